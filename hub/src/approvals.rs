@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events::record::event_key;
+use scheduled_events_core::UnixMillis;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep};
 
@@ -52,6 +53,11 @@ impl Approvals {
     pub fn new(arm: Arm, store: Rc<Store>) -> Rc<Self> {
         let (due, requests) = (RefCell::default(), Semaphore::new(REQUESTS_AT_ONCE));
         Rc::new(Self { arm, store, due, requests, paused: RefCell::default(), sent: Cell::default() })
+    }
+
+    /// Azure's time of day, or this machine's, if that differs by little.
+    pub fn time_of_day(&self, own: UnixMillis) -> UnixMillis {
+        self.arm.time_unlike(own).unwrap_or(own)
     }
 
     /// Approves an event of a resource, from now on: [`Self::withdraw`] finds it before the answer is awaited.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use scheduled_events::clock::Clock;
-use scheduled_events_core::Policy;
+use scheduled_events_core::{Policy, UnixMillis};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::approvals::Approvals;
@@ -40,7 +40,7 @@ pub struct Shared {
     pub gates: Rc<Gates>,
     /// What is counted.
     pub metrics: Metrics,
-    /// The time.
+    /// The time of this machine. What is decided about events goes by [`Self::time_of_day`].
     pub clock: Clock,
     /// When Resource Graph answered last, in seconds since 1970; 0 before the first answer.
     pub reconciled_at: Cell<i64>,
@@ -49,6 +49,11 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// The time of day that `NotBefore` refers to: Azure's, if this machine's clock differs by much.
+    pub fn time_of_day(&self) -> UnixMillis {
+        self.approvals.time_of_day(self.clock.time_of_day())
+    }
+
     /// The machine that is followed under this key.
     pub fn machine(&self, key: &str) -> Option<UnboundedSender<Message>> {
         self.machines.borrow().get(key).cloned()

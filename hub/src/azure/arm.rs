@@ -1,13 +1,16 @@
 //! Requests to Azure Resource Manager.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Method, StatusCode, Url};
+use scheduled_events::clock::Clock;
 use scheduled_events_core::approval::acknowledge;
-use scheduled_events_core::{ResourceId, Text};
-use scheduled_events_fleet::http;
+use scheduled_events_core::{ResourceId, Text, UnixMillis, UnixSeconds};
+use scheduled_events_fleet::{http, log};
 use serde::Deserialize;
 
 use super::identity::Identity;
@@ -19,6 +22,9 @@ const RESPONSE_MAX: usize = 17 * 1024 * 1024;
 /// The header of Resource Graph with the time until the quota is full again, as `hh:mm:ss`.
 const QUOTA_RESETS_AFTER: &str = "x-ms-user-quota-resets-after";
 
+/// If this machine's clock differs by so much from Azure's, Azure's counts. It sends whole seconds, and an answer takes a while.
+const CLOCK_DIFFERENCE_MIN: Duration = Duration::from_secs(60);
+
 /// A longer pause than this is not believed.
 const PAUSE_MAX: Duration = Duration::from_secs(600);
 
@@ -28,6 +34,31 @@ pub struct Arm {
     client: reqwest::Client,
     management: Url,
     identity: Identity,
+    time: Arc<AzureTime>,
+}
+
+/// Azure's time of day, as its answers say: it starts events by that.
+#[derive(Debug)]
+struct AzureTime {
+    clock: Clock,
+    /// How far it is ahead of the clock, in milliseconds.
+    ahead_ms: Mutex<Option<i64>>,
+    has_warned: AtomicBool,
+}
+
+impl AzureTime {
+    /// Learns the time from the header `Date` of an answer.
+    fn observe(&self, headers: &HeaderMap) {
+        let text = headers.get(DATE).and_then(|date| date.to_str().ok());
+        let Some(date) = text.and_then(UnixSeconds::parse) else { return };
+        *self.ahead_ms.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(UnixMillis::from(date).0 - self.clock.now().0);
+        let lag = date.since(self.clock.time_of_day().seconds());
+        if lag.unsigned_abs() >= CLOCK_DIFFERENCE_MIN.as_secs() && !self.has_warned.swap(true, Ordering::Relaxed) {
+            let (difference, word) = (lag.unsigned_abs(), if lag > 0 { "behind" } else { "ahead of" });
+            log::line(&format!("warning: this machine's clock is {difference} s {word} Azure's, which counts; set it"));
+        }
+    }
 }
 
 /// Why a request failed.
@@ -132,7 +163,15 @@ impl Arm {
     /// # Errors
     /// A sentence if HTTP cannot be set up.
     pub fn new(management: Url, identity: Identity) -> Result<Self, String> {
-        Ok(Self { client: client(REQUEST_TIME)?, management, identity })
+        let time = AzureTime { clock: Clock::start(), ahead_ms: Mutex::default(), has_warned: AtomicBool::default() };
+        Ok(Self { client: client(REQUEST_TIME)?, management, identity, time: Arc::new(time) })
+    }
+
+    /// Azure's time of day, if an answer has said it and it differs from this one by much.
+    pub fn time_unlike(&self, own: UnixMillis) -> Option<UnixMillis> {
+        let ahead_ms = (*self.time.ahead_ms.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let time = UnixMillis(self.time.clock.now().0.saturating_add(ahead_ms));
+        (u128::from(time.0.abs_diff(own.0)) >= CLOCK_DIFFERENCE_MIN.as_millis()).then_some(time)
     }
 
     /// Approves events of a resource, for all machines that they affect.
@@ -177,6 +216,7 @@ impl Arm {
             None => request.header(reqwest::header::CONTENT_LENGTH, "0"),
         };
         let response = request.send().await.map_err(|error| failed(http::reason(&error.without_url())))?;
+        self.time.observe(response.headers());
         let (status, pause) = (response.status(), pause(response.headers()));
         if status == StatusCode::UNAUTHORIZED {
             self.identity.forget(base, Some(&token));

@@ -96,7 +96,7 @@ impl Commands {
     pub(super) fn start(&mut self, hook: Hook, attempt: u32) {
         let due = hook.events.first().and_then(|event| event.not_before).unwrap_or(UnixSeconds(0));
         let (shared, sender, kind) = (self.shared.clone(), self.sender.clone(), hook.kind);
-        let now = shared.clock.time_of_day().seconds();
+        let now = shared.time_of_day().seconds();
         let task = tokio::task::spawn_local(async move {
             let soon = async {
                 sleep(Duration::from_secs(u64::try_from(due.since(now)).unwrap_or(0)).saturating_sub(SOON)).await;

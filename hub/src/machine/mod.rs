@@ -472,9 +472,8 @@ impl Machine {
     }
 
     fn set_time(&mut self) -> UnixMillis {
-        let clock = self.shared.clock;
-        let now = clock.now();
-        self.session.set_time_of_day_ahead(clock.time_of_day().0.saturating_sub(now.0));
+        let now = self.shared.clock.now();
+        self.session.set_time_of_day_ahead(self.shared.time_of_day().0.saturating_sub(now.0));
         now
     }
 

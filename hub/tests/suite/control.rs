@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) requested: Vec<Instant>,
     /// The status with which all approvals are refused.
     pub(crate) approvals_refused: Option<u16>,
+    /// The header `Date` of answers to queries, if they have one.
+    pub(crate) date: Option<&'static str>,
     /// Whether approvals that arrive get no answer yet.
     pub(crate) approvals_held: bool,
     /// The status with which all queries are refused, and how many were.
@@ -145,7 +147,8 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
             data.truncate(1);
             return (200, String::new(), json!({"data": data, "$skipToken": "next"}));
         }
-        return (200, String::new(), json!({"totalRecords": data.len(), "count": data.len(), "data": data}));
+        let header = world.date.map_or(String::new(), |date| format!("Date: {date}\r\n"));
+        return (200, header, json!({"totalRecords": data.len(), "count": data.len(), "data": data}));
     }
     world.approvals.push((path.to_owned(), body));
     (200, String::new(), json!({"value": "Successfully Approved"}))

@@ -297,3 +297,18 @@ fn a_message_is_set_aside_once_the_queue_for_these_exists() {
     hub.await_record("the second message", |record| record["content"] == "not Base64, either!");
     wait::until("its end", || (queue.length() == 1 && poison.length() == 1).then_some(()));
 }
+
+#[test]
+fn azure_starts_events_by_its_own_clock() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "");
+    let mut event = row(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]);
+    event["properties"]["NotBefore"] = json!("Mon, 19 Sep 2016 18:29:47 GMT");
+    control.with(|world| {
+        world.rows.push(event);
+        world.date = Some("Mon, 19 Sep 2016 18:14:47 GMT");
+    });
+    hub.start();
+    hub.await_record("the approval", approval(200));
+    assert!(hub.read("log").contains(" s ahead of Azure's, which counts"), "{}", hub.read("log"));
+}
