@@ -127,12 +127,6 @@ fn many_events_at_once_cost_each_a_constant_number_of_operations_for_each_questi
 }
 
 #[test]
-#[ignore = "it prints a figure of docs/performance.md: make performance-fleet"]
-fn performance_of_a_thousand_events_at_once() {
-    measure_queue(1000);
-}
-
-#[test]
 #[ignore = "it writes the figures of docs/performance.md: make performance-fleet"]
 fn performance() {
     let mut rows = Vec::new();
