@@ -84,7 +84,7 @@ def scenario(fates: list[Fate], limit: int, seconds: int, timings: Timings, chan
     text = ['about = "Events that follow each other."']
     at = 4.0
     # In a long run, more events would only wait for places and prepare by their last call.
-    interval = 3 * max(1, min(2, 30 / len(fates))) if timings.ends_machines else 1
+    interval = 2 * max(1, min(2, 30 / len(fates))) if timings.ends_machines else 1
     while at < seconds:
         # One in ten events has a machine that is not there.
         is_certain = chance.random() < 0.9
