@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use scheduled_events::audit::Audit;
 use scheduled_events::record::{EventRecord, Record, TimedRecord, write_json};
-use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::record::EventMembers;
+use scheduled_events_core::{Change, UnixSeconds};
 use scheduled_events_fleet::log;
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -105,6 +105,17 @@ impl Journal {
     pub fn copy(&self, key: &str, path: &Path) {
         let copy = || CopyFile { path: path.to_owned(), unwritten: Vec::new() };
         self.copies.borrow_mut().entry(key.to_owned()).or_insert_with(copy);
+    }
+
+    /// Begins the file of the machine with this key with the announcement of an event, which came before it.
+    pub fn begin_copy(&self, key: &str, event: &EventRecord) {
+        let names = event.resource_names();
+        let record = Record::Change { change: Change::Scheduled, event: event.members(names.as_deref()) };
+        let record = record.at(UnixSeconds(jiff::Timestamp::now().as_second()));
+        if let Some(copy) = self.copies.borrow_mut().get_mut(key) {
+            // Writing to memory does not fail.
+            let _ = write_json(&record, &mut copy.unwritten);
+        }
     }
 
     /// Keeps them there no longer.

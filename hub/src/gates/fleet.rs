@@ -48,6 +48,8 @@ pub(super) struct Fleet {
     journal: Rc<Journal>,
     /// The machines that take part, by their [keys](key_of).
     members: RefCell<HashMap<String, Rc<Member>>>,
+    /// The keys of machines that an earlier process may have prepared.
+    restored: RefCell<HashSet<String>>,
     /// To look at all machines. It is kept, since it learns the store's clock.
     engine: OnceCell<Box<dyn Engine>>,
 }
@@ -69,8 +71,8 @@ impl Fleet {
         let config = Config { metadata: NO_METADATA.into(), metrics_file: None, by_hub: true, ..Config::load(file)? };
         let made = std::fs::create_dir_all(folder);
         made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
-        let (members, engine) = (RefCell::default(), OnceCell::new());
-        Ok(Self { config, folder: folder.to_owned(), journal, members, engine })
+        let (members, restored, engine) = (RefCell::default(), RefCell::default(), OnceCell::new());
+        Ok(Self { config, folder: folder.to_owned(), journal, members, restored, engine })
     }
 
     /// Asks for a machine.
@@ -109,16 +111,22 @@ impl Fleet {
 
     /// A machine has an event from an earlier run, and may have a place.
     pub(super) async fn join(&self, machine: &MachineFacts) {
+        self.restored.borrow_mut().insert(key_of(&machine.resource_id));
         if let Err(why) = self.member(machine).await {
             log::printable(&format!("warning: {} cannot join the fleet: {why}", machine.resource_id));
         }
     }
 
     async fn answer(&self, question: Question, machine: &MachineFacts, event: &EventRecord) -> Result<Answer, String> {
-        let event = serde_json::to_value(event).and_then(serde_json::from_value::<Event>);
-        let event = event.map_err(|error| error.to_string())?;
+        let asked = serde_json::to_value(event).and_then(serde_json::from_value::<Event>);
+        let asked = asked.map_err(|error| error.to_string())?;
+        let key = key_of(&machine.resource_id);
+        let is_new = self.found(&key).is_none() && !self.restored.borrow().contains(&key);
         let member = self.member(machine).await?;
-        member.daemon.answer(question, event).await
+        if is_new {
+            self.journal.begin_copy(&key, event);
+        }
+        member.daemon.answer(question, asked).await
     }
 
     async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, String> {
@@ -168,6 +176,7 @@ impl Fleet {
             return false;
         }
         self.members.borrow_mut().remove(&key);
+        self.restored.borrow_mut().remove(&key);
         self.journal.end_copy(&key);
         let _ = std::fs::remove_file(self.audit(&key));
         true
@@ -217,10 +226,14 @@ mod tests {
         let fleet = Fleet::open(&path("fleet.toml"), &path("gate"), journal.clone()).expect("valid");
         let machine =
             |id: &str| MachineFacts { resource_id: id.into(), name: "front_1".into(), ..MachineFacts::default() };
-        let over = |machine: &MachineFacts, id: &str| {
+        let ended = |machine: &MachineFacts, id: &str| {
             let event = event(id);
             let change = Record::Change { change: Change::Completed, event: event.members(None) };
             journal.record(&machine.resource_id, change, UnixSeconds(0));
+        };
+        let over = |machine: &MachineFacts, id: &str| {
+            let event = event(id);
+            ended(machine, id);
             let outcome = Some(HookOutcome::Done);
             let recovery = Record::Recover { event_ids: &[id], outcome, event: event.members(None) };
             journal.record(&machine.resource_id, recovery, UnixSeconds(0));
@@ -235,8 +248,12 @@ mod tests {
             fleet.insert(key_of(MACHINE), Daemon::new(config, Name::from("front_1"), None, Box::new(slow)));
             // The next event comes under an id that differs in case, and in how it names the machine.
             let named = MACHINE.replace("virtualMachineScaleSets/front/virtualMachines/1", "virtualMachines/FRONT_1");
-            for (machine, id) in [(machine(MACHINE), "a"), (machine(&named.to_lowercase()), "b")] {
-                assert_eq!(fleet.ask(GatePhase::Prepare, &machine, &event(id)).await, GateAnswer::Open);
+            for (machine, id, phase) in [
+                (machine(MACHINE), "a", GatePhase::Prepare),
+                (machine(&named.to_lowercase()), "b", GatePhase::Prepare),
+                (machine(MACHINE), "c", GatePhase::Approve),
+            ] {
+                assert_eq!(fleet.ask(phase, &machine, &event(id)).await, GateAnswer::Open);
                 sleep(Duration::from_secs(2)).await;
                 assert!(
                     is_member().await
@@ -249,8 +266,11 @@ mod tests {
                     std::fs::rename(path("gate"), path("away")).expect("renamed");
                     over(&machine, id);
                     std::fs::rename(path("away"), path("gate")).expect("renamed");
-                } else {
+                } else if phase == GatePhase::Prepare {
                     over(&machine, id);
+                } else {
+                    // It was never out of service, and no recovery is recorded.
+                    ended(&machine, id);
                 }
                 timeout(Duration::from_secs(60), async {
                     while !fleet.has_left(&machine.resource_id).await {
