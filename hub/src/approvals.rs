@@ -10,7 +10,7 @@ use scheduled_events_core::UnixMillis;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep};
 
-use crate::azure::arm::{Arm, ArmError, Detail, Refusal};
+use crate::azure::arm::{Arm, ArmError, Detail, Refusal, approval};
 use crate::store::Store;
 
 /// How long the first approval of a resource waits for others.
@@ -70,8 +70,10 @@ impl Approvals {
         event_id: &str,
     ) -> impl Future<Output = Result<(), ArmError>> + use<> {
         let (sender, answer) = oneshot::channel();
+        // It would be the reason why others in one list with it are not sent.
+        let invalid = approval(resource_id, &[event_id]).err();
         let resource_id = resource_id.to_ascii_lowercase();
-        let is_first = {
+        let is_first = invalid.is_none() && {
             let mut due = self.due.borrow_mut();
             let list = due.entry(resource_id.clone()).or_default();
             let (is_first, key) = (list.is_empty(), event_key(event_id));
@@ -84,7 +86,12 @@ impl Approvals {
         if is_first {
             tokio::task::spawn_local(self.clone().send(resource_id));
         }
-        async { answer.await.unwrap_or_else(|_| Err(not_sent("what was decided before no longer counts"))) }
+        async {
+            if let Some(why) = invalid {
+                return Err(ArmError::NotSent(why));
+            }
+            answer.await.unwrap_or_else(|_| Err(not_sent("what was decided before no longer counts")))
+        }
     }
 
     /// Does not send what is due of the event with this key: it has changed.
@@ -247,6 +254,15 @@ mod tests {
             "{pauses:?}"
         );
         assert!(pauses[2].1 > Duration::from_secs(1), "{pauses:?}");
+    }
+
+    #[test]
+    fn an_id_that_is_none_keeps_no_other_from_being_sent() {
+        let (done, paths) = with_service("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", async |approvals| {
+            tokio::join!(approvals.approve(SET, "nobody"), approvals.approve(SET, ID))
+        });
+        assert!(done.0.is_err() && done.1.is_ok(), "{done:?}");
+        assert_eq!(paths.len(), 1, "{paths:?}");
     }
 
     #[test]
