@@ -185,8 +185,8 @@ impl Audit {
         self.shared.changed.notify_all();
     }
 
-    /// Whether half of the records that may wait do so. Whoever adds many at a time calls [`sync`](Self::sync) then, so that none is lost
-    /// because others are being synced.
+    /// Whether half of the records that may wait do so. A program that adds many at a time calls [`sync`](Self::sync) then, so that none
+    /// is lost because others are being synced.
     pub fn is_half_full(&self) -> bool {
         self.shared.queue().bytes > AUDIT_QUEUE_MAX / 2
     }

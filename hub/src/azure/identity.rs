@@ -1,7 +1,7 @@
 //! Who the hub is at Azure: tokens from a managed identity, a workload identity, or the login of the Azure CLI.
 //!
-//! Tokens are kept in memory until they expire, and appear in no message. Shortly before, the next one is requested beside: whoever needs
-//! a token while there is a valid one does not wait.
+//! Tokens are kept in memory until they expire, and appear in no message. Shortly before, the next one is requested in the background:
+//! nobody waits for a token while there is a valid one.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ struct Tokens {
 #[derive(Default)]
 struct Scope {
     kept: Mutex<Option<AccessToken>>,
-    /// Locked by whoever requests the next one: one request for all that wait for the same token.
+    /// Locked while the next one is requested: one request serves all that wait for the same token.
     request: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -148,7 +148,7 @@ impl TokenCredential for Identity {
         {
             let source = self.0.source.clone();
             tokio::spawn(async move {
-                // Its failure is told once there is no valid token.
+                // Its failure is reported once there is no valid token.
                 let _ = source.request(&key, &scope).await;
                 drop(this_one);
             });

@@ -149,7 +149,7 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
         wait::until("the take-over", || (times(&pair, other, "this hub works") > before).then_some(()));
         let before = times(&pair, works, "standing by");
         pair.hubs[works].start();
-        wait::until("another one stands by", || (times(&pair, works, "standing by") > before).then_some(()));
+        wait::until("the other one on standby", || (times(&pair, works, "standing by") > before).then_some(()));
         // An event that was over before it was approved is not approved.
         wait::until("the approval", || (pair.control.approvals_of(&event_id(number)) > 0).then_some(()));
         works = other;
