@@ -76,10 +76,7 @@ impl Journal {
         let record = record.at(time);
         self.audit.record_as(&OfMachine { record: &record, resource_id }, time);
         let key = key_of(resource_id);
-        if let Some(copy) = self.copies.borrow_mut().get_mut(&key) {
-            // Writing to memory does not fail.
-            let _ = write_json(&record, &mut copy.unwritten);
-        }
+        self.add_to_copy(&key, &record);
         if let Err(why) = self.write_copy(&key) {
             log::printable(&format!("error: {why}"));
         }
@@ -111,10 +108,13 @@ impl Journal {
     pub fn begin_copy(&self, key: &str, event: &EventRecord) {
         let names = event.resource_names();
         let record = Record::Change { change: Change::Scheduled, event: event.members(names.as_deref()) };
-        let record = record.at(UnixSeconds(jiff::Timestamp::now().as_second()));
+        self.add_to_copy(key, &record.at(UnixSeconds(jiff::Timestamp::now().as_second())));
+    }
+
+    fn add_to_copy(&self, key: &str, record: &TimedRecord<'_>) {
         if let Some(copy) = self.copies.borrow_mut().get_mut(key) {
             // Writing to memory does not fail.
-            let _ = write_json(&record, &mut copy.unwritten);
+            let _ = write_json(record, &mut copy.unwritten);
         }
     }
 
