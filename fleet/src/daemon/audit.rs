@@ -57,7 +57,8 @@ struct EventHistory {
     /// The last call has come, and the preparation is about to begin.
     is_called: bool,
     over_since: Option<Instant>,
-    /// Whether a preparation for it would be known: its announcement was recorded, or the watcher was allowed to prepare.
+    /// Whether a preparation for it would be known: the watcher's first sight of it was recorded, or it was allowed to prepare. One
+    /// whose state is as new as this file has nothing to recover from.
     is_known_from_start: bool,
     /// This machine was prepared for it, or a preparation or a recovery was tried.
     was_prepared: bool,
@@ -201,6 +202,7 @@ impl Audit {
                     }
                     "started" | "started-without-notice" => {
                         event.returns_if_over();
+                        event.is_known_from_start |= record.change == "started-without-notice";
                         if !event.was_approved && record.mine == Some(true) {
                             self.started.push_back(record.event_id.to_ascii_lowercase());
                         }
@@ -435,7 +437,7 @@ mod tests {
     fn what_may_have_been_lost_counts_until_a_recovery_is_recorded() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let started = r#"{"record":"change","change":"started-without-notice","event_id":"e","mine":true}"#;
+        let started = r#"{"record":"change","change":"started","event_id":"e","mine":true}"#;
         let over = r#"{"record":"change","change":"completed","event_id":"e","mine":true}"#;
         let recovery = |outcome: &str, mine: bool| {
             format!(r#"{{"record":"recover","event_id":"e","event_ids":["e"],"outcome":{outcome:?},"mine":{mine}}}"#)
@@ -451,6 +453,9 @@ mod tests {
         let audit = read(&[started, over]);
         assert_eq!(audit.in_service_since("e", after(909), RETURN_WITHIN), None, "it may have been prepared");
         assert_eq!(audit.in_service_since("e", after(910), RETURN_WITHIN), Some(start));
+        // The watcher's state is new, too: no recovery will come.
+        let unknown = started.replace("started", "started-without-notice");
+        assert_eq!(read(&[&unknown, over]).in_service_since("e", after(10), RETURN_WITHIN), Some(start));
         for outcome in ["failed", "timed-out", "stopped", "cancelled"] {
             let failed = recovery(outcome, true);
             for lines in [vec![started, over, &failed], vec![&failed]] {

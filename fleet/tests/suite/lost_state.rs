@@ -87,7 +87,7 @@ fn a_slot_whose_preparation_is_not_in_the_audit_file_is_kept_until_the_machine_h
             "record": "recover", "event_id": "e1", "event_ids": ["e1"], "outcome": outcome, "mine": true
         }));
     };
-    for change in ["started-without-notice", "completed"] {
+    for change in ["started", "completed"] {
         gate.record(json!({ "record": "change", "change": change, "event_id": "e1", "mine": true }));
     }
     // Longer than the record of a preparation takes.
