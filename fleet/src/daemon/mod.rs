@@ -60,6 +60,10 @@ const CORRECTED_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// So many ids of events that started without a decision are kept.
 const FORCED_KEPT: usize = 32;
 
+/// A refusal counts for this part of the time for which an event has waited. So the requests of many events that wait for the places of
+/// one group do not grow with the square of their number.
+const REFUSAL_COUNTS_FOR: u32 = 16;
+
 /// The daemon of one machine.
 pub struct Daemon {
     config: Config,
@@ -128,6 +132,16 @@ struct Asked {
     has_failed: Cell<bool>,
     /// The event was over for this machine at the last look.
     was_over: Cell<bool>,
+    /// It waits for an earlier one.
+    refusal: RefCell<Option<Refusal>>,
+}
+
+/// The refusal of an event that is not the next one to get places: it waits for longer than that one, whatever is freed.
+struct Refusal {
+    since: Instant,
+    at: Instant,
+    event: Event,
+    answer: Answer,
 }
 
 impl Daemon {
@@ -217,6 +231,9 @@ impl Daemon {
         }
         let asked = self.events.borrow_mut().entry(key).or_insert_with(|| Asked::new(part.clone())).clone();
         asked.questioned_at.set(Instant::now());
+        if let Some(answer) = asked.last_refusal(question, &part.event) {
+            return Ok(answer);
+        }
         let answer = timeout_at(end, async {
             let mut involvement = asked.involvement.lock().await;
             involvement.set_shares(&part);
@@ -228,6 +245,7 @@ impl Daemon {
             if (question, &answer) == (Question::Prepare, &Answer::Open) {
                 self.audit.borrow_mut().expect_preparation(&asked.event_id);
             }
+            asked.keep_refusal(question, &part.event, &answer, involvement.is_next());
             Ok::<_, EngineError>(answer)
         });
         let answer = match answer.await {
@@ -436,7 +454,26 @@ impl Asked {
             answer: RefCell::default(),
             has_failed: Cell::default(),
             was_over: Cell::new(false),
+            refusal: RefCell::default(),
         })
+    }
+
+    /// The answer without a look at the store, if the last one still counts.
+    fn last_refusal(&self, question: Question, event: &Event) -> Option<Answer> {
+        let refusal = self.refusal.borrow();
+        let refusal = refusal.as_ref().filter(|refusal| question == Question::Prepare && refusal.event == *event)?;
+        let counts_for = refusal.at.duration_since(refusal.since) / REFUSAL_COUNTS_FOR;
+        (refusal.at.elapsed() < counts_for).then(|| refusal.answer.clone())
+    }
+
+    fn keep_refusal(&self, question: Question, event: &Event, answer: &Answer, is_next: bool) {
+        let waits = matches!(answer, Answer::Closed(Why::NoSlot { .. } | Why::Reserved { .. })) && !is_next;
+        let since = self.refusal.take().map(|refusal| refusal.since);
+        if question == Question::Prepare && waits {
+            let at = Instant::now();
+            let refusal = Refusal { since: since.unwrap_or(at), at, event: event.clone(), answer: answer.clone() };
+            *self.refusal.borrow_mut() = Some(refusal);
+        }
     }
 }
 

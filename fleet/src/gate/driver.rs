@@ -116,6 +116,11 @@ impl Involvement {
         self.go_seen.is_some()
     }
 
+    /// Whether a group is reserved for this part's event.
+    pub fn is_next(&self) -> bool {
+        self.part.is_next_in_a_group(&self.progress)
+    }
+
     /// A group's register was read, and does not have this machine's claim: it was freed by hand, and is made again.
     pub fn saw_group(&mut self, group: &str, register: &GroupRegister) {
         let Some(index) = self.part.shares.iter().position(|share| share.group == group) else { return };

@@ -306,6 +306,11 @@ impl Part {
         progress.next(index).filter(|next| next.order() < self.as_next(index).order())
     }
 
+    /// Whether a group, as it was last read, is reserved for this part's event.
+    pub fn is_next_in_a_group(&self, progress: &Progress) -> bool {
+        (0..self.shares.len()).any(|index| self.is_next(progress, index))
+    }
+
     fn is_next(&self, progress: &Progress, index: usize) -> bool {
         progress.next(index).is_some_and(|next| next.event_id == self.event.id)
     }

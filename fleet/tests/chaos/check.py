@@ -50,6 +50,7 @@ LAST_CALL_MAX = 300_000
 KNOWN = 15_000
 # From the time at which an event is the earliest one that waits, until the group is reserved for it.
 RESERVED = 15_000
+WAITED_PART = 16
 
 
 def ready_since(steps: list[Step], event: str, at: int) -> int | None:
@@ -239,10 +240,13 @@ def check_order(run: History) -> Iterator[str]:
             return min(others, default=None)
 
         earliest = earliest_at(granted - 1000)
-        if earliest is None or earliest >= (event.not_before, key) or earliest_at(granted - RESERVED) != earliest:
+        if earliest is None or earliest >= (event.not_before, key):
             continue
         first = run.events[earliest[1]]
         since = min(at for answers in first.asked.values() for at, outcome in answers if outcome == "closed")
+        # The longer it has waited for others, the longer a refusal counts.
+        if earliest_at(granted - RESERVED - (granted - since) // WAITED_PART) != earliest:
+            continue
         known = first.asked.keys() | event.asked.keys()
         is_settled = since <= granted - CALM and first.resources <= first.asked.keys()
         if not is_settled or not run.is_calm(known, granted - CALM, granted):

@@ -253,18 +253,37 @@ fn an_event_that_waits_after_the_next_one_does_not_look_at_all_machines() {
             let answer = waits.answer(Question::Prepare, later.clone()).await;
             matches!(answer, Ok(Answer::Closed(Why::Reserved { .. })))
         };
-        for _ in 0..10 {
-            assert!(is_reserved().await);
+        // It marks itself.
+        assert!(is_reserved().await);
+        let mut looks = Vec::new();
+        for five_seconds in 0..120 {
             let before = fleet.store.operations();
             assert!(is_reserved().await);
-            assert_eq!(fleet.store.operations() - before, 3, "the event, the group and who reserved it");
+            match fleet.store.operations() - before {
+                0 => {}
+                3 => looks.push(five_seconds),
+                other => panic!("{other} operations instead of the event, the group and who reserved it"),
+            }
+            let before = fleet.store.operations();
             let _ = a.answer(Question::Prepare, next.clone()).await;
-            fleet.run(&all, waits.config.heartbeat / 2).await;
+            assert!(fleet.store.operations() > before, "the next one always looks");
+            fleet.run(&all, Duration::from_secs(5)).await;
         }
+        // The longer it has waited, the less often it looks: after ten minutes every 35 seconds.
+        let pauses: Vec<_> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(
+            pauses.iter().take(15).all(|pause| *pause == 1) && pauses.is_sorted() && pauses.last() == Some(&7),
+            "{pauses:?}"
+        );
         // Nothing waits for a machine that is gone.
         fleet.run(&[holder, waits], 3 * MINUTE).await;
         let answer = waits.answer(Question::Prepare, later.clone()).await;
         assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "the silent ones count: {answer:?}");
+        // What has changed is looked at at once.
+        let changed = Event { not_before: Some(jiff::Timestamp::UNIX_EPOCH), ..later };
+        let before = fleet.store.operations();
+        assert!(matches!(waits.answer(Question::Prepare, changed).await, Ok(Answer::Closed(_))));
+        assert!(fleet.store.operations() > before);
     });
 }
 
