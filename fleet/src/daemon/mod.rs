@@ -60,9 +60,10 @@ const CORRECTED_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// So many ids of events that started without a decision are kept.
 const FORCED_KEPT: usize = 32;
 
-/// A refusal counts for this part of the time for which an event has waited. So the requests of many events that wait for the places of
-/// one group do not grow with the square of their number.
+/// A refusal counts for this part of the time for which an event has waited, and for a minute at most: what is free then shall not wait
+/// for those that could take it. So many events that wait for the places of one group hardly load the store.
 const REFUSAL_COUNTS_FOR: u32 = 16;
+const REFUSAL_COUNTS_AT_MOST: Duration = Duration::from_secs(60);
 
 /// The daemon of one machine.
 pub struct Daemon {
@@ -463,6 +464,7 @@ impl Asked {
         let refusal = self.refusal.borrow();
         let refusal = refusal.as_ref().filter(|refusal| question == Question::Prepare && refusal.event == *event)?;
         let counts_for = refusal.at.duration_since(refusal.since) / REFUSAL_COUNTS_FOR;
+        let counts_for = counts_for.min(REFUSAL_COUNTS_AT_MOST);
         (refusal.at.elapsed() < counts_for).then(|| refusal.answer.clone())
     }
 

@@ -13,7 +13,7 @@ LOOP = asyncio.new_event_loop()
 
 def wait(work: Coroutine[Any, Any, None]) -> None:
     """Does something in the thread of the proxies."""
-    asyncio.run_coroutine_threadsafe(work, LOOP).result(10)
+    asyncio.run_coroutine_threadsafe(work, LOOP).result(60)
 
 
 class Proxy:
