@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use scheduled_events::hooks::{CommandEvent, CommandLine, RunningCommand, log_refused};
 use scheduled_events::record::EventRecord;
 use scheduled_events_core::record::Printable;
-use scheduled_events_core::{GatePhase, UnixSeconds};
+use scheduled_events_core::{GatePhase, UnixMillis, UnixSeconds};
 use scheduled_events_fleet::log;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
@@ -133,10 +133,14 @@ impl Commands {
         variables.push(("SCHEDULED_EVENTS_ATTEMPT", &attempt_text));
         let ids: Vec<_> = hook.events.iter().map(|event| Printable(&event.event_id).to_string()).collect();
         let ids = ids.join("\n");
+        let now = self.shared.time_of_day();
+        let seconds_left = event.not_before.map(|at| (UnixMillis::from(at).millis_since(now) / 1000).to_string());
         match hook.kind {
             Kind::Recover => variables.push(("SCHEDULED_EVENTS_EVENT_IDS", &ids)),
-            Kind::Prepare { by_last_call: true } => variables.push(("SCHEDULED_EVENTS_LAST_CALL", "1")),
-            Kind::Prepare { by_last_call: false } => {}
+            Kind::Prepare { by_last_call } => {
+                let left = seconds_left.as_deref().map(|seconds| ("SCHEDULED_EVENTS_SECONDS_LEFT", seconds));
+                variables.extend(left.into_iter().chain(by_last_call.then_some(("SCHEDULED_EVENTS_LAST_CALL", "1"))));
+            }
         }
         let deadline = hook.deadline.and_then(|time| Instant::now().checked_add(time));
         // It reports from threads of its own.

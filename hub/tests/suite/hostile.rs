@@ -311,4 +311,9 @@ fn azure_starts_events_by_its_own_clock() {
     hub.start();
     hub.await_record("the approval", approval(200));
     assert!(hub.read("log").contains(" s ahead of Azure's, which counts"), "{}", hub.read("log"));
+    // Which a command that looked at this machine's clock would not know.
+    let prepared = hub.await_hook(&format!("prepare-db-{}", event_id(1)));
+    let mut variables = prepared.lines().filter_map(|line| line.strip_prefix("SCHEDULED_EVENTS_SECONDS_LEFT="));
+    let left = variables.next().and_then(|seconds| seconds.parse().ok());
+    assert!(left.is_some_and(|seconds: u32| (840..=901).contains(&seconds)), "{prepared}");
 }
