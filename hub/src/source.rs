@@ -237,11 +237,10 @@ struct Seen {
     has_unreadable: bool,
 }
 
-/// Asks about events, and passes on the rows of all pages that were read.
+/// Asks about events, and passes on the rows of each page.
 async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Result<Seen, ArmError> {
-    let (mut pages, mut seen) = (Vec::new(), Seen::default());
-    let asked = arm.query_into(&mut pages, &dispatch.shared.config.subscriptions, &events.query()).await;
-    for page in pages {
+    let mut seen = Seen::default();
+    arm.query_each(&dispatch.shared.config.subscriptions, &events.query(), async |page| {
         let notices = notice::read(page.as_bytes());
         let notices =
             notices.map_err(|why| ArmError::NotSent(format!("Resource Graph answers with a row that {why}")))?;
@@ -249,8 +248,10 @@ async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Re
         seen.keys.extend(notices.notices.iter().map(|notice| notice.key.clone()));
         // No faster than the machines are, but one whose state cannot be kept must not keep the news of others.
         let _ = timeout(KEPT_TIME, dispatch.deliver(notices).recv()).await;
-    }
-    asked.map(|()| seen)
+        Ok(())
+    })
+    .await?;
+    Ok(seen)
 }
 
 /// What fails again and again is logged once, and tried after longer and longer pauses.

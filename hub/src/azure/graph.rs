@@ -1,5 +1,6 @@
 //! Azure Resource Graph: what is announced for all machines of some subscriptions, and which machines have a tag.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -128,34 +129,38 @@ impl Arm {
     /// The service refuses, or answers with something else than rows.
     pub async fn query(&self, subscriptions: &[String], query: &str) -> Result<Vec<String>, ArmError> {
         let mut pages = Vec::new();
-        self.query_into(&mut pages, subscriptions, query).await.map(|()| pages)
+        self.query_each(subscriptions, query, async |page| {
+            pages.push(page);
+            Ok(())
+        })
+        .await?;
+        Ok(pages)
     }
 
-    /// The same, and adds the pages to `pages`: those before an error, too.
+    /// The same, and passes each page on as soon as it is there: the next one may take long.
     ///
     /// # Errors
-    /// The service refuses, or answers with something else than rows.
-    pub async fn query_into(
+    /// The service refuses, or answers with something else than rows, or what `on_page` returns.
+    pub async fn query_each(
         &self,
-        pages: &mut Vec<String>,
         subscriptions: &[String],
         query: &str,
+        mut on_page: impl AsyncFnMut(String) -> Result<(), ArmError>,
     ) -> Result<(), ArmError> {
         for subscriptions in subscriptions.chunks(SUBSCRIPTIONS_MAX) {
-            let mut skip_token: Option<String> = None;
-            for page in 1.. {
+            let (mut skip_token, mut skip_tokens) = (None::<String>, HashSet::new());
+            loop {
                 let options =
                     Options { result_format: "objectArray", top: ROWS_MAX, skip_token: skip_token.as_deref() };
                 let body = serde_json::to_vec(&Request { subscriptions, query, options });
                 let body = body.map_err(|error| ArmError::NotSent(error.to_string()))?;
                 let found = self.page(&body).await?;
-                pages.push(found.data.get().to_owned());
-                match found.skip_token.filter(|token| !token.is_empty()) {
-                    Some(token) if page < PAGES_MAX && skip_token.as_deref() != Some(&token) => {
-                        skip_token = Some(token);
-                    }
-                    Some(_) => return Err(ArmError::NotSent("Resource Graph does not end its pages".into())),
-                    None => break,
+                on_page(found.data.get().to_owned()).await?;
+                skip_token = found.skip_token.filter(|token| !token.is_empty());
+                let Some(token) = &skip_token else { break };
+                // One that comes again leads in a circle.
+                if skip_tokens.len() + 1 >= PAGES_MAX || !skip_tokens.insert(token.clone()) {
+                    return Err(ArmError::NotSent("Resource Graph does not end its pages".into()));
                 }
             }
         }

@@ -36,11 +36,23 @@ pub(crate) struct World {
     pub(crate) date: Option<&'static str>,
     /// Whether approvals that arrive get no answer yet.
     pub(crate) approvals_held: bool,
+    /// Whether queries for tags are refused.
+    pub(crate) tags_refused: bool,
     /// The status with which all queries are refused, and how many were.
     pub(crate) queries_refused: Option<u16>,
     pub(crate) refused_queries: usize,
-    /// Whether each page has one row, and all but the first are refused.
-    pub(crate) later_pages_refused: bool,
+    /// Whether each page has one row, and how the others after it are answered.
+    pub(crate) later_pages: Option<LaterPages>,
+}
+
+/// What comes after a first page.
+#[derive(Clone, Copy)]
+pub(crate) enum LaterPages {
+    Refused,
+    /// The service asks for a pause of ten minutes.
+    Paused,
+    /// The second page names the first one as the next.
+    Circle,
 }
 
 impl Control {
@@ -139,13 +151,29 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
             !query.contains("EventStatus in~") || ["Scheduled", "Started"].contains(&status)
         };
         let mut data: Vec<_> = world.rows.iter().filter(is_open).cloned().collect();
+        let is_refused = world.tags_refused && query.starts_with("resources");
         world.queries.push(query);
-        if world.later_pages_refused {
-            if body["options"]["$skipToken"].is_string() {
-                return (400, String::new(), json!({"error": {"code": "BadRequest", "message": "no such page"}}));
-            }
+        if is_refused {
+            return (403, String::new(), json!({}));
+        }
+        if let Some(later_pages) = world.later_pages {
+            let token = body["options"]["$skipToken"].as_str();
+            let next = match (token, later_pages) {
+                (None, _) => "second",
+                (Some(_), LaterPages::Refused) => {
+                    return (400, String::new(), json!({"error": {"code": "BadRequest", "message": "no such page"}}));
+                }
+                (Some(_), LaterPages::Paused) => return (429, "Retry-After: 600\r\n".into(), json!({})),
+                (Some(token), LaterPages::Circle) => {
+                    if token == "second" {
+                        "first"
+                    } else {
+                        "second"
+                    }
+                }
+            };
             data.truncate(1);
-            return (200, String::new(), json!({"data": data, "$skipToken": "next"}));
+            return (200, String::new(), json!({"data": data, "$skipToken": next}));
         }
         let header = world.date.map_or(String::new(), |date| format!("Date: {date}\r\n"));
         return (200, header, json!({"totalRecords": data.len(), "count": data.len(), "data": data}));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use scheduled_events_test_support::wait;
 use serde_json::json;
 
-use crate::control::Control;
+use crate::control::{Control, LaterPages};
 use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
 
 #[test]
@@ -23,19 +23,26 @@ fn a_refusal_is_logged_at_once() {
 }
 
 #[test]
-fn the_pages_before_one_that_is_refused_count() {
-    let control = Control::start();
-    let mut hub = Hub::new(&control.url(), None, "");
-    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
-    control.with(|world| {
-        world.rows = vec![
-            row(&machine, &id, "Scheduled", &["db"]),
-            row(&resource("virtualMachines", "web"), &event_id(2), "Scheduled", &["web"]),
-        ];
-        world.later_pages_refused = true;
-    });
-    hub.start();
-    hub.await_hook(&format!("prepare-db-{id}"));
+fn the_pages_before_one_that_does_not_come_count() {
+    for later_pages in [LaterPages::Refused, LaterPages::Paused, LaterPages::Circle] {
+        let control = Control::start();
+        let mut hub = Hub::new(&control.url(), None, "");
+        let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+        control.with(|world| {
+            world.rows = vec![
+                row(&machine, &id, "Scheduled", &["db"]),
+                row(&resource("virtualMachines", "web"), &event_id(2), "Scheduled", &["web"]),
+            ];
+            world.later_pages = Some(later_pages);
+        });
+        hub.start();
+        hub.await_hook(&format!("prepare-db-{id}"));
+        if matches!(later_pages, LaterPages::Circle) {
+            wait::until("a warning", || hub.read("log").contains("does not end its pages").then_some(()));
+            let asked = control.with(|world| world.queries.len());
+            assert!(asked < 20, "{asked} queries");
+        }
+    }
 }
 
 #[test]
