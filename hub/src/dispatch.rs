@@ -292,8 +292,13 @@ impl Dispatch {
     /// Whether it is known whose own watcher acts.
     pub fn knows_agents(&self) -> bool {
         let config = &self.shared.config;
-        (config.agents.tag.is_none() || self.tagged.borrow().is_some() && self.refused.borrow().is_some())
+        (config.agents.tag.is_none() || self.knows_tags() && self.refused.borrow().is_some())
             && (config.gate.is_none() || self.registered.borrow().is_some())
+    }
+
+    /// Whether it is known which machines have the agents' tag.
+    pub fn knows_tags(&self) -> bool {
+        self.tagged.borrow().is_some()
     }
 
     /// The machines that have the agents' tag now.

@@ -205,12 +205,17 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
     if let Some(registered) = dispatch.shared.gates.agents().await {
         dispatch.set_registered(registered);
     }
+    let mut tags = Ok(());
     if let Some(tag) = &dispatch.shared.config.agents.tag {
         let mut agents = Vec::new();
-        for page in arm.query(subscriptions, TAGS).await? {
-            agents.extend(tagged(&page, tag)?);
+        let add = async |page: String| tagged(&page, tag).map(|found| agents.extend(found));
+        tags = arm.query_each(subscriptions, TAGS, add).await;
+        match &tags {
+            Ok(()) => dispatch.set_agents(&agents),
+            Err(error) if !dispatch.knows_tags() => return Err(error.clone()),
+            // Events are asked for all the same: those that had the tag have it still.
+            Err(_) => {}
         }
-        dispatch.set_agents(&agents);
     }
     // An event that comes meanwhile may be in no answer.
     let mut missing = dispatch.open_events();
@@ -227,7 +232,7 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
     if !seen.has_unreadable {
         dispatch.absent(&missing, Instant::now());
     }
-    Ok(())
+    tags
 }
 
 /// What Resource Graph answers: the keys of events, and whether it has rows that cannot be read.

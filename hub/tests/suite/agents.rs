@@ -77,3 +77,22 @@ fn an_open_event_of_a_machine_whose_tag_is_removed_is_acted_upon() {
     control.with(|world| world.rows.clear());
     hub.await_hook(&format!("prepare-db-{id}"));
 }
+
+/// Who may read events may not be allowed to read resources, or not any more.
+#[test]
+fn tags_that_cannot_be_read_any_more_hide_no_event() {
+    let control = Control::start();
+    let (machine, other, id) = (resource("virtualMachines", "db"), resource("virtualMachines", "web"), event_id(1));
+    control.with(|world| world.rows = vec![tagged(&machine)]);
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"\nagents = { tag = \"agent\" }");
+    hub.start();
+    await_tags(&control, 2);
+    control.with(|world| {
+        world.tags_refused = true;
+        world.rows = vec![row(&machine, &event_id(2), "Scheduled", &["db"]), row(&other, &id, "Scheduled", &["web"])];
+    });
+    hub.await_hook(&format!("prepare-web-{id}"));
+    wait::until("a warning", || hub.read("log").contains("cannot ask Resource Graph").then_some(()));
+    hub.await_record("the other event", |record| record["resource_id"] == machine.as_str());
+    assert!(!hub.path("hooks").join(format!("prepare-db-{}", event_id(2))).exists(), "its watcher acts");
+}
