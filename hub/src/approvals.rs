@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use azure_core::credentials::Secret;
 use scheduled_events::record::event_key;
 use scheduled_events_core::UnixMillis;
 use tokio::sync::{Semaphore, oneshot};
@@ -104,12 +105,12 @@ impl Approvals {
         self.due.borrow_mut().clear();
     }
 
-    async fn acknowledge(&self, resource_id: &str, ids: &[&str]) -> Result<(), ArmError> {
+    async fn acknowledge(&self, token: &Secret, resource_id: &str, ids: &[&str]) -> Result<(), ArmError> {
         if !self.store.has_turn() {
             return Err(not_sent("another hub may have taken over"));
         }
         self.sent.set(self.sent.get() + 1);
-        let result = self.arm.acknowledge(resource_id, ids).await;
+        let result = self.arm.acknowledge(token, resource_id, ids).await;
         if let Err(error) = &result
             && let Some(pause) = error.pause()
         {
@@ -143,7 +144,7 @@ impl Approvals {
         sleep(GATHER).await;
         // The semaphore is never closed.
         let _permit = self.requests.acquire().await;
-        loop {
+        while self.due.borrow().contains_key(&resource_id) {
             let access = self.arm.access().await;
             let batch = self.take(&resource_id);
             if batch.is_empty() {
@@ -151,8 +152,8 @@ impl Approvals {
             }
             let ids: Vec<&str> = batch.iter().map(|due| due.event_id.as_str()).collect();
             let result = match (access, self.refused_for_now()) {
-                (Err(error), _) | (Ok(()), Some(error)) => Err(error),
-                (Ok(()), None) => self.acknowledge(&resource_id, &ids).await,
+                (Err(error), _) | (Ok(_), Some(error)) => Err(error),
+                (Ok(token), None) => self.acknowledge(&token, &resource_id, &ids).await,
             };
             // Some may have been approved: those that are not named.
             let in_part = result.as_ref().err().and_then(ArmError::refusal).filter(|refusal| refusal.is_in_part(&ids));
@@ -186,12 +187,14 @@ fn not_sent(why: &str) -> ArmError {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
+    use std::sync::atomic::Ordering;
     use std::sync::{Arc, Mutex};
 
     use scheduled_events_test_support::TestServer;
 
     use super::*;
     use crate::azure::identity::Identity;
+    use crate::azure::identity::tests::Issuer;
     use crate::config::{Cloud, Identity as IdentityConfig, IdentityKind};
     use crate::store::tests::alone;
 
@@ -201,6 +204,16 @@ mod tests {
 
     /// Runs work with a service that gives this answer to each request, and returns the paths of the requests.
     fn with_service<T>(answer: &'static str, work: impl AsyncFnOnce(Rc<Approvals>) -> T) -> (T, Vec<String>) {
+        let identity = IdentityConfig { kind: IdentityKind::Emulator, client_id: None };
+        with_identity(Identity::new(&identity, Cloud::Public).expect("an identity"), answer, work)
+    }
+
+    /// The same with another identity.
+    fn with_identity<T>(
+        identity: Identity,
+        answer: &'static str,
+        work: impl AsyncFnOnce(Rc<Approvals>) -> T,
+    ) -> (T, Vec<String>) {
         let paths = Arc::<Mutex<Vec<String>>>::default();
         let seen = paths.clone();
         let server = TestServer::start(move |connection| {
@@ -211,8 +224,6 @@ mod tests {
                 let _ = (&**connection).write_all(answer.as_bytes());
             }
         });
-        let identity = IdentityConfig { kind: IdentityKind::Emulator, client_id: None };
-        let identity = Identity::new(&identity, Cloud::Public).expect("an identity");
         let arm = Arm::new(server.url().parse().expect("an address"), identity).expect("a client");
         let folder = tempfile::tempdir().expect("a folder");
         let store = Rc::new(alone(folder.path()));
@@ -254,6 +265,17 @@ mod tests {
             "{pauses:?}"
         );
         assert!(pauses[2].1 > Duration::from_secs(1), "{pauses:?}");
+    }
+
+    /// As on a machine whose clock is days ahead. A request for a token takes a while, in which events change.
+    #[test]
+    fn an_approval_waits_for_no_token_once_it_cannot_be_withdrawn() {
+        let issuer = Issuer::new();
+        issuer.valid.store(-1, Ordering::Relaxed);
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let (done, paths) =
+            with_identity(issuer.identity(), answer, async |approvals| approvals.approve(SET, ID).await);
+        assert_eq!((done, paths.len(), issuer.count()), (Ok(()), 1, 1));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use azure_core::credentials::Secret;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Method, StatusCode, Url};
 use scheduled_events::clock::Clock;
@@ -174,13 +175,13 @@ impl Arm {
         (u128::from(time.0.abs_diff(own.0)) >= CLOCK_DIFFERENCE_MIN.as_millis()).then_some(time)
     }
 
-    /// Approves events of a resource, for all machines that they affect.
+    /// Approves events of a resource, for all machines that they affect. The token is the one of [`Self::access`].
     ///
     /// # Errors
     /// What was refused. Of several events, some may have been approved.
-    pub async fn acknowledge(&self, resource_id: &str, event_ids: &[&str]) -> Result<(), ArmError> {
+    pub async fn acknowledge(&self, token: &Secret, resource_id: &str, event_ids: &[&str]) -> Result<(), ArmError> {
         let (path, body) = approval(resource_id, event_ids).map_err(ArmError::NotSent)?;
-        let answer = self.send(Method::POST, &path, body).await?;
+        let answer = self.send_with(token, Method::POST, &path, body).await?;
         // An error approves nothing, whatever its status says.
         match refusal(StatusCode::OK, &answer, None) {
             Refusal { code, details, .. } if code.is_empty() && details.is_empty() => Ok(()),
@@ -192,12 +193,12 @@ impl Arm {
         self.management.as_str().trim_end_matches('/')
     }
 
-    /// Gets the token that the next request needs, so that it waits for none.
+    /// The token that requests need. A request that has one waits for none.
     ///
     /// # Errors
     /// There is none.
-    pub async fn access(&self) -> Result<(), ArmError> {
-        self.identity.token(self.base()).await.map(drop).map_err(ArmError::NotSent)
+    pub async fn access(&self) -> Result<Secret, ArmError> {
+        self.identity.token(self.base()).await.map_err(ArmError::NotSent)
     }
 
     /// Sends a request and returns the body of its response. `path` begins with `/` and has its query.
@@ -205,8 +206,17 @@ impl Arm {
     /// # Errors
     /// There was no response, or it is not a success.
     pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Vec<u8>, ArmError> {
+        self.send_with(&self.access().await?, method, path, body).await
+    }
+
+    async fn send_with(
+        &self,
+        token: &Secret,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, ArmError> {
         let base = self.base();
-        let token = self.identity.token(base).await.map_err(ArmError::NotSent)?;
         let place = base.split("://").last().unwrap_or_default();
         let failed = |why: String| ArmError::NotSent(format!("{place} does not answer: {why}"));
         let mut request = self.client.request(method, format!("{base}{path}"));
@@ -219,7 +229,7 @@ impl Arm {
         self.time.observe(response.headers());
         let (status, pause) = (response.status(), pause(response.headers()));
         if status == StatusCode::UNAUTHORIZED {
-            self.identity.forget(base, Some(&token));
+            self.identity.forget(base, Some(token));
         }
         let body = http::body(response, RESPONSE_MAX).await.map_err(failed)?;
         // A list that was approved in part is answered with 207.

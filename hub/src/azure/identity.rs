@@ -221,7 +221,7 @@ const fn words(kind: IdentityKind) -> &'static str {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
     use azure_core::http::headers::Headers;
@@ -234,7 +234,7 @@ pub(super) mod tests {
     pub(crate) struct Issuer {
         requests: Mutex<Vec<(String, String)>>,
         /// How many seconds its tokens are valid.
-        valid: AtomicI64,
+        pub(crate) valid: AtomicI64,
         /// Whether it answers to no request for Resource Manager.
         hangs: AtomicBool,
     }

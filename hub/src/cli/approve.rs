@@ -58,7 +58,11 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
     if !arguments.yes {
         confirm(&access, &ids).await?;
     }
-    match access.arm.acknowledge(&resource_id, &ids).await {
+    let approved = match access.arm.access().await {
+        Ok(token) => access.arm.acknowledge(&token, &resource_id, &ids).await,
+        Err(error) => Err(error),
+    };
+    match approved {
         Ok(()) => print(&format!("approved: {}\n", ids.join(", "))),
         Err(ArmError::Refused(refusal)) if refusal.is_in_part(&ids) => {
             let of = |id: &&&str| refusal.details.iter().any(|detail| detail.target.eq_ignore_ascii_case(id));
