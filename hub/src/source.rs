@@ -96,12 +96,19 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
     if message.received > RECEIVED_MAX {
         return Err(format!("it was received {} times and never kept", message.received));
     }
-    let notices = notice::read(message.content.as_ref().map_err(Clone::clone)?)?;
-    if notices.notices.is_empty() && !notices.problems.is_empty() {
-        notices.problems.iter().for_each(|_| dispatch.shared.metrics.notice("invalid"));
-        return Err(notices.problems.join("; "));
+    let content = message.content.as_ref().map_err(Clone::clone)?;
+    let notices = notice::read(content)?;
+    let Shared { journal, metrics, clock, .. } = &*dispatch.shared;
+    if !notices.problems.is_empty() {
+        let why = notices.problems.join("; ");
+        if notices.notices.is_empty() {
+            notices.problems.iter().for_each(|_| metrics.notice("invalid"));
+            return Err(why);
+        }
+        // It is deleted with what can be read of it.
+        journal.set_aside(&why, content, clock.time_of_day().seconds());
     }
-    dispatch.shared.metrics.message(if notices.notices.is_empty() { "left-out" } else { "applied" });
+    metrics.message(if notices.notices.is_empty() { "left-out" } else { "applied" });
     Ok(dispatch.deliver(notices))
 }
 

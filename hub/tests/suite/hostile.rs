@@ -317,3 +317,19 @@ fn azure_starts_events_by_its_own_clock() {
     let left = variables.next().and_then(|seconds| seconds.parse().ok());
     assert!(left.is_some_and(|seconds: u32| (840..=901).contains(&seconds)), "{prepared}");
 }
+
+#[test]
+fn what_cannot_be_read_of_a_message_is_kept_although_the_rest_is_applied() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let id = event_id(1);
+    let mut other = message(&resource("virtualMachines", "web"), &event_id(2), "Scheduled", &["web"]);
+    other["data"]["resourceInfo"]["id"] = json!("/nowhere");
+    hub.start();
+    queue.send(&json!([message(&resource("virtualMachines", "db"), &id, "Scheduled", &["db"]), other]));
+    hub.await_hook(&format!("prepare-db-{id}"));
+    hub.await_record("the other one", |record| {
+        record["record"] == "set-aside" && record["content"].as_str().is_some_and(|text| text.contains(&event_id(2)))
+    });
+    wait::until("the end of the message", || (queue.length() == 0).then_some(()));
+}
