@@ -34,7 +34,8 @@ pub struct Shared {
     pub pool: Rc<Pool>,
     /// As many more may run for events that start soon.
     pub reserve: Rc<Pool>,
-    /// How many recoveries run. They wait for no preparation: one that hangs ends with its event, which can be days later.
+    /// How many recoveries run, in the order in which they came. They wait for no preparation: one that hangs ends with its event,
+    /// which can be days later.
     pub recoveries: Rc<Pool>,
     /// Who waits for whom.
     pub gates: Rc<Gates>,

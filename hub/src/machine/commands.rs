@@ -103,7 +103,8 @@ impl Commands {
                 shared.reserve.enter(due).await
             };
             let permit = if kind == Kind::Recover {
-                shared.recoveries.enter(due).await
+                // None has a deadline. By their events, those that fail again and again would always be the first.
+                shared.recoveries.enter(UnixSeconds(0)).await
             } else {
                 tokio::select! {
                     permit = shared.pool.enter(due) => permit,

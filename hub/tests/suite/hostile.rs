@@ -333,3 +333,59 @@ fn what_cannot_be_read_of_a_message_is_kept_although_the_rest_is_applied() {
     });
     wait::until("the end of the message", || (queue.length() == 0).then_some(()));
 }
+
+/// What it prints is in the log.
+#[test]
+fn a_command_that_prints_without_end_delays_no_other_machine_and_not_the_end_of_the_hub() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    hub.prepare_with("trap '' TERM\ntest $SCHEDULED_EVENTS_MACHINE = loud || exit 0\nwhile :; do echo $SCHEDULED_EVENTS_MACHINE; done\n");
+    hub.start();
+    let send = |name: &str, number| {
+        queue.send(&message(&resource("virtualMachines", name), &event_id(number), "Scheduled", &[name]));
+    };
+    send("loud", 1);
+    wait::until("a line", || hub.read("log").contains("prepare loud: loud").then_some(()));
+    send("db", 2);
+    hub.await_record("the approval", approval(200));
+    let process = &mut hub.process.as_mut().expect("it runs").0;
+    let status = wait::output(std::process::Command::new("kill").args(["-TERM", &process.id().to_string()])).status;
+    assert!(status.success() && wait::ended(process).success());
+}
+
+/// As of machines that are gone, on which a command hangs. Their events came first.
+#[test]
+fn recoveries_that_fail_again_and_again_keep_no_other_one_waiting() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let recover = format!("sh {} recover", hub.path("hook").display());
+    let began = hub.path("began").display().to_string();
+    let hanging = format!("sh -c 'test $SCHEDULED_EVENTS_MACHINE = db || {{ echo >>{began}; sleep 8; exit 1; }}'");
+    let config = hub.read("hub.toml").replace(&recover, &hanging).replace("[hooks]", "[hooks]\nat_once = 1");
+    fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.start();
+    let send = |name: &str, number, status: &str| {
+        let mut message = message(&resource("virtualMachines", name), &event_id(number), status, &[name]);
+        if name == "db" {
+            message["data"]["resourceInfo"]["properties"]["NotBefore"] = json!("Tue, 20 Sep 2039 18:29:47 GMT");
+        }
+        queue.send(&message);
+    };
+    let all = [("gone1", 1), ("gone2", 2), ("db", 3)];
+    for (name, number) in all {
+        send(name, number, "Scheduled");
+    }
+    wait::until("all preparations", || {
+        let is_ready = |record: &&Value| record["record"] == "prepare" && record["outcome"] == "ready";
+        (hub.records().iter().filter(is_ready).count() == 3).then_some(())
+    });
+    for (name, number) in all {
+        send(name, number, "Canceled");
+        wait::until("a recovery", || hub.path("began").exists().then_some(()));
+    }
+    hub.await_record("its recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    let recoveries: Vec<_> = hub.records().into_iter().filter(|record| record["record"] == "recover").collect();
+    // The queue is not read in order.
+    let place = recoveries.iter().position(|record| record["outcome"] == "done");
+    assert!(place.is_some_and(|place| place <= 2), "it was not its turn: {recoveries:?}");
+}
