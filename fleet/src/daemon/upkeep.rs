@@ -161,6 +161,23 @@ impl Daemon {
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
+    /// Gives back the slots that this machine holds, whatever is recorded. The caller knows that it has no event and is in service.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn give_back(&self) -> Result<(), EngineError> {
+        let (registers, _) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
+        for (key, register) in registers {
+            let group = key.strip_prefix("groups/").unwrap_or(&key);
+            let changes = register.releases(|_, machine| *machine == self.machine);
+            driver::change_group(&*self.engine, group, &changes, register.held().len()).await?;
+            for change in &changes {
+                log::line(&format!("warning: {change} in the group {group}, although no record says so"));
+            }
+        }
+        Ok(())
+    }
+
     /// The other machines that hold slots of a group for an event that is over for long, and are silent for certain. What is left to be
     /// looked at again is added to `lingering`.
     async fn silent_holders(

@@ -4,7 +4,7 @@
 //! place back. The daemon learns from an audit file of the machine's own that the event is over and that the machine is back in service. The
 //! machine is a member of the fleet only that long, so that it is not taken for one that is silent.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use scheduled_events_fleet::relay::hexadecimal::hexadecimal;
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::journal::Journal;
 use crate::notice::key_of;
@@ -60,6 +60,8 @@ struct Member {
     maintenance: RefCell<JoinHandle<()>>,
     /// The last answer, so that each is logged once.
     answer: RefCell<String>,
+    /// Since when it has no event and is in service.
+    idle_since: Cell<Option<Instant>>,
 }
 
 impl Fleet {
@@ -126,6 +128,7 @@ impl Fleet {
         if is_new {
             self.journal.begin_copy(&key, event);
         }
+        member.idle_since.set(None);
         member.daemon.answer(question, asked).await
     }
 
@@ -148,7 +151,8 @@ impl Fleet {
 
     fn insert(&self, key: String, daemon: Rc<Daemon>) -> Rc<Member> {
         let maintenance = RefCell::new(maintain(&daemon));
-        let member = Rc::new(Member { daemon, maintenance, answer: RefCell::default() });
+        let (answer, idle_since) = (RefCell::default(), Cell::default());
+        let member = Rc::new(Member { daemon, maintenance, answer, idle_since });
         self.members.borrow_mut().insert(key, member.clone());
         member
     }
@@ -161,7 +165,20 @@ impl Fleet {
     pub(super) async fn has_left(&self, resource_id: &str) -> bool {
         let key = key_of(resource_id);
         let Some(member) = self.found(&key) else { return true };
-        if self.journal.write_copy(&key).is_err() || !member.daemon.may_leave() {
+        if self.journal.write_copy(&key).is_err() {
+            return false;
+        }
+        if !member.daemon.may_leave() {
+            let since = member.idle_since.get().unwrap_or_else(Instant::now);
+            member.idle_since.set(Some(since));
+            // The records of an earlier process may be on another machine, or lost. This one knows how the machine is.
+            if self.restored.borrow().contains(&key) && since.elapsed() >= self.patience() {
+                member.idle_since.set(None);
+                let given_back = timeout(LEAVE_TIME, member.daemon.give_back()).await;
+                if let Err(why) = given_back.unwrap_or_else(|_| Err(EngineError("no answer".into()))) {
+                    log::printable(&format!("warning: {resource_id} cannot give back its place yet: {why}"));
+                }
+            }
             return false;
         }
         // A heartbeat that is written beside this would leave a register of a machine that is silent.
@@ -180,6 +197,11 @@ impl Fleet {
         self.journal.end_copy(&key);
         let _ = std::fs::remove_file(self.audit(&key));
         true
+    }
+
+    /// How long a place of an earlier process is kept for a machine that is in service, if no record says that.
+    fn patience(&self) -> Duration {
+        self.config.groups.iter().fold(self.config.return_within, |patience, group| patience.max(group.pause))
     }
 
     fn audit(&self, key: &str) -> PathBuf {

@@ -215,11 +215,14 @@ fn two_events_of_a_machine_pass_the_gate_side_by_side() {
 /// The place is in the fleet's store, and nobody else gives it back.
 #[test]
 fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
-    // On the same machine, and on another one, which has the states of the machines and not their audit files.
-    for is_moved in [false, true] {
+    // On the same machine, and on another one, which has the states of the machines and not their audit files: during the event, and
+    // after it, when only the registers show the place.
+    for (is_moved, is_moved_after) in [(false, false), (true, false), (false, true)] {
         let (control, queue) = (Control::start(), TestQueue::start());
         let folder = tempfile::TempDir::new().expect("a folder");
         let file = fleet(folder.path());
+        let config = fs::read_to_string(&file).expect("text");
+        fs::write(&file, format!("return_within = \"15s\"\n{config}")).expect("written");
         let mut hub = Hub::new(&control.url(), Some(&queue), &format!("gate = \"{}\"", file.display()));
         let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
         hub.start();
@@ -234,6 +237,9 @@ fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
         hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
         // Before it could give the place back.
         hub.kill();
+        if is_moved_after {
+            fs::remove_dir_all(hub.path("state/gate")).expect("removed");
+        }
         hub.start();
         await_leave(&hub, &file);
     }
