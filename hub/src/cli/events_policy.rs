@@ -10,21 +10,19 @@ use scheduled_events_fleet::failure::Failure;
 
 use super::access::subscription;
 
-/// The version of the compute API that has the whole policy.
-const COMPUTE_API: &str = "2025-11-01";
-
-/// The event type that the subscription lets through.
-const EVENT_TYPE: &str = "Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted";
-
-/// The topic of a subscription's maintenance.
-const TOPIC_TYPE: &str = "microsoft.resourcenotifications.MaintenanceResources";
-
-/// The role to read and to approve events, and the application of Azure's maintenance service, which needs it, too.
-const ROLE: &str = "ScheduledEventContributor";
-const MAINTENANCE: &str = "78315a30-673a-4a46-8e5c-ce59dbc6adf8";
-
-/// The role to receive, renew, set aside and delete a queue's messages.
-const QUEUE_ROLE: &str = "Storage Queue Data Contributor";
+/// What is the same for everybody, by its name in the templates.
+const FIXED: [(&str, &str); 6] = [
+    // The version of the compute API that has the whole policy.
+    ("compute-api", "2025-11-01"),
+    // The event type that the subscription lets through, and the topic of a subscription's maintenance.
+    ("event-type", "Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted"),
+    ("topic-type", "microsoft.resourcenotifications.MaintenanceResources"),
+    // The role to read and to approve events, and the application of Azure's maintenance service, which needs it, too.
+    ("role", "ScheduledEventContributor"),
+    ("maintenance", "78315a30-673a-4a46-8e5c-ce59dbc6adf8"),
+    // The role to receive, renew, set aside and delete a queue's messages.
+    ("queue-role", "Storage Queue Data Contributor"),
+];
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("resource").args(["vm", "scale_set", "availability_set"]).required(true)))]
@@ -82,13 +80,7 @@ enum Tool {
 pub(super) fn events_policy(arguments: &PolicyArgs) -> Result<(), Failure> {
     let plan = Plan::new(arguments);
     let mark = if arguments.tool == Tool::Bicep { "//" } else { "#" };
-    let text = match arguments.tool {
-        Tool::Az => plan.az(),
-        Tool::Powershell => plan.powershell(),
-        Tool::Rest => plan.rest(),
-        Tool::Bicep => plan.bicep(),
-        Tool::Terraform => plan.terraform(),
-    };
+    let text = plan.text();
     let comment = |lines: Vec<String>| format!("{mark} {}\n", lines.join(&format!("\n{mark} ")));
     print(&format!("{}\n{text}\n{}", comment(plan.summary()), comment(plan.remarks())))
 }
@@ -97,9 +89,10 @@ pub(super) fn events_policy(arguments: &PolicyArgs) -> Result<(), Failure> {
 struct Plan<'a> {
     arguments: &'a PolicyArgs,
     name: &'a Name,
-    /// The type of the resource below `Microsoft.Compute`, and its words.
+    /// The type of the resource below `Microsoft.Compute`, its words, and the command of the Azure CLI for it.
     kind: &'static str,
     words: &'static str,
+    command: &'static str,
     subscription: &'a str,
     account: String,
     principal: &'a str,
@@ -108,16 +101,16 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     fn new(arguments: &'a PolicyArgs) -> Self {
         let PolicyArgs { vm, scale_set, availability_set, .. } = arguments;
-        let (name, kind, words) = match (vm, scale_set, availability_set) {
-            (_, Some(name), _) => (name, "virtualMachineScaleSets", "scale set"),
-            (_, _, Some(name)) => (name, "availabilitySets", "availability set"),
+        let (name, kind, words, command) = match (vm, scale_set, availability_set) {
+            (_, Some(name), _) => (name, "virtualMachineScaleSets", "scale set", "vmss"),
+            (_, _, Some(name)) => (name, "availabilitySets", "availability set", "vm availability-set"),
             // One of the three is required.
-            (vm, ..) => (vm.as_ref().unwrap_or(&arguments.resource_group), "virtualMachines", "virtual machine"),
+            (vm, ..) => (vm.as_ref().unwrap_or(&arguments.resource_group), "virtualMachines", "virtual machine", "vm"),
         };
         let account = arguments.storage_account.as_ref().map_or("ACCOUNT".to_owned(), Name::to_string);
         let subscription = arguments.subscription.as_deref().unwrap_or("SUBSCRIPTION");
         let principal = arguments.principal.as_deref().unwrap_or("PRINCIPAL");
-        Self { arguments, name, kind, words, subscription, account, principal }
+        Self { arguments, name, kind, words, command, subscription, account, principal }
     }
 
     fn enable(&self) -> bool {
@@ -191,207 +184,78 @@ impl<'a> Plan<'a> {
         lines
     }
 
-    fn topic_source(&self) -> String {
-        format!("/subscriptions/{}", self.subscription)
-    }
-
-    fn queue_account(&self) -> String {
-        format!(
-            "{}/resourceGroups/{}/providers/Microsoft.Storage/storageAccounts/{}",
-            self.topic_source(),
-            self.arguments.resource_group,
-            self.account
-        )
-    }
-
-    fn az(&self) -> String {
-        let group = self.arguments.resource_group.az("--resource-group");
-        let command = match self.kind {
-            "virtualMachineScaleSets" => "vmss",
-            "availabilitySets" => "vm availability-set",
-            _ => "vm",
+    /// The text for the tool. What is made once for all machines is left out if nothing is published any more.
+    fn text(&self) -> String {
+        let (update, all, policy) = match self.arguments.tool {
+            Tool::Az => (
+                include_str!("events_policy/az-update.txt"),
+                include_str!("events_policy/az.txt"),
+                self.policy().to_string(),
+            ),
+            // Without a parameter of Update-AzVM, Update-AzVmss and Update-AzAvailabilitySet, which differ from version to version.
+            Tool::Powershell => (
+                include_str!("events_policy/powershell-update.txt"),
+                include_str!("events_policy/powershell.txt"),
+                self.body(),
+            ),
+            Tool::Rest => {
+                (include_str!("events_policy/rest-update.txt"), include_str!("events_policy/rest.txt"), self.body())
+            }
+            Tool::Bicep => (
+                include_str!("events_policy/bicep-update.txt"),
+                include_str!("events_policy/bicep.txt"),
+                notation(&self.policy(), ": ", '\'', 4),
+            ),
+            Tool::Terraform => (
+                include_str!("events_policy/terraform-update.txt"),
+                include_str!("events_policy/terraform.txt"),
+                notation(&self.policy(), " = ", '"', 6),
+            ),
         };
-        let update = format!(
-            "az {command} update {group} {} --set scheduledEventsPolicy='{}'\n",
-            self.name.az("--name"),
-            self.policy()
-        );
-        if !self.enable() {
-            return update;
-        }
-        let (account, source, storage, principal) =
-            (&self.account, self.topic_source(), self.queue_account(), self.principal);
-        // A resource group may have parentheses.
-        let quoted =
-            |text: &str| if text.contains('(') || !text.is_ascii() { format!("'{text}'") } else { text.to_owned() };
-        format!(
-            "# Once for the subscription: the feature of the preview.\n\
-             az feature register --namespace Microsoft.Compute --name SendScheduledEventsPolicy\n\
-             # The machines publish their events.\n\
-             {update}\
-             # A queue, and a topic that fills it.\n\
-             az storage queue create --name scheduled-events --account-name {account} --auth-mode login\n\
-             az eventgrid system-topic create {group} --name scheduled-events --location global --topic-type {TOPIC_TYPE} --source {source}\n\
-             az eventgrid system-topic event-subscription create {group} --system-topic-name scheduled-events --name hub \
-             --endpoint-type storagequeue --endpoint {queue} --included-event-types {EVENT_TYPE}\n\
-             # The hub reads and approves events, and reads the queue; Azure's maintenance service needs its role, too.\n\
-             az role assignment create --assignee {principal} --role {ROLE} --scope {source}\n\
-             az role assignment create --assignee {MAINTENANCE} --role {ROLE} --scope {source}\n\
-             az role assignment create --assignee {principal} --role '{QUEUE_ROLE}' --scope {storage}\n",
-            queue = quoted(&format!("{storage}/queueservices/default/queues/scheduled-events")),
-            storage = quoted(&storage),
-        )
-    }
-
-    fn compute_path(&self) -> String {
-        format!(
-            "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Compute/{}/{}?api-version={COMPUTE_API}",
-            self.subscription,
-            self.arguments.resource_group.url(),
-            self.kind,
-            self.name.url()
-        )
+        let (name, group) = (self.name, &self.arguments.resource_group);
+        let source = format!("/subscriptions/{}", self.subscription);
+        let storage =
+            format!("{source}/resourceGroups/{group}/providers/Microsoft.Storage/storageAccounts/{}", self.account);
+        let queue = format!("{storage}/queueservices/default/queues/scheduled-events");
+        // For a shell: a resource group may have parentheses.
+        let is_plain = storage.is_ascii() && !storage.contains('(');
+        let quoted = |text: &str| if is_plain { text.to_owned() } else { format!("'{text}'") };
+        let values = [
+            ("policy", policy),
+            ("command", self.command.to_owned()),
+            ("kind", self.kind.to_owned()),
+            ("words", self.words.to_owned()),
+            ("name", name.to_string()),
+            ("name-option", name.az("--name")),
+            ("name-in-url", name.url()),
+            ("group", group.to_string()),
+            ("group-option", group.az("--resource-group")),
+            ("group-in-url", group.url()),
+            ("principal", self.principal.to_owned()),
+            ("account", self.account.clone()),
+            ("queue-quoted", quoted(&queue)),
+            ("storage-quoted", quoted(&storage)),
+            ("storage", storage),
+            ("source", source),
+        ];
+        let fixed = FIXED.map(|(name, value)| (name, value.to_owned()));
+        let template = if self.enable() { all.replace("{update}", update) } else { update.to_owned() };
+        let values = values.iter().chain(&fixed);
+        values.fold(template, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
     }
 
     fn body(&self) -> String {
-        let body = serde_json::json!({ "properties": { "scheduledEventsPolicy": self.policy() } });
-        serde_json::to_string_pretty(&body).unwrap_or_default()
+        format!("{:#}", serde_json::json!({ "properties": { "scheduledEventsPolicy": self.policy() } }))
     }
+}
 
-    fn powershell(&self) -> String {
-        // Without a parameter of Update-AzVM, Update-AzVmss and Update-AzAvailabilitySet, which differ from version to version.
-        let update = format!(
-            "$policy = @'\n{}\n'@\nInvoke-AzRestMethod -Method PATCH -Path '{}' -Payload $policy\n",
-            self.body(),
-            self.compute_path()
-        );
-        if !self.enable() {
-            return update;
-        }
-        let (source, storage, principal) = (self.topic_source(), self.queue_account(), self.principal);
-        let group = self.arguments.resource_group.single_quoted();
-        format!(
-            "# Once for the subscription: the feature of the preview.\n\
-             Register-AzProviderFeature -ProviderNamespace Microsoft.Compute -FeatureName SendScheduledEventsPolicy\n\
-             # The machines publish their events.\n\
-             {update}\
-             # A queue, and a topic that fills it.\n\
-             New-AzRmStorageQueue -ResourceGroupName {group} -StorageAccountName '{account}' -QueueName scheduled-events\n\
-             New-AzEventGridSystemTopic -ResourceGroupName {group} -Name scheduled-events -Location global -TopicType {TOPIC_TYPE} -Source '{source}'\n\
-             $queue = New-AzEventGridStorageQueueEventSubscriptionDestinationObject -ResourceId '{storage}' -QueueName scheduled-events\n\
-             New-AzEventGridSystemTopicEventSubscription -ResourceGroupName {group} -SystemTopicName scheduled-events \
-             -EventSubscriptionName hub -Destination $queue -FilterIncludedEventType {EVENT_TYPE}\n\
-             # The hub reads and approves events, and reads the queue; Azure's maintenance service needs its role, too.\n\
-             New-AzRoleAssignment -ObjectId {principal} -RoleDefinitionName {ROLE} -Scope '{source}'\n\
-             New-AzRoleAssignment -ApplicationId {MAINTENANCE} -RoleDefinitionName {ROLE} -Scope '{source}'\n\
-             New-AzRoleAssignment -ObjectId {principal} -RoleDefinitionName '{QUEUE_ROLE}' -Scope '{storage}'\n",
-            account = self.account,
-        )
-    }
-
-    fn rest(&self) -> String {
-        let management = "https://management.azure.com";
-        let json = "Content-Type: application/json";
-        let update = format!("PATCH {management}{}\n{json}\n\n{}\n\n###\n", self.compute_path(), self.body());
-        if !self.enable() {
-            return update;
-        }
-        let (source, storage) = (self.topic_source(), self.queue_account());
-        let group = self.arguments.resource_group.url();
-        let topic =
-            format!("{source}/resourceGroups/{group}/providers/Microsoft.EventGrid/systemTopics/scheduled-events");
-        let storage_url = storage.replace(&self.arguments.resource_group.to_string(), &group);
-        let subscription = serde_json::json!({ "properties": {
-            "destination": { "endpointType": "StorageQueue",
-                "properties": { "resourceId": storage, "queueName": "scheduled-events" } },
-            "filter": { "includedEventTypes": [EVENT_TYPE] },
-        } });
-        let topic_body =
-            serde_json::json!({ "location": "global", "properties": { "source": source, "topicType": TOPIC_TYPE } });
-        format!(
-            "POST {management}{source}/providers/Microsoft.Features/providers/Microsoft.Compute/features/SendScheduledEventsPolicy/register?api-version=2021-07-01\n\n\
-             ###\n{update}\
-             PUT {management}{storage_url}/queueServices/default/queues/scheduled-events?api-version=2023-05-01\n{json}\n\n{{}}\n\n\
-             ###\nPUT {management}{topic}?api-version=2025-02-15\n{json}\n\n{topic_body:#}\n\n\
-             ###\nPUT {management}{topic}/eventSubscriptions/hub?api-version=2025-02-15\n{json}\n\n{subscription:#}\n\n\
-             ### Roles have ids of the tenant: assign them with az or PowerShell (--as az).\n",
-        )
-    }
-
-    /// The policy in the notation of Bicep and of HCL, which differ in what is between a name and a value.
-    fn members(&self, between: &str, indent: usize) -> String {
-        fn text(value: &serde_json::Value, between: &str, indent: usize) -> String {
-            let quote = if between == ": " { "'" } else { "\"" };
-            let Some(members) = value.as_object() else {
-                return value.as_str().map_or(value.to_string(), |value| format!("{quote}{value}{quote}"));
-            };
-            let space = " ".repeat(indent);
-            let line = |(name, value)| format!("{space}  {name}{between}{}\n", text(value, between, indent + 2));
-            let lines: Vec<String> = members.iter().map(line).collect();
-            format!("{{\n{}{space}}}", lines.concat())
-        }
-        text(&self.policy(), between, indent)
-    }
-
-    fn bicep(&self) -> String {
-        let policy = self.members(": ", 4);
-        let resource = format!(
-            "// Merge this into the resource of the {}, and deploy it to the resource group {}.\n\
-             resource machines 'Microsoft.Compute/{}@{COMPUTE_API}' = {{\n  name: {}\n  properties: {{\n    scheduledEventsPolicy: {policy}\n  }}\n}}\n",
-            self.words,
-            self.arguments.resource_group,
-            self.kind,
-            self.name.single_quoted()
-        );
-        if !self.enable() {
-            return resource;
-        }
-        format!(
-            "{resource}\n\
-             resource account 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {{\n  name: '{account}'\n}}\n\n\
-             resource queue 'Microsoft.Storage/storageAccounts/queueServices/queues@2023-05-01' = {{\n  name: '{account}/default/scheduled-events'\n}}\n\n\
-             resource topic 'Microsoft.EventGrid/systemTopics@2025-02-15' = {{\n  name: 'scheduled-events'\n  location: 'global'\n  properties: {{\n    \
-             source: subscription().id\n    topicType: '{TOPIC_TYPE}'\n  }}\n}}\n\n\
-             resource hub 'Microsoft.EventGrid/systemTopics/eventSubscriptions@2025-02-15' = {{\n  parent: topic\n  name: 'hub'\n  properties: {{\n    \
-             destination: {{\n      endpointType: 'StorageQueue'\n      properties: {{\n        resourceId: account.id\n        queueName: 'scheduled-events'\n      }}\n    }}\n    \
-             filter: {{\n      includedEventTypes: [\n        '{EVENT_TYPE}'\n      ]\n    }}\n  }}\n  dependsOn: [\n    queue\n  ]\n}}\n\n\
-             // Roles have ids of the tenant, and the feature is registered once for the subscription: type those commands (--as az).\n",
-            account = self.account,
-        )
-    }
-
-    fn terraform(&self) -> String {
-        let policy = self.members(" = ", 6);
-        let resource = format!(
-            "resource \"azapi_update_resource\" \"machines\" {{\n  type        = \"Microsoft.Compute/{}@{COMPUTE_API}\"\n  resource_id = \"{}\"\n  \
-             body = {{\n    properties = {{\n      scheduledEventsPolicy = {policy}\n    }}\n  }}\n}}\n",
-            self.kind,
-            self.compute_path().split('?').next().unwrap_or_default(),
-        );
-        if !self.enable() {
-            return resource;
-        }
-        let (group, source, storage, principal) =
-            (&self.arguments.resource_group, self.topic_source(), self.queue_account(), self.principal);
-        let role = |label: &str, scope: &str, role: &str| {
-            format!(
-                "resource \"azurerm_role_assignment\" \"{label}\" {{\n  scope                = \"{scope}\"\n  \
-                 role_definition_name = \"{role}\"\n  principal_id         = \"{principal}\"\n}}\n\n"
-            )
-        };
-        format!(
-            "{resource}\n\
-             resource \"azurerm_storage_queue\" \"events\" {{\n  name               = \"scheduled-events\"\n  storage_account_id = \"{storage}\"\n}}\n\n\
-             resource \"azurerm_eventgrid_system_topic\" \"events\" {{\n  name                = \"scheduled-events\"\n  resource_group_name = \"{group}\"\n  \
-             location            = \"global\"\n  source_resource_id  = \"{source}\"\n  topic_type          = \"{TOPIC_TYPE}\"\n}}\n\n\
-             resource \"azurerm_eventgrid_system_topic_event_subscription\" \"hub\" {{\n  name                 = \"hub\"\n  \
-             system_topic         = azurerm_eventgrid_system_topic.events.name\n  resource_group_name  = \"{group}\"\n  \
-             included_event_types = [\"{EVENT_TYPE}\"]\n  storage_queue_endpoint {{\n    storage_account_id = \"{storage}\"\n    \
-             queue_name         = azurerm_storage_queue.events.name\n  }}\n}}\n\n{}{}\
-             # Azure's maintenance service, the application {MAINTENANCE}, needs the first role, too. The feature of the preview is\n\
-             # registered once for the subscription: type those two commands (--as az).\n",
-            role("events", &source, ROLE),
-            role("queue", &storage, QUEUE_ROLE),
-        )
-    }
+/// A value in the notation of Bicep or of HCL, which differ in what is between a name and a value and in the quotation marks.
+fn notation(value: &serde_json::Value, between: &str, quote: char, indent: usize) -> String {
+    let Some(members) = value.as_object() else {
+        return value.as_str().map_or(value.to_string(), |value| format!("{quote}{value}{quote}"));
+    };
+    let space = " ".repeat(indent);
+    let line = |(name, value)| format!("{space}  {name}{between}{}\n", notation(value, between, quote, indent + 2));
+    let lines: Vec<String> = members.iter().map(line).collect();
+    format!("{{\n{}{space}}}", lines.concat())
 }
