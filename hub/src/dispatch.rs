@@ -149,7 +149,7 @@ impl Dispatch {
             };
             let events: BTreeMap<_, _> = saved.events.iter().map(known).collect();
             match Machine::restore(self.shared.clone(), saved, entry) {
-                Ok((machine, sender)) => {
+                Ok(machine) => {
                     let mut all = self.orders.borrow_mut();
                     for (key, saved) in events {
                         all.named.entry(key.clone()).or_default().insert(machine_key.clone(), None);
@@ -161,9 +161,9 @@ impl Dispatch {
                     }
                     drop(all);
                     if self.knows_agents() || self.has_agent(&machine_key) {
-                        let _ = sender.send(Message::Agent(self.has_agent(&machine_key)));
+                        let _ = machine.sender().send(Message::Agent(self.has_agent(&machine_key)));
                     }
-                    self.start(&id, machine, sender);
+                    self.start(&id, machine);
                 }
                 Err(why) => {
                     log::printable(&format!("error: the state of {id} cannot be used: {why}; it is left as it is"));
@@ -234,10 +234,7 @@ impl Dispatch {
             ..MachineFacts::default()
         };
         match Machine::new(self.shared.clone(), facts) {
-            Ok((machine, sender)) => {
-                self.start(id, machine, sender.clone());
-                Some(sender)
-            }
+            Ok(machine) => Some(self.start(id, machine)),
             Err(why) => {
                 log::printable(&format!("error: {why}"));
                 None
@@ -245,8 +242,10 @@ impl Dispatch {
         }
     }
 
-    fn start(self: &Rc<Self>, id: &str, mut machine: Machine, sender: mpsc::UnboundedSender<Message>) {
-        self.shared.remember(id, sender);
+    /// Follows a machine. Returns through which messages reach it.
+    fn start(self: &Rc<Self>, id: &str, mut machine: Machine) -> mpsc::UnboundedSender<Message> {
+        let sender = machine.sender().clone();
+        self.shared.remember(id, sender.clone());
         let dispatch = self.clone();
         let id = id.to_owned();
         tokio::task::spawn_local(async move {
@@ -259,6 +258,7 @@ impl Dispatch {
                 machine.wait_for_end().await;
             }
         });
+        sender
     }
 
     /// Whether the event is of a subscription of the configuration.

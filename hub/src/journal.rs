@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use scheduled_events::audit::Audit;
 use scheduled_events::record::{EventRecord, Record, TimedRecord, write_json};
-use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{Change, UnixSeconds};
 use scheduled_events_fleet::log;
 use serde::Serialize;
@@ -121,18 +120,6 @@ impl Journal {
     /// Keeps them there no longer.
     pub fn end_copy(&self, key: &str) {
         self.copies.borrow_mut().remove(key);
-    }
-
-    /// Keeps a record about an event of a machine.
-    pub fn event(
-        &self,
-        resource_id: &str,
-        event: &EventRecord,
-        record: impl for<'a> FnOnce(EventMembers<'a>) -> Record<'a>,
-        time: UnixSeconds,
-    ) {
-        let names = event.resource_names();
-        self.record(resource_id, record(event.members(names.as_deref())), time);
     }
 
     /// Keeps a message that cannot be read, or the start of a long one.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use scheduled_events::clock::Clock;
+use scheduled_events::record::Record;
 use scheduled_events_core::{Policy, UnixMillis};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -53,6 +54,11 @@ impl Shared {
     /// The time of day that `NotBefore` refers to: Azure's, if this machine's clock differs by much.
     pub fn time_of_day(&self) -> UnixMillis {
         self.approvals.time_of_day(self.clock.time_of_day())
+    }
+
+    /// Keeps a record of a machine.
+    pub fn record(&self, resource_id: &str, record: Record<'_>) {
+        self.journal.record(resource_id, record, self.clock.time_of_day().seconds());
     }
 
     /// The machine that is followed under this key.

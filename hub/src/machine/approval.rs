@@ -81,8 +81,7 @@ impl Machine {
         let members = events.iter().zip(&names).map(|(known, names)| known.event.members(names.as_deref()));
         let members: Vec<_> = members.collect();
         let record = Record::Approval { event_ids: &ids, status, events: &members };
-        let time = self.shared.clock.time_of_day().seconds();
-        self.shared.journal.record(&self.facts.resource_id, record, time);
+        self.shared.record(&self.facts.resource_id, record);
         Ok(())
     }
 }

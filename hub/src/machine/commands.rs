@@ -125,13 +125,16 @@ impl Commands {
         }
         let (Some(command), Some(event)) = (self.command(hook.kind).cloned(), hook.events.first()) else { return };
         let MachineFacts { resource_id, name, location, zone, .. } = facts;
-        let place = [("resource_id", resource_id), ("machine", name), ("location", location), ("zone", zone)];
-        let members = place.map(|(name, value)| (name, value.as_str()));
-        let names = place.map(|(name, _)| format!("SCHEDULED_EVENTS_{}", name.to_ascii_uppercase()));
-        let mut variables: Vec<(&str, &str)> =
-            names.iter().zip(members).map(|(name, (_, value))| (name.as_str(), value)).collect();
+        let members =
+            [("resource_id", resource_id.as_str()), ("machine", name), ("location", location), ("zone", zone)];
         let attempt_text = attempt.to_string();
-        variables.push(("SCHEDULED_EVENTS_ATTEMPT", &attempt_text));
+        let mut variables = vec![
+            ("SCHEDULED_EVENTS_RESOURCE_ID", resource_id.as_str()),
+            ("SCHEDULED_EVENTS_MACHINE", name),
+            ("SCHEDULED_EVENTS_LOCATION", location),
+            ("SCHEDULED_EVENTS_ZONE", zone),
+            ("SCHEDULED_EVENTS_ATTEMPT", &attempt_text),
+        ];
         let ids: Vec<_> = hook.events.iter().map(|event| Printable(&event.event_id).to_string()).collect();
         let ids = ids.join("\n");
         let now = self.shared.time_of_day();

@@ -16,9 +16,10 @@ use base64::prelude::BASE64_STANDARD;
 use scheduled_events::hooks::CommandOutcome;
 use scheduled_events::limits::COMMAND_TIME;
 use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
+use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
-    AnswerOutcome, Arrival, Cause, Change, Decision, EventOrder, GateAnswer, GatePhase, NotificationOutcome,
-    Preparation, Report, Session, SessionConfig, SessionSource, Step, TrackedEvent, UnixMillis, VmNames, Waiting,
+    AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome, Preparation, Report,
+    Session, SessionConfig, SessionSource, Step, TrackedEvent, UnixMillis, VmNames, Waiting,
 };
 use scheduled_events_fleet::log;
 use tokio::sync::mpsc;
@@ -71,13 +72,13 @@ struct Known {
 }
 
 impl Machine {
-    /// A machine of which something was announced. Tell it through the sender.
+    /// A machine of which something was announced.
     ///
     /// # Errors
     /// A sentence: the name is none that a session can have.
-    pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<(Self, mpsc::UnboundedSender<Message>), String> {
+    pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<Self, String> {
         let (sender, inbox) = mpsc::unbounded_channel();
-        let machine = Self {
+        Ok(Self {
             session: new_session(&shared, &facts, false)?,
             commands: Commands::new(shared.clone(), sender.clone()),
             shared,
@@ -88,23 +89,18 @@ impl Machine {
             approved: HashSet::new(),
             gate_answers: HashMap::new(),
             pending: Vec::new(),
-            sender: sender.clone(),
+            sender,
             inbox,
             is_stopping: false,
-        };
-        Ok((machine, sender))
+        })
     }
 
     /// A machine as an earlier process left it.
     ///
     /// # Errors
     /// A sentence: what is kept is not valid.
-    pub fn restore(
-        shared: Rc<Shared>,
-        saved: Saved,
-        entry: Entry,
-    ) -> Result<(Self, mpsc::UnboundedSender<Message>), String> {
-        let (mut machine, sender) = Self::new(shared, saved.machine)?;
+    pub fn restore(shared: Rc<Shared>, saved: Saved, entry: Entry) -> Result<Self, String> {
+        let mut machine = Self::new(shared, saved.machine)?;
         let snapshot = BASE64_STANDARD.decode(&saved.session).unwrap_or_default();
         if let Err(error) = machine.session.restore(&snapshot) {
             let id = &machine.facts.resource_id;
@@ -130,7 +126,12 @@ impl Machine {
         }
         machine.show_events();
         machine.entry = entry;
-        Ok((machine, sender))
+        Ok(machine)
+    }
+
+    /// Through which messages reach it.
+    pub const fn sender(&self) -> &mpsc::UnboundedSender<Message> {
+        &self.sender
     }
 
     /// Shows the session the events that are known, as after each start.
@@ -221,27 +222,25 @@ impl Machine {
                 Step::Wait { until } => return Ok(until),
                 // The session's source is notifications alone.
                 Step::Get { .. } => drop(self.session.on_failure(Cause::Unreachable, now)),
-                Step::Report(report) => {
-                    let record = match report {
-                        Report::Change { change, event } => {
-                            self.shared.metrics.changed(change);
-                            Reported::Change(change, event_of(&self.events, event))
-                        }
-                        Report::Decision { decision, event } => {
-                            Reported::Decision(decision, event_of(&self.events, event))
-                        }
-                        Report::LastCall { event } => Reported::LastCall(event_of(&self.events, event)),
-                        report @ (Report::Problem(_) | Report::Untracked(_)) => {
-                            let time = self.shared.clock.time_of_day().seconds();
-                            self.shared.journal.record(
-                                &self.facts.resource_id,
-                                Record::from_report(&report, None),
-                                time,
-                            );
-                            continue;
-                        }
-                    };
-                    self.report(&record);
+                Step::Report(Report::Change { change, event }) => {
+                    self.shared.metrics.changed(change);
+                    let event = event_of(&self.events, event);
+                    self.report(&event, |event| Record::Change { change, event });
+                }
+                Step::Report(Report::Decision { decision, event }) => {
+                    let event = event_of(&self.events, event);
+                    self.report(&event, |event| Record::from_decision(&decision, event));
+                }
+                Step::Report(Report::LastCall { event }) => {
+                    let event = event_of(&self.events, event);
+                    self.report(&event, |event| Record::Gate {
+                        phase: GatePhase::Prepare,
+                        outcome: GateOutcome::LastCall,
+                        event,
+                    });
+                }
+                Step::Report(report @ (Report::Problem(_) | Report::Untracked(_))) => {
+                    self.shared.record(&self.facts.resource_id, Record::from_report(&report, None));
                 }
                 // What an earlier process began is not begun again by one that stops.
                 Step::Prepare { .. } | Step::Recover { .. } | Step::Post { .. } if self.is_stopping => {
@@ -253,7 +252,7 @@ impl Machine {
                     let by_last_call =
                         self.session.waiting(now).any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
                     self.save().await?;
-                    self.report(&Reported::Prepare(HookOutcome::Begun, event.clone()));
+                    self.report(&event, |event| Record::Prepare { outcome: HookOutcome::Begun, event });
                     // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
                     let _ = self.shared.journal.sync().await;
                     let unknown = if event.not_before.is_some() { None } else { Some(COMMAND_TIME) };
@@ -429,16 +428,15 @@ impl Machine {
         };
         self.save().await?;
         self.shared.metrics.command(hook.kind == Kind::Recover, outcome);
-        let event = hook.events[0].clone();
+        let event = &hook.events[0];
         if hook.kind == Kind::Recover {
-            let ids: Vec<&str> = hook.events.iter().map(|event| event.event_id.as_str()).collect();
-            let time = self.shared.clock.time_of_day().seconds();
+            let event_ids: Vec<&str> = hook.events.iter().map(|event| event.event_id.as_str()).collect();
             let names = event.resource_names();
             let event = event.members(names.as_deref());
-            let record = Record::Recover { event_ids: &ids, outcome: Some(outcome), event };
-            self.shared.journal.record(&self.facts.resource_id, record, time);
+            let record = Record::Recover { event_ids: &event_ids, outcome: Some(outcome), event };
+            self.shared.record(&self.facts.resource_id, record);
         } else {
-            self.report(&Reported::Prepare(outcome, event));
+            self.report(event, |event| Record::Prepare { outcome, event });
         }
         Ok(())
     }
@@ -451,24 +449,14 @@ impl Machine {
         let key = (event_key(&event.event_id), phase);
         // A closed gate is asked every few seconds, and one that is open says nothing new.
         if self.gate_answers.insert(key, answer) != Some(answer) {
-            self.report(&Reported::Gate(phase, answer.into(), event));
+            self.report(&event, |event| Record::Gate { phase, outcome: answer.into(), event });
         }
     }
 
-    fn report(&self, reported: &Reported) {
-        let (event, time) = (reported.event(), self.shared.clock.time_of_day().seconds());
-        self.shared.journal.event(
-            &self.facts.resource_id,
-            event,
-            |event| match *reported {
-                Reported::Change(change, _) => Record::Change { change, event },
-                Reported::Decision(decision, _) => Record::from_decision(&decision, event),
-                Reported::LastCall(_) => Record::last_call(event),
-                Reported::Prepare(outcome, _) => Record::Prepare { outcome, event },
-                Reported::Gate(phase, outcome, _) => Record::Gate { phase, outcome, event },
-            },
-            time,
-        );
+    /// Keeps a record about an event.
+    fn report(&self, event: &EventRecord, record: impl for<'a> FnOnce(EventMembers<'a>) -> Record<'a>) {
+        let names = event.resource_names();
+        self.shared.record(&self.facts.resource_id, record(event.members(names.as_deref())));
     }
 
     fn set_time(&mut self) -> UnixMillis {
@@ -503,27 +491,6 @@ impl Machine {
         };
         let shared = self.shared.clone();
         shared.store.save(&mut self.entry, saved).await
-    }
-}
-
-/// A record about one event.
-enum Reported {
-    Change(Change, EventRecord),
-    Decision(Decision, EventRecord),
-    LastCall(EventRecord),
-    Prepare(HookOutcome, EventRecord),
-    Gate(GatePhase, GateOutcome, EventRecord),
-}
-
-impl Reported {
-    fn event(&self) -> &EventRecord {
-        match self {
-            Self::Change(_, event)
-            | Self::Decision(_, event)
-            | Self::LastCall(event)
-            | Self::Prepare(_, event)
-            | Self::Gate(_, _, event) => event,
-        }
     }
 }
 
