@@ -72,9 +72,11 @@ pub enum ArmError {
 }
 
 /// What a service said when it refused.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct Refusal {
     /// The status of the response.
+    #[serde(skip)]
     pub status: u16,
     /// The word for the reason, such as `AuthorizationFailed`.
     pub code: String,
@@ -83,6 +85,7 @@ pub struct Refusal {
     /// What was refused of several; empty if all was.
     pub details: Vec<Detail>,
     /// How long to wait before the next request, if the service says so.
+    #[serde(skip)]
     pub pause: Option<Duration>,
 }
 
@@ -257,17 +260,10 @@ fn refusal(status: StatusCode, body: &[u8], pause: Option<Duration>) -> Refusal 
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Body {
-        error: Inner,
+        error: Refusal,
     }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Inner {
-        code: String,
-        message: String,
-        details: Vec<Detail>,
-    }
-    let Body { error: Inner { code, message, details } } = serde_json::from_slice(body).unwrap_or_default();
-    Refusal { status: status.as_u16(), code, message, details, pause }
+    let Body { error } = serde_json::from_slice(body).unwrap_or_default();
+    Refusal { status: status.as_u16(), pause, ..error }
 }
 
 /// How long to wait before the next request, as the headers say.

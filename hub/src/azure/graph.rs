@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use reqwest::Method;
 use scheduled_events_fleet::log;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::arm::{Arm, ArmError};
@@ -97,23 +97,6 @@ pub fn tagged(page: &str, tag: &str) -> Result<Vec<String>, ArmError> {
     Ok(rows.into_iter().filter(is_agent).map(|row| row.id).collect())
 }
 
-#[derive(Serialize)]
-struct Request<'a> {
-    subscriptions: &'a [String],
-    query: &'a str,
-    options: Options<'a>,
-}
-
-#[derive(Serialize)]
-struct Options<'a> {
-    #[serde(rename = "resultFormat")]
-    result_format: &'static str,
-    #[serde(rename = "$top")]
-    top: u32,
-    #[serde(rename = "$skipToken", skip_serializing_if = "Option::is_none")]
-    skip_token: Option<&'a str>,
-}
-
 /// A page of rows.
 #[derive(Deserialize)]
 struct Page {
@@ -148,18 +131,16 @@ impl Arm {
         mut on_page: impl AsyncFnMut(String) -> Result<(), ArmError>,
     ) -> Result<(), ArmError> {
         for subscriptions in subscriptions.chunks(SUBSCRIPTIONS_MAX) {
-            let (mut skip_token, mut skip_tokens) = (None::<String>, HashSet::new());
+            let options = json!({ "resultFormat": "objectArray", "$top": ROWS_MAX });
+            let mut request = json!({ "subscriptions": subscriptions, "query": query, "options": options });
+            let mut skip_tokens = HashSet::new();
             loop {
-                let options =
-                    Options { result_format: "objectArray", top: ROWS_MAX, skip_token: skip_token.as_deref() };
-                let body = serde_json::to_vec(&Request { subscriptions, query, options });
-                let body = body.map_err(|error| ArmError::NotSent(error.to_string()))?;
-                let found = self.page(&body).await?;
+                let found = self.page(request.to_string().as_bytes()).await?;
                 on_page(found.data.get().to_owned()).await?;
-                skip_token = found.skip_token.filter(|token| !token.is_empty());
-                let Some(token) = &skip_token else { break };
+                let Some(token) = found.skip_token.filter(|token| !token.is_empty()) else { break };
+                request["options"]["$skipToken"] = json!(token);
                 // One that comes again leads in a circle.
-                if skip_tokens.len() + 1 >= PAGES_MAX || !skip_tokens.insert(token.clone()) {
+                if skip_tokens.len() + 1 >= PAGES_MAX || !skip_tokens.insert(token) {
                     return Err(ArmError::NotSent("Resource Graph does not end its pages".into()));
                 }
             }
