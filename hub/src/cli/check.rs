@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::Events;
 use crate::azure::identity::Identity;
-use crate::azure::queue::Queue;
+use crate::azure::queue::{Queue, sibling};
 use crate::config::{Approve, Config, IdentityKind, Queue as QueueConfig};
 use crate::notice;
 
@@ -33,11 +33,11 @@ struct Report {
 
 impl Report {
     /// Adds a line: what was checked, and what it is or why it fails with what to type.
-    fn add(&mut self, what: &str, result: Result<String, (String, String)>) {
+    fn add(&mut self, what: &str, result: Result<String, String>, remedy: &str) {
         // Writing to a string does not fail.
         let _ = match result {
             Ok(found) => writeln!(self.text, "ok      {what}: {}", Printable(&found)),
-            Err((why, remedy)) => {
+            Err(why) => {
                 self.failed += 1;
                 writeln!(self.text, "failed  {what}: {}\n        {remedy}", Printable(&why))
             }
@@ -49,23 +49,21 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let config = Config::load(file).map_err(Failure::usage)?;
     let mut report = Report::default();
     let rules = policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
-    report.add("policy", rules.map_err(|why| (why, "Correct the file that `policy` names.".into())));
+    report.add("policy", rules, "Correct the file that `policy` names.");
     for (name, path) in [("audit", &config.audit), ("state", &config.state)] {
-        let remedy = || "The user of the hub must be able to write there.".to_owned();
-        report.add(name, writable(path).map_err(|why| (why, remedy())));
+        report.add(name, writable(path), "The user of the hub must be able to write there.");
     }
     for (name, file) in [("gate", &config.gate), ("store", &config.store)] {
         if let Some(file) = file {
-            let remedy = || format!("Correct the file that `{name}` names, or repair its engine.");
-            report.add(name, registers(file).await.map_err(|why| (why, remedy())));
+            let remedy = format!("Correct the file that `{name}` names, or repair its engine.");
+            report.add(name, registers(file).await, &remedy);
         }
     }
     for (name, command) in [("hooks.prepare", &config.hooks.prepare), ("hooks.recover", &config.hooks.recover)] {
         if let Some(command) = command {
             let program = command.words()[0].clone();
             let found = if command.program_exists() { Ok(program) } else { Err(program) };
-            let remedy = || "The program does not exist. Commands are run without a shell.".to_owned();
-            report.add(name, found.map_err(|program| (program, remedy())));
+            report.add(name, found, "The program does not exist. Commands are run without a shell.");
         }
     }
     let identity = Identity::new(&config.identity, config.cloud).map_err(Failure::refused)?;
@@ -73,22 +71,19 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let arm = Arm::new(management.clone(), identity.clone()).map_err(Failure::refused)?;
     let token = identity.token(management.as_str()).await.map(|_| "given".to_owned());
     let has_token = token.is_ok();
-    report.add("token", token.map_err(|why| (why, login(config.identity.kind).into())));
+    report.add("token", token, login(config.identity.kind));
     if has_token {
         check_graph(&config, &arm, &mut report).await;
     }
     if let Some(queue) = &config.queue {
-        report.add("queue", check_queue(queue, &identity).await);
+        report.add("queue", check_queue(queue, &identity).await, &queue_remedy(&queue.url));
         if let Some(name) = &queue.poison {
-            let mut poison = QueueConfig { poison: None, ..queue.clone() };
-            if let Ok(mut path) = poison.url.path_segments_mut() {
-                path.pop_if_empty().pop().push(name);
-            }
-            report.add("queue.poison", check_queue(&poison, &identity).await);
+            let poison = QueueConfig { url: sibling(&queue.url, name), poison: None, ..queue.clone() };
+            report.add("queue.poison", check_queue(&poison, &identity).await, &queue_remedy(&poison.url));
         }
     }
     if config.approve == Approve::Never {
-        report.add("approve", Ok("never: nothing is prepared for or approved".into()));
+        report.add("approve", Ok("never: nothing is prepared for or approved".into()), "");
     }
     let failed = report.failed;
     print(&report.text)?;
@@ -115,13 +110,10 @@ async fn registers(file: &Path) -> Result<String, String> {
     Ok("its engine answers".into())
 }
 
-async fn check_queue(queue: &QueueConfig, identity: &Identity) -> Result<String, (String, String)> {
+async fn check_queue(queue: &QueueConfig, identity: &Identity) -> Result<String, String> {
     let place = scheduled_events_fleet::address::shown(queue.url.as_str());
-    let found = match Queue::new(queue, identity) {
-        Ok(queue) => queue.length().await.map(|length| format!("{place}, about {length} messages")),
-        Err(why) => Err(why),
-    };
-    found.map_err(|why| (why, queue_remedy(&queue.url)))
+    let length = Queue::new(queue, identity)?.length().await?;
+    Ok(format!("{place}, about {length} messages"))
 }
 
 /// Whether each subscription can be read, and whether anything was ever published.
@@ -131,15 +123,17 @@ async fn check_graph(config: &Config, arm: &Arm, report: &mut Report) {
         let count = |pages: Vec<String>| -> usize {
             pages.iter().filter_map(|page| notice::read(page.as_bytes()).ok()).map(|read| read.notices.len()).sum()
         };
-        let found = match arm.query(one, &Events::All.query()).await.map(count) {
+        let found = arm.query(one, &Events::All.query()).await.map(count);
+        let remedy = found.as_ref().map_or_else(|error| graph_remedy(error, subscription), |_| String::new());
+        let found = match found {
             Ok(events @ 1..) => Ok(format!("{events} events, those that are over included")),
             Ok(0) => Ok(format!(
                 "no event yet: nothing was announced, or no machine publishes its events (scheduled-events-hub events-policy \
                  --vm NAME -g GROUP --subscription {subscription} --as az)"
             )),
-            Err(error) => Err((error.to_string(), graph_remedy(&error, subscription))),
+            Err(error) => Err(error.to_string()),
         };
-        report.add(&format!("subscription {subscription}"), found);
+        report.add(&format!("subscription {subscription}"), found, &remedy);
     }
 }
 

@@ -213,7 +213,7 @@ fn a_sas_token_is_replaced_while_the_hub_runs() {
     write(&emulator_sas().replace("2099", "2019"));
     hub.start();
     wait::until("a warning", || hub.read("log").contains("cannot read the queue").then_some(()));
-    write(&emulator_sas());
+    write(emulator_sas());
     queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
     hub.await_record("the approval", approval(200));
 }
