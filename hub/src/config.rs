@@ -93,25 +93,25 @@ pub enum Approve {
 
 /// The user's commands. Each gets the event as environment variables and as JSON on its standard input.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Hooks {
     /// Takes a machine out of service.
-    #[serde(default, deserialize_with = "command")]
+    #[serde(deserialize_with = "command")]
     pub prepare: Option<CommandLine>,
     /// Puts it back.
-    #[serde(default, deserialize_with = "command")]
+    #[serde(deserialize_with = "command")]
     pub recover: Option<CommandLine>,
     /// How many preparations run side by side, and how many recoveries.
-    #[serde(default = "default_at_once", deserialize_with = "at_once")]
+    #[serde(deserialize_with = "at_once")]
     pub at_once: u32,
     /// How long a preparation may run; without it, until the event starts, or 15 minutes if that is unknown.
-    #[serde(default, deserialize_with = "some_duration")]
+    #[serde(deserialize_with = "some_duration")]
     pub prepare_timeout: Option<Duration>,
 }
 
 impl Default for Hooks {
     fn default() -> Self {
-        Self { prepare: None, recover: None, at_once: default_at_once(), prepare_timeout: None }
+        Self { prepare: None, recover: None, at_once: 16, prepare_timeout: None }
     }
 }
 
@@ -135,10 +135,9 @@ pub struct Queue {
 
 /// Who the hub is at Azure.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Identity {
     /// Where its tokens come from.
-    #[serde(default)]
     pub kind: IdentityKind,
     /// The client id of a user-assigned managed identity, or of a workload identity.
     pub client_id: Option<String>,
@@ -185,13 +184,12 @@ impl Cloud {
 
 /// The machines whose own watcher acts: the hub reports their events, and neither prepares for them nor approves them.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Agents {
     /// Names of machines, case ignored; `*` matches any characters.
-    #[serde(default)]
     pub machines: Vec<String>,
     /// The machines that have this tag, with any value but `false`.
-    #[serde(default, deserialize_with = "tag")]
+    #[serde(deserialize_with = "tag")]
     pub tag: Option<String>,
 }
 
@@ -273,10 +271,6 @@ const fn default_reconcile() -> Duration {
 
 const fn default_take_over() -> Duration {
     Duration::from_secs(30)
-}
-
-const fn default_at_once() -> u32 {
-    16
 }
 
 fn subscriptions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

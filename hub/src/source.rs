@@ -124,15 +124,18 @@ async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &
         if journal.sync().await { queue.delete(message).await } else { Ok(()) }
     };
     if let Err(why) = work.await {
-        metrics.problem("queue");
-        log::printable(&format!("warning: {why}"));
+        queue_failed(dispatch, &why);
     }
+}
+
+fn queue_failed(dispatch: &Dispatch, why: &str) {
+    dispatch.shared.metrics.problem("queue");
+    log::printable(&format!("warning: {why}"));
 }
 
 /// Deletes a message once what it says is kept and in the audit file. Until it is kept, its time is renewed. While the audit file cannot
 /// be written, it appears again and again.
 async fn delete_once_kept(queue: &Queue, dispatch: &Dispatch, mut message: Message, mut kept: mpsc::Receiver<()>) {
-    let metrics = &dispatch.shared.metrics;
     let work = async {
         let _ = kept.recv().await;
         dispatch.shared.journal.sync().await
@@ -145,8 +148,7 @@ async fn delete_once_kept(queue: &Queue, dispatch: &Dispatch, mut message: Messa
             _ = renewals.tick() => queue.renew(&mut message).await,
         };
         if let Err(why) = renewed {
-            metrics.problem("queue");
-            log::printable(&format!("warning: {why}"));
+            queue_failed(dispatch, &why);
         }
     };
     if !is_in_audit {
@@ -154,8 +156,7 @@ async fn delete_once_kept(queue: &Queue, dispatch: &Dispatch, mut message: Messa
     }
     // If that fails, the message appears again, and says nothing new.
     if let Err(why) = queue.delete(&message).await {
-        metrics.problem("queue");
-        log::printable(&format!("warning: {why}"));
+        queue_failed(dispatch, &why);
     }
 }
 

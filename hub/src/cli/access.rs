@@ -54,21 +54,25 @@ impl Access {
     /// As the configuration says, if there is one.
     pub(super) fn new(file: Option<&Path>, arguments: &AccessArgs) -> Result<Self, Failure> {
         let given = arguments.subscriptions.clone();
-        let Some(file) = configured(file) else {
-            if given.is_empty() {
+        let (identity, cloud, management, own) = match configured(file) {
+            Some(file) => {
+                let config = Config::load(file).map_err(Failure::usage)?;
+                let management = config.management_url().map_err(Failure::usage)?;
+                (config.identity, config.cloud, management, config.subscriptions)
+            }
+            None if given.is_empty() => {
                 let text = format!("{DEFAULT_FILE} does not exist: give --subscription ID, or --config FILE");
                 return Err(Failure::usage(text));
             }
-            let identity = IdentityConfig { kind: IdentityKind::Az, client_id: None };
-            let identity = Identity::new(&identity, arguments.cloud).map_err(Failure::refused)?;
-            let management =
-                arguments.cloud.management().parse().map_err(|error| Failure::refused(format!("{error}")))?;
-            return Ok(Self { arm: Arm::new(management, identity).map_err(Failure::refused)?, subscriptions: given });
+            None => {
+                let identity = IdentityConfig { kind: IdentityKind::Az, client_id: None };
+                let management = arguments.cloud.management().parse();
+                let management = management.map_err(|error| Failure::refused(format!("{error}")))?;
+                (identity, arguments.cloud, management, Vec::new())
+            }
         };
-        let config = Config::load(file).map_err(Failure::usage)?;
-        let identity = Identity::new(&config.identity, config.cloud).map_err(Failure::refused)?;
-        let management = config.management_url().map_err(Failure::usage)?;
+        let identity = Identity::new(&identity, cloud).map_err(Failure::refused)?;
         let arm = Arm::new(management, identity).map_err(Failure::refused)?;
-        Ok(Self { arm, subscriptions: if given.is_empty() { config.subscriptions } else { given } })
+        Ok(Self { arm, subscriptions: if given.is_empty() { own } else { given } })
     }
 }
