@@ -8,10 +8,9 @@ use std::time::Duration;
 use scheduled_events::clock::Clock;
 use scheduled_events::policy_file;
 use scheduled_events_core::Action;
-use scheduled_events_fleet::daemon::notify_stopping;
 use scheduled_events_fleet::daemon::supervision::Supervisor;
+use scheduled_events_fleet::daemon::{asked_to_stop, notify_stopping};
 use scheduled_events_fleet::log;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -49,27 +48,20 @@ pub async fn run(config: Config) -> Result<(), String> {
     let journal = Rc::new(Journal::open(&config.audit)?);
     let store = Rc::new(Store::open(&config).await?);
     let (stop, mut stopped) = mpsc::channel(1);
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
-    let is_asked_to_stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    tokio::pin!(is_asked_to_stop);
+    let asked_to_stop = asked_to_stop().map_err(|error| error.to_string())?;
+    tokio::pin!(asked_to_stop);
     let mut supervisor = Supervisor::new();
     supervisor.show("waiting for its turn");
     tokio::select! {
         () = store.await_turn() => {}
         () = keep_alive(&supervisor) => {}
-        () = &mut is_asked_to_stop => return Ok(()),
+        () = &mut asked_to_stop => return Ok(()),
     }
     let kept = tokio::select! {
         kept = store.load() => kept.map_err(|why| format!("cannot read the states of machines: {why}"))?,
         why = store.hold() => return Err(why),
         () = keep_alive(&supervisor) => return Ok(()),
-        () = &mut is_asked_to_stop => {
+        () = &mut asked_to_stop => {
             store.release().await;
             return Ok(());
         }
@@ -108,7 +100,7 @@ pub async fn run(config: Config) -> Result<(), String> {
         () = supervise(&dispatch, &mut supervisor) => Ok(()),
         why = shared.store.hold() => Err(why),
         Some(why) = stopped.recv() => Err(why),
-        () = &mut is_asked_to_stop => Ok(()),
+        () = &mut asked_to_stop => Ok(()),
     };
     notify_stopping();
     shared.approvals.withdraw_all();
@@ -138,7 +130,7 @@ async fn keep_alive(supervisor: &Supervisor) {
 
 /// Shows what happens to the service manager and in the metrics file.
 async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
-    let written = Cell::new(None::<Instant>);
+    let mut written = None::<Instant>;
     loop {
         let shared = &dispatch.shared;
         let gauges = Gauges {
@@ -153,10 +145,10 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
         // The loop runs on the thread of everything else: that it comes round shows that nothing hangs.
         supervisor.keep_alive(Duration::ZERO);
         if let Some(path) = &shared.config.metrics
-            && written.get().is_none_or(|at| at.elapsed() >= METRICS_INTERVAL)
+            && written.is_none_or(|at| at.elapsed() >= METRICS_INTERVAL)
         {
             shared.metrics.write(path, gauges);
-            written.set(Some(Instant::now()));
+            written = Some(Instant::now());
         }
         sleep(supervisor.interval()).await;
     }
@@ -164,21 +156,19 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
 
 /// Warns about settings that are valid and most likely not what is meant.
 fn warn(config: &Config, prepares: bool) {
-    let mut warnings = Vec::new();
+    let warning = |text: &str| log::line(&format!("warning: {text}"));
     if prepares && config.hooks.prepare.is_none() {
-        warnings.push("the policy has a rule with action `prepare`, but there is no `hooks.prepare`: events that match it are held");
-    }
-    if !prepares && config.hooks.prepare.is_some() {
-        warnings
-            .push("the policy has no rule with action `prepare`: `hooks.prepare` and `hooks.recover` are never run");
-    }
-    if config.approve == Approve::Never && config.hooks.prepare.is_some() {
-        warnings.push(
-            "`approve` is \"never\": nothing is prepared for, what would be done is recorded; set `approve = \"arm\"`",
+        warning(
+            "the policy has a rule with action `prepare`, but there is no `hooks.prepare`: events that match it are held",
         );
     }
-    for warning in warnings {
-        log::line(&format!("warning: {warning}"));
+    if !prepares && config.hooks.prepare.is_some() {
+        warning("the policy has no rule with action `prepare`: `hooks.prepare` and `hooks.recover` are never run");
+    }
+    if config.approve == Approve::Never && config.hooks.prepare.is_some() {
+        warning(
+            "`approve` is \"never\": nothing is prepared for, what would be done is recorded; set `approve = \"arm\"`",
+        );
     }
     for command in [&config.hooks.prepare, &config.hooks.recover].into_iter().flatten() {
         if !command.program_exists() {

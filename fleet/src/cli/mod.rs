@@ -17,10 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
-use crate::daemon::{Daemon, notify_stopping};
+use crate::daemon::{Daemon, asked_to_stop, notify_stopping};
 use crate::engine;
 use crate::failure::Failure;
 use crate::http::install_tls;
@@ -208,12 +207,7 @@ async fn run_daemon(config: Config) -> Result<(), Failure> {
     let zone = Some(asked.zone).filter(|zone| !zone.is_empty());
     let daemon = Daemon::new(config, machine, zone, engine);
     let end = async {
-        let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        asked_to_stop().map_err(|error| error.to_string())?.await;
         Ok(())
     };
     let socket = daemon.socket().to_owned();

@@ -39,8 +39,8 @@ use crate::names::Name;
 use audit::Audit;
 use message::Reply;
 use problems::{Problems, Subject};
-pub use supervision::notify_stopping;
 use supervision::{Metrics, Supervisor};
+pub use supervision::{asked_to_stop, notify_stopping};
 
 /// How long an answer may take. The watcher waits for ten seconds.
 const ANSWER_TIME: Duration = Duration::from_secs(8);

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::temporary;
 
@@ -55,6 +56,20 @@ impl Supervisor {
 /// Reports that the daemon is about to end.
 pub fn notify_stopping() {
     notify(&[NotifyState::Stopping]);
+}
+
+/// Waits until this process is asked to end, by SIGTERM or SIGINT, which end it no more from now on.
+///
+/// # Errors
+/// The operating system allows no handler.
+pub fn asked_to_stop() -> io::Result<impl Future<Output = ()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 fn notify(states: &[NotifyState<'_>]) {

@@ -21,13 +21,13 @@ pub mod transport;
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use delivery::Delivery;
 use file::RelayFile;
 
+use crate::daemon::asked_to_stop;
 use crate::log;
 use crate::metadata;
 
@@ -55,12 +55,9 @@ pub async fn run(file: &RelayFile) -> Result<(), String> {
             "warning: the audit file {name} does not exist yet: nothing is forwarded until the watcher writes it"
         ));
     }
-    let cannot = |error| format!("cannot wait for signals: {error}");
-    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+    let asked_to_stop = asked_to_stop().map_err(|error| format!("cannot wait for signals: {error}"))?;
     tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = asked_to_stop => {}
         // Tasks end only when they are asked to.
         Some(ended) = tasks.join_next() => return Err(format!("a target's task ended: {ended:?}")),
     }
