@@ -143,7 +143,8 @@ impl EventRecord {
                 Value::Null => return None,
                 Value::String(text) => text,
                 Value::Array(names) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
-                value => value.to_string(),
+                // Not `to_string`, which brings a writer with indentation, too.
+                value => serde_json::to_string(&value).unwrap_or_default(),
             };
             Some((name.to_ascii_uppercase(), text))
         };

@@ -208,7 +208,9 @@ fn last_sequence(path: &Path) -> io::Result<Option<u64>> {
     let mut bytes = Vec::new();
     file.take(tail).read_to_end(&mut bytes)?;
     let mut lines = bytes.rsplit(|byte| *byte == b'\n');
-    Ok(lines.find_map(|line| serde_json::from_slice::<Line>(line).ok()).map(|line| line.sequence))
+    Ok(lines
+        .find_map(|line| serde_json::from_str::<Line>(&String::from_utf8_lossy(line)).ok())
+        .map(|line| line.sequence))
 }
 
 #[cfg(test)]

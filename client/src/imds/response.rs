@@ -69,7 +69,9 @@ impl HttpResponse {
     /// The reason that the service gives for refusing a request, with advice if there is any. Empty if it gives none.
     pub fn error_message(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);
-        let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        // As everywhere from text: a reader of bytes would be another copy of it.
+        let body = std::str::from_utf8(&self.body).unwrap_or_default();
+        let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
         let mut message: String = body["error"].as_str().unwrap_or(text.trim()).chars().take(300).collect();
         let versions = body["newest-versions"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
         let versions: Vec<_> = versions.collect();

@@ -12,6 +12,8 @@ use std::vec::IntoIter;
 
 use serde_json::{Map, Value};
 
+use crate::http::wire::written;
+
 /// A query: a table, and what happens to its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
@@ -168,7 +170,7 @@ fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Null => Cow::Borrowed(""),
         Value::String(text) => Cow::Borrowed(text),
-        other => Cow::Owned(other.to_string()),
+        other => Cow::Owned(written(other)),
     }
 }
 

@@ -165,17 +165,22 @@ pub(crate) fn bad_version(instance: bool) -> String {
     } else {
         versions().rev().take(3).collect()
     };
-    serde_json::json!({
+    written(&serde_json::json!({
         "error": "Bad request. api-version is invalid or was not specified in the request. \
                   For more information refer to aka.ms/azureimds",
         "newest-versions": newest,
-    })
-    .to_string()
+    }))
 }
 
 /// The body of a refusal.
 pub(crate) fn error_body(message: &str) -> String {
-    serde_json::json!({ "error": message }).to_string()
+    written(&serde_json::json!({ "error": message }))
+}
+
+/// A value as JSON. Its `Display` would bring a writer with indentation, too.
+pub(crate) fn written(value: &serde_json::Value) -> String {
+    // A value cannot fail.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// Wraps data in a gzip file without compressing it.

@@ -225,9 +225,9 @@ impl Service {
             Route::VmId => ReplayResponse::text(200, vm_id(vm_name).as_bytes()),
             Route::Instance(version) => {
                 let instance = json!({"compute": compute(vm_name, version)});
-                ReplayResponse::json(200, instance.to_string())
+                ReplayResponse::json(200, wire::written(&instance))
             }
-            Route::Compute(version) => ReplayResponse::json(200, compute(vm_name, version).to_string()),
+            Route::Compute(version) => ReplayResponse::json(200, wire::written(&compute(vm_name, version))),
             Route::Token => ReplayResponse::json(200, token(vm_name, &request.target)),
         };
         ServiceAction::answer(response, plan)
