@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 
 # Of this, `completions` (clap_complete) takes 87 KB, `man` (clap_mangen) 53 KB, `status` 59 KB, `run` 62 KB, and what
 # operators print and record (`terminate-profile`, `simulate-eviction`, `record`, `discover`) 125 KB.
-# What is outside the machines (`replay --control-plane`) takes 64 KB.
+# What is outside the machines (`replay --control-plane`) takes 52 KB.
 # Testing clients (the verdicts, reports, machines and COMMAND of `replay`) and `timeline` take 97 KB together.
 # The clock of the service takes 1 KB, the journal 5 KB, and metrics 31 KB; with prometheus-client in place of client/src/metrics/exposition.rs they would
 # take 81 KB.
