@@ -67,7 +67,7 @@ fn table(machines: &[Saved]) -> String {
                 service.to_owned(),
                 text(&event.event_id),
                 text(event.event_type.as_deref().unwrap_or_default()),
-                saved.waits_for.get(index).cloned().unwrap_or_default(),
+                saved.waits_for.get(index).map_or_else(String::new, |word| text(word)),
             ]);
         }
     }
