@@ -368,7 +368,7 @@ bench-c: ## compare reading through C with reading in Rust
 	@tests/setup c
 	@python3 tests/c/run.py --bench
 
-performance-fleet: ## simulate approvals of up to 1,000 machines, and write the figures of docs/performance.md; 15 min
+performance-fleet: ## simulate approvals of up to 1,000 machines, and write the figures of docs/performance.md; 10 min
 	@tests/setup rust
 	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test scale -- --ignored --nocapture performance
 
