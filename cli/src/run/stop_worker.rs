@@ -43,6 +43,8 @@ impl Supervisor {
         let runs = self.worker.as_mut().is_some_and(Worker::runs);
         // The commands may still upload what the worker has saved. They end at their deadlines.
         if !runs && stop.command.is_none() && self.checkpoint.is_none() {
+            // It may have ended since the look above.
+            let ended = self.worker.as_mut().and_then(Worker::ended);
             return self.on_gone(ended);
         }
         if now >= kill_at {
