@@ -41,8 +41,9 @@ fn the_control_plane_has_an_address_after_those_of_the_machines() {
 
 #[test]
 fn a_user_s_event_that_is_approved_automatically_appears_as_started() {
+    // It appears after 5 s and is Started for 30, so that a busy machine does not miss it.
     let replay =
-        Run::start(command(&["replay", "user-reboot", "--speed", "600", "--automatically-approve", "redeploy,reboot"]));
+        Run::start(command(&["replay", "user-reboot", "--speed", "2", "--automatically-approve", "redeploy,reboot"]));
     let url = first_lines(&replay, 1)[0].trim_start_matches("listening on ").to_owned();
     let listed = eventually("the event", || {
         let listed = run(&["list", "--endpoint", &url, "--json"]).with_code(0).stdout;
