@@ -350,7 +350,7 @@ fn first_line(run: &Run) -> String {
 
 #[test]
 fn replay_prints_its_address_and_serves_there() {
-    let replay = Run::start(command(&["replay", "user-reboot", "--vm-name", "spot_3", "--speed", "600"]));
+    let replay = Run::start(command(&["replay", "user-reboot", "--vm-name", "spot_3", "--speed", "60"]));
     let url = first_line(&replay);
     let address: std::net::SocketAddr = url.strip_prefix("http://").expect("a URL").parse().expect("an address");
     assert!(address.ip().is_loopback());
