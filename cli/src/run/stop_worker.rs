@@ -12,6 +12,8 @@ impl Supervisor {
     pub(crate) fn tick_stop(&mut self) {
         let now = Instant::now();
         let Some(mut stop) = self.stop.take() else { return };
+        let runs = self.worker.as_mut().is_some_and(Worker::runs);
+        // Asked after that, so that the end of what runs no more is known.
         let ended = self.worker.as_mut().and_then(Worker::ended);
         if self.worker.is_none() {
             // Before the worker, a command may still be ending.
@@ -40,11 +42,8 @@ impl Supervisor {
             self.stop = Some(stop);
             return;
         };
-        let runs = self.worker.as_mut().is_some_and(Worker::runs);
         // The commands may still upload what the worker has saved. They end at their deadlines.
         if !runs && stop.command.is_none() && self.checkpoint.is_none() {
-            // It may have ended since the look above.
-            let ended = self.worker.as_mut().and_then(Worker::ended);
             return self.on_gone(ended);
         }
         if now >= kill_at {
