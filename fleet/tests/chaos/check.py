@@ -50,8 +50,9 @@ LAST_CALL_MAX = 300_000
 KNOWN = 15_000
 # From the time at which an event is the earliest one that waits, until the group is reserved for it.
 RESERVED = 15_000
+# That an event which is not the next one was refused counts for this part of the time for which it has waited, at most for so long.
 WAITED_PART = 16
-MINUTE = 60_000
+REFUSED_MAX = 60_000
 
 
 def ready_since(steps: list[Step], event: str, at: int) -> int | None:
@@ -245,8 +246,7 @@ def check_order(run: History) -> Iterator[str]:
             continue
         first = run.events[earliest[1]]
         since = min(at for answers in first.asked.values() for at, outcome in answers if outcome == "closed")
-        # The longer it has waited for others, the longer a refusal counts.
-        if earliest_at(granted - RESERVED - min(MINUTE, (granted - since) // WAITED_PART)) != earliest:
+        if earliest_at(granted - RESERVED - min(REFUSED_MAX, (granted - since) // WAITED_PART)) != earliest:
             continue
         known = first.asked.keys() | event.asked.keys()
         is_settled = since <= granted - CALM and first.resources <= first.asked.keys()
