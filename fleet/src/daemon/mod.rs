@@ -137,7 +137,7 @@ struct Asked {
     refusal: RefCell<Option<Refusal>>,
 }
 
-/// The refusal of an event that is not the next one to get places: it waits for longer than that one, whatever is freed.
+/// The last refusal of an event that is not the next one to get places, and since when it is refused.
 struct Refusal {
     since: Instant,
     at: Instant,
@@ -463,8 +463,7 @@ impl Asked {
     fn last_refusal(&self, question: Question, event: &Event) -> Option<Answer> {
         let refusal = self.refusal.borrow();
         let refusal = refusal.as_ref().filter(|refusal| question == Question::Prepare && refusal.event == *event)?;
-        let counts_for = refusal.at.duration_since(refusal.since) / REFUSAL_COUNTS_FOR;
-        let counts_for = counts_for.min(REFUSAL_COUNTS_AT_MOST);
+        let counts_for = (refusal.at.duration_since(refusal.since) / REFUSAL_COUNTS_FOR).min(REFUSAL_COUNTS_AT_MOST);
         (refusal.at.elapsed() < counts_for).then(|| refusal.answer.clone())
     }
 
