@@ -50,7 +50,8 @@ LAST_CALL_MAX = 300_000
 KNOWN = 15_000
 # From the time at which an event is the earliest one that waits, until the group is reserved for it.
 RESERVED = 15_000
-# That an event which is not the next one was refused counts for this part of the time for which it has waited, at most for so long.
+# A refusal of an event that is not the next one counts for this part of the time for which it has waited, at most for
+# so long.
 WAITED_PART = 16
 REFUSED_MAX = 60_000
 
