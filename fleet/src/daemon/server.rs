@@ -10,11 +10,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use listenfd::ListenFd;
-use rustix::fs::Mode;
-use rustix::process::{geteuid, umask};
+use rustix::fs::{Mode, fchmod};
+use rustix::process::geteuid;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Take};
 use tokio::net::unix::OwnedReadHalf;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -68,13 +68,18 @@ fn listen(path: &Path) -> Result<UnixListener, String> {
         let made = fs::DirBuilder::new().mode(0o700).create(folder);
         made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
     }
-    // There is no moment at which others can connect, whatever umask was inherited.
-    let previous = umask(Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(path);
-    umask(previous);
-    let listener = listener.map_err(|error| problem("listen at", &error))?;
+    let listener = bind_private(path).map_err(|error| problem("listen at", &error))?;
+    // Whatever umask was inherited.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| problem("protect", &error))?;
     Ok(listener)
+}
+
+/// Its file has the socket's own mode, so that there is no moment at which others can connect.
+fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    socket.bind(path)?;
+    socket.listen(1024)
 }
 
 /// The socket of a `.socket` unit.
@@ -199,6 +204,30 @@ mod tests {
         fs::write(&path, "precious").expect("written");
         assert!(listen(&path).is_err());
         assert_eq!(fs::read_to_string(&path).expect("the file"), "precious");
+    }
+
+    /// The umask is the whole process's: another thread would make a folder that it cannot enter.
+    #[tokio::test]
+    async fn a_socket_is_private_from_the_start_and_changes_nothing_else() {
+        let root = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path| fs::symlink_metadata(path).expect("the file").permissions().mode() & 0o777;
+        std::thread::scope(|scope| {
+            let folders = scope.spawn(|| {
+                (0..2000).all(|number| {
+                    let folder = root.path().join(number.to_string());
+                    fs::create_dir(&folder).is_ok() && mode(&folder) & 0o700 == 0o700
+                })
+            });
+            for number in 0.. {
+                let path = root.path().join(format!("socket{number}"));
+                let _socket = bind_private(&path).expect("a socket");
+                assert_eq!(mode(&path) & 0o077, 0);
+                if folders.is_finished() {
+                    break;
+                }
+            }
+            assert!(folders.join().expect("no panic"), "a folder cannot be entered");
+        });
     }
 
     /// With a socket of systemd, questions wait while no daemon runs. The watcher does not wait for ever.
