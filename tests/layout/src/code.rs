@@ -1,4 +1,5 @@
-//! The words of a Rust source: names and punctuation, without comments, texts and modules of tests.
+//! The words of a Rust source: names and punctuation, without comments, texts and modules of tests. A text that an attribute takes for a
+//! path, as in `with = "crate::time"`, is one.
 
 /// A word of the source, and its line, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,13 +20,25 @@ pub fn words(source: &str) -> Vec<Word> {
         match bytes[at] {
             b'/' if bytes.get(at + 1) == Some(&b'/') => at = end_of_line(bytes, at),
             b'/' if bytes.get(at + 1) == Some(&b'*') => at = end_of_comment(bytes, at),
-            b'"' => at = end_of_text(bytes, at + 1),
+            b'"' => {
+                at = end_of_text(bytes, at + 1);
+                let text = source.get(start + 1..at - 1).unwrap_or_default();
+                if words.last().is_some_and(|word: &Word| word.text == "=") && is_path(text) {
+                    for name in text.split("::") {
+                        words.push(Word { text: name.to_owned(), line });
+                        words.push(Word { text: "::".to_owned(), line });
+                    }
+                    words.pop();
+                }
+            }
             b'\'' => at = end_of_char(bytes, at),
             b'r' | b'b' if starts_raw_text(bytes, at).is_some() => {
                 let (hashes, from) = starts_raw_text(bytes, at).unwrap_or_default();
                 let end = format!("\"{}", "#".repeat(hashes));
                 at = source[from..].find(&end).map_or(bytes.len(), |found| from + found + end.len());
             }
+            // A name such as `r#type`.
+            b'r' if bytes.get(at + 1) == Some(&b'#') => at += 2,
             byte if byte.is_ascii_alphanumeric() || byte == b'_' => {
                 while bytes.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
                     at += 1;
@@ -46,6 +59,13 @@ pub fn words(source: &str) -> Vec<Word> {
         line += source.get(start..at.min(bytes.len())).unwrap_or_default().matches('\n').count();
     }
     without_tests(&words)
+}
+
+/// Whether a text is a path of several names.
+fn is_path(text: &str) -> bool {
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    text.contains("::") && text.split("::").all(is_name)
 }
 
 fn end_of_line(bytes: &[u8], from: usize) -> usize {
@@ -145,7 +165,8 @@ mod tests {
         assert_eq!(texts("a // b\nc /* d /* e */ f */ g"), "a c g");
         assert_eq!(texts(r##"x("a \" b", r#"c " d"#, b"e", 'f', '\'', '"') y"##), "x ( , , b , , , ) y");
         assert_eq!(texts("fn f<'a>(x: &'a str) {}"), "fn f < a > ( x : & a str ) { }");
-        assert_eq!(texts("crate::a::b"), "crate :: a :: b");
+        assert_eq!(texts("crate::a::r#b"), "crate :: a :: b");
+        assert_eq!(texts(r#"with = "a::b", name = "a::", "c::d""#), "with = a :: b , name = ,");
         assert_eq!(words("a\n\n\"x\ny\" b")[1].line, 4);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A file imports another one if it names something that the other one defines: in a `use`, or with a path, whatever it starts with.
 //! A name that a file passes on (`pub use`) is an import of the file that defines it, not of the one that passes it on, which imports it
-//! only if it uses the name itself. `mod` imports nothing.
+//! only if it uses the name itself. `mod` imports nothing. A call of a method names the type, not the file that has the method.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,9 +28,15 @@ type Named = (Vec<String>, usize);
 struct File {
     path: PathBuf,
     definitions: BTreeSet<String>,
-    /// The names that it passes on, with the paths behind them; `*` for all of a module.
+    /// The macros that it defines, and those that it calls without the path of their file.
+    macros: BTreeSet<String>,
+    called: Vec<(String, usize)>,
+    /// The names that it passes on, with the paths that they mean; `*` for all of a module.
     passed_on: Vec<(String, Vec<String>)>,
     named: Vec<Named>,
+    /// The modules all of whose names it uses, and what it names that may be one of these.
+    all_of: Vec<Vec<String>>,
+    perhaps: Vec<Named>,
 }
 
 /// An import: the path of a file, and where and as what it is named.
@@ -81,12 +87,27 @@ impl Crate {
     pub fn imports(&self) -> Imports {
         let mut imports = Imports::new();
         for (module, file) in &self.files {
+            let named = file.named.iter().filter_map(|(path, line)| {
+                let target = self.resolve(module, path, 0)?;
+                Some((self.files.get(&target)?, *line, path.join("::")))
+            });
+            let all_of = file.all_of.iter().flat_map(|before| file.perhaps.iter().map(move |named| (before, named)));
+            let perhaps = all_of.filter_map(|(before, (path, line))| {
+                let (target, first) = (self.resolve(module, &[before, &path[..]].concat(), 0)?, &path[0]);
+                let other = &self.files[&target];
+                let exists = other.definitions.contains(first) || path.len() > 1 && target.last() == Some(first);
+                exists.then(|| (other, *line, path.join("::")))
+            });
+            let called = file.called.iter().flat_map(|(name, line)| {
+                let defines = move |other: &&File| !file.macros.contains(name) && other.macros.contains(name);
+                self.files.values().filter(defines).map(move |other| (other, *line, format!("{name}!")))
+            });
             let found = imports.entry(file.path.clone()).or_default();
-            for (path, line) in &file.named {
-                let target = self.resolve(module, path, 0).and_then(|target| self.files.get(&target));
-                let Some(target) = target.filter(|target| target.path != file.path) else { continue };
+            for (target, line, name) in
+                named.chain(perhaps).chain(called).filter(|(target, ..)| target.path != file.path)
+            {
                 if found.iter().all(|known: &Import| known.file != target.path) {
-                    found.push(Import { file: target.path.clone(), line: *line, name: path.join("::") });
+                    found.push(Import { file: target.path.clone(), line, name });
                 }
             }
         }
@@ -114,15 +135,16 @@ impl Crate {
         }
         let file = self.files.get(&module)?;
         let Some(name) = rest.first().filter(|name| !file.definitions.contains(*name)) else { return Some(module) };
-        let behind = |(_, path): &(String, Vec<String>)| {
+        let meant = |(_, path): &(String, Vec<String>)| {
             // All of a module: what it passes on itself, too.
             let all = path.split_last().filter(|(last, _)| *last == "*").map(|(_, before)| before);
-            let path = all.map_or_else(|| path.clone(), |before| [before, slice::from_ref(name)].concat());
+            let path = all.map_or_else(|| [path, &rest[1..]].concat(), |before| [before, rest].concat());
             let target = self.resolve(&module, &path, depth + 1)?;
-            (all.is_none() || self.files[&target].definitions.contains(name)).then_some(target)
+            let defines = |name: &String| self.files[&target].definitions.contains(name);
+            (all.is_none() || rest.iter().any(defines)).then_some(target)
         };
         let passed_on = file.passed_on.iter().filter(|(known, _)| known == name || known == "*");
-        let found = if depth < 8 { passed_on.into_iter().find_map(behind) } else { None };
+        let found = if depth < 8 { passed_on.into_iter().find_map(meant) } else { None };
         Some(found.unwrap_or(module))
     }
 }
@@ -136,7 +158,7 @@ impl File {
         let mut inner: Vec<usize> = Vec::new();
         // What its `use`s name, and the paths outside of them; a name alone may be one that is passed on.
         let mut used: Vec<(String, Vec<String>)> = Vec::new();
-        let mut paths: Vec<Named> = Vec::new();
+        let (mut imported, mut paths): (Vec<Named>, Vec<Named>) = Default::default();
         while at < words.len() {
             let line = words[at].line;
             match text(at) {
@@ -151,9 +173,11 @@ impl File {
                         let Some(path) = outside(path, inner.len()) else { continue };
                         used.push((name.clone(), path.clone()));
                         if is_public {
-                            file.passed_on.push((name, path));
-                        } else {
-                            file.named.push((path, line));
+                            file.passed_on.push((name, path.clone()));
+                        }
+                        // What a module within the file passes on is for the file.
+                        if !is_public || !inner.is_empty() {
+                            imported.push((path, line));
                         }
                     }
                     at = end;
@@ -174,6 +198,7 @@ impl File {
                 }
                 "macro_rules" => {
                     file.definitions.insert(text(at + 2).to_owned());
+                    file.macros.insert(text(at + 2).to_owned());
                 }
                 first if is_name(first) && !follows_another(text(at.wrapping_sub(2)), text(at.wrapping_sub(1))) => {
                     let mut path = vec![first.to_owned()];
@@ -181,21 +206,30 @@ impl File {
                         path.push(text(at + 2).to_owned());
                         at += 2;
                     }
+                    let is_anywhere = path.len() == 1 || path.len() == 2 && first == "crate";
+                    if text(at + 1) == "!" && text(at + 2) != "=" && is_anywhere {
+                        file.called.push((text(at).to_owned(), line));
+                    }
                     paths.extend(outside(path, inner.len()).map(|path| (path, line)));
                 }
                 _ => {}
             }
             at += 1;
         }
-        for (path, line) in paths {
+        file.called.retain(|(name, _)| used.iter().all(|(known, _)| known != name));
+        file.named.extend(imported.iter().cloned());
+        // By the names that it gave to modules, in its `use`s as well.
+        for (path, line) in imported.iter().chain(&paths) {
             let (first, rest) = (&path[0], &path[1..]);
-            let known = used.iter().find(|(name, _)| name == first && !file.definitions.contains(name));
-            if let Some((_, before)) = known {
-                file.named.push(([before, rest].concat(), line));
-            } else if !rest.is_empty() {
-                file.named.push((path, line));
-            }
+            let known = used.iter().filter(|(name, _)| name == first);
+            file.named.extend(known.map(|(_, before)| ([before, rest].concat(), *line)));
         }
+        file.named.extend(paths.iter().filter(|(path, _)| path.len() > 1).cloned());
+        file.all_of = used
+            .iter()
+            .filter_map(|(name, path)| Some(path.split_last().filter(|_| name == "*")?.1.to_vec()))
+            .collect();
+        file.perhaps = paths;
         file
     }
 }

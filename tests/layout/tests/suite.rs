@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use scheduled_events_layout::circles::{circles, describe};
+use scheduled_events_layout::code::words;
 use scheduled_events_layout::files::{below, root};
 use scheduled_events_layout::imports::Crate;
 
-/// The folders of all crates, and the crates of this project that each may use, tests included. Who uses a crate stands below it.
-const CRATES: [(&str, &[&str]); 19] = [
+/// The folders of all crates, and the crates of this project that each may use, tests included. A crate follows those that it uses.
+const CRATES: [(&str, &[&str]); 20] = [
     ("core", &[]),
     ("windows", &[]),
     ("client", &["core", "windows"]),
@@ -31,6 +32,7 @@ const CRATES: [(&str, &[&str]); 19] = [
     ("tests/c/bench", &["core"]),
     ("tests/no-panic", &["core"]),
     ("tests/support", &[]),
+    ("tests/layout", &[]),
 ];
 
 /// What only the tests of a crate use in addition.
@@ -82,6 +84,31 @@ fn no_files_of_a_crate_import_each_other_in_a_circle() {
         found.is_empty(),
         "{found}\nMove what both need into a file below both, or let the lower file take a function as an argument."
     );
+}
+
+/// The search for circles takes a file for the module that its path names.
+#[test]
+fn the_files_of_a_crate_are_the_modules_that_their_paths_name() {
+    // Crates of one file each, and a program that tests start.
+    let known = ["ffi-c/bare-metal/src/lib.rs", "tests/no-panic/src/bin/", "client/src/hooks/tests.rs"];
+    let marks: [&[&str]; 3] = [&["#", "[", "path"], &["include", "!"], &["extern", "crate", "self"]];
+    let is_source = |path: &Path| path.extension().is_some_and(|end| end == "rs");
+    let (mut wrong, mut files) = (String::new(), 0);
+    for (folder, _) in CRATES {
+        for path in below(&root().join(folder).join("src"), &is_source) {
+            files += 1;
+            let words = words(&fs::read_to_string(&path).expect("a source"));
+            let texts: Vec<_> = words.iter().map(|word| word.text.as_str()).collect();
+            let name = path.strip_prefix(root()).expect("a file of the repository").to_string_lossy().into_owned();
+            for mark in marks.into_iter().filter(|mark| texts.windows(mark.len()).any(|window| window == *mark)) {
+                if !known.iter().any(|known| name.starts_with(known)) {
+                    let _ = writeln!(wrong, "{name} has `{}`: give each module its own file instead", mark.concat());
+                }
+            }
+        }
+    }
+    assert!(files > 300, "found {files} files");
+    assert!(wrong.is_empty(), "{wrong}");
 }
 
 #[test]
@@ -138,7 +165,7 @@ fn the_table_of_layers_has_no_circle_and_names_each_crate() {
     }
     let is_manifest = |path: &Path| path.ends_with("Cargo.toml");
     let known: BTreeSet<_> = CRATES.iter().map(|(folder, _)| root().join(folder).join("Cargo.toml")).collect();
-    let others = ["tests/layout", "fuzz/corpus", "examples"].map(|folder| root().join(folder));
+    let others = ["fuzz/corpus", "examples"].map(|folder| root().join(folder));
     for path in below(&root(), &is_manifest) {
         let has_package = fs::read_to_string(&path).unwrap_or_default().contains("[package]");
         let is_other = others.iter().any(|other| path.starts_with(other));
@@ -234,7 +261,7 @@ fn made_up(files: &[(&str, &str)]) -> Crate {
 
 #[test]
 fn circles_are_found_however_the_files_name_each_other() {
-    let rows: [&[(&str, &str)]; 17] = [
+    let rows: [&[(&str, &str)]; 29] = [
         &[("", ""), ("a", "use crate::b::f; fn g() {}"), ("b", "use crate::a::g; fn f() {}")],
         &[("", ""), ("a", "fn g() { crate::b::f() }"), ("b", "fn f() { super::a::g() }")],
         &[
@@ -269,6 +296,52 @@ fn circles_are_found_however_the_files_name_each_other() {
             ("b", "mod c; pub use c::f;"),
             ("b::c", "use crate::a::g; fn f() {}"),
         ],
+        // By the name of a module that another file passes on, or that was imported, also in the next `use`.
+        &[
+            ("", "pub use b::c;"),
+            ("a", "fn g() { crate::c::f() }"),
+            ("b", "pub mod c;"),
+            ("b::c", "mod d; pub use d::f;"),
+            ("b::c::d", "use crate::a::g; fn f() {}"),
+        ],
+        &[
+            ("", ""),
+            ("a", "use crate::b; use b::f; fn g() {}"),
+            ("b", "mod c; pub use c::f;"),
+            ("b::c", "use crate::a::g; fn f() {}"),
+        ],
+        // By the name that a module within the file passes on.
+        &[
+            ("", ""),
+            ("a", "mod c { pub(super) use crate::b::f; } fn g() { c::f() }"),
+            ("b", "use crate::a::g; fn f() {}"),
+        ],
+        // By one of all the names of a module.
+        &[
+            ("", ""),
+            ("a", "use crate::b::*; fn g() { f() }"),
+            ("b", "mod c; pub use c::f;"),
+            ("b::c", "use crate::a::g; fn f() {}"),
+        ],
+        &[("", ""), ("a", "pub(crate) use b::*; mod b; fn g() { f() }"), ("a::b", "use super::g; fn f() {}")],
+        &[("", ""), ("a", "use super::*; fn g() { b::f() }"), ("b", "use super::*; fn f() { a::g() }")],
+        // By one of two names: the other one is for another system, or in another function.
+        &[
+            ("", ""),
+            ("a", "#[cfg(windows)] pub use b::f; #[cfg(unix)] fn f() {} fn g() { f() }"),
+            ("a::b", "use super::g; fn f() {}"),
+        ],
+        &[
+            ("", ""),
+            ("a", "pub use crate::b::f; fn g() { f() } fn h() { use crate::c::f; f() }"),
+            ("b", "use crate::a::g; fn f() {}"),
+            ("c", "fn f() {}"),
+        ],
+        // By a macro's name, in a text of an attribute, and as `r#b`.
+        &[("", ""), ("a", "macro_rules! m { () => { $crate::b::f() } }"), ("b", "fn f() { m!() }")],
+        &[("", ""), ("a", "macro_rules! m { () => { $crate::b::f() } }"), ("b", "fn f() { crate::m!() }")],
+        &[("", ""), ("a", "#[serde(with = \"crate::b::f\")] struct G;"), ("b", "use crate::a::G; fn f() {}")],
+        &[("", ""), ("a", "fn g() { crate::r#b::f() }"), ("b", "use crate::a::g; fn f() {}")],
         // After a `use` that imports nothing.
         &[("", ""), ("a", "fn g<'a>() -> impl Sized + use<'a> { crate::b::f() }"), ("b", "use crate::a::g; fn f() {}")],
         &[
@@ -289,17 +362,19 @@ fn circles_are_found_however_the_files_name_each_other() {
 
 #[test]
 fn what_is_no_circle_is_not_taken_for_one() {
-    let rows: [&[(&str, &str)]; 9] = [
+    let rows: [&[(&str, &str)]; 10] = [
         &[("", "mod a; mod b; pub use a::g;"), ("a", "use crate::b::f; fn g() {}"), ("b", "fn f() {}")],
         // A folder that passes on what its files define.
         &[("", ""), ("a", "mod b; mod c; pub use b::f;"), ("a::b", "fn f() {}"), ("a::c", "use super::f;")],
         // To pass a name on is no use of it.
         &[("", ""), ("a", "mod b; pub(crate) use b::f; fn g() { x.f() }"), ("a::b", "use super::g; fn f() {}")],
-        // A name that is passed on, or the file's own, as the system wants it.
+        // All names of a module, of which the file uses none.
+        &[("", ""), ("a", "mod b; pub use b::*; fn g() { h() }"), ("a::b", "use super::g; fn f() {}")],
+        // A macro of the same name, which is the file's own, or the standard library's.
         &[
             ("", ""),
-            ("a", "#[cfg(windows)] pub use b::f; #[cfg(unix)] fn f() {} fn g() { f() }"),
-            ("a::b", "use super::g; fn f() {}"),
+            ("a", "use crate::b::f; macro_rules! m { () => {} } fn g() {}"),
+            ("b", "macro_rules! m { () => {} } fn f() { m!(); vec![]; a != b }"),
         ],
         // A file calls one of its folder that does not call it.
         &[("", ""), ("a", "mod b; fn g() { b::f() }"), ("a::b", "fn f() {}")],
