@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 
 use crate::imports::{Import, Imports};
 
-/// The circles, each as its shortest way: a file, and the imports that lead back to it. Files of one circle are not named again.
+/// The circles, each as its shortest way: a file, and the imports that lead back to it. One import may close many circles: of those
+/// with an import in common, the first is enough.
 pub fn circles(imports: &Imports) -> Vec<(PathBuf, Vec<Import>)> {
-    let mut seen = BTreeSet::new();
-    let mut circles = Vec::new();
+    let (mut seen, mut circles) = (BTreeSet::new(), Vec::new());
     for file in imports.keys() {
-        if seen.contains(file) {
-            continue;
-        }
         if let Some(way) = way_back(imports, file) {
-            seen.extend(way.iter().map(|import| import.file.clone()));
-            circles.push((file.clone(), way));
+            let from = [file].into_iter().chain(way.iter().map(|import| &import.file));
+            let arrows: Vec<_> = from.cloned().zip(way.iter().map(|import| import.file.clone())).collect();
+            if !arrows.iter().any(|arrow| seen.contains(arrow)) {
+                seen.extend(arrows);
+                circles.push((file.clone(), way));
+            }
         }
     }
     circles

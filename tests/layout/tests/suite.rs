@@ -358,6 +358,13 @@ fn circles_are_found_however_the_files_name_each_other() {
         assert_eq!(way.last().map(|import| &import.file), Some(first));
         assert_eq!(describe(first, way).lines().count(), way.len());
     }
+    // Of several circles with a common import, one is reported.
+    let files = |names: &str| {
+        let a = format!("use crate::{{{names}}}; fn g() {{}}");
+        let rest = [("b", "use crate::a::g; fn f() {}"), ("c", "use crate::b::f; use crate::a::g; fn h() {}")];
+        circles(&made_up(&[&[("a", a.as_str())][..], &rest].concat()).imports()).len()
+    };
+    assert_eq!((files("b::f"), files("c::h"), files("b::f, c::h")), (1, 1, 2));
 }
 
 #[test]
