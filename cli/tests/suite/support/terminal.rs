@@ -3,14 +3,16 @@
 use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::io::{FdFlags, fcntl_getfd};
+use rustix::pty::{grantpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::wait;
 
-/// A terminal that a command prints to.
+/// A terminal that a command prints to. Commands that other tests start meanwhile do not inherit it, and so do not keep it open.
 pub struct Terminal {
     controller: File,
     terminal: File,
@@ -19,11 +21,12 @@ pub struct Terminal {
 impl Terminal {
     /// A terminal of this width.
     pub fn new(columns: u16) -> Self {
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let controller = open("/dev/ptmx", flags, Mode::empty()).expect("a pseudoterminal");
         grantpt(&controller).expect("a pseudoterminal");
         unlockpt(&controller).expect("a pseudoterminal");
         let path = ptsname(&controller, Vec::new()).expect("a pseudoterminal");
-        let terminal = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a pseudoterminal");
+        let terminal = open(path, flags, Mode::empty()).expect("a pseudoterminal");
         let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).expect("a pseudoterminal");
         Self { controller: controller.into(), terminal: terminal.into() }
@@ -46,13 +49,13 @@ impl Terminal {
         let mut child = command.spawn().expect("the command starts");
         // The command keeps its end open.
         drop(command);
-        let text = self.read_to_end();
+        let text = thread::spawn(move || self.read_to_end());
         wait::ended(&mut child);
-        text
+        wait::join(text)
     }
 
     /// What commands print until the last of them has ended.
-    pub fn read_to_end(self) -> String {
+    fn read_to_end(self) -> String {
         let Self { mut controller, terminal } = self;
         drop(terminal);
         let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
@@ -62,4 +65,15 @@ impl Terminal {
         }
         String::from_utf8(text).expect("text").replace("\r\n", "\n")
     }
+}
+
+#[test]
+fn other_commands_do_not_inherit_a_terminal() {
+    let terminal = Terminal::new(80);
+    for file in [&terminal.controller, &terminal.terminal] {
+        assert!(fcntl_getfd(file).expect("a file").contains(FdFlags::CLOEXEC));
+    }
+    let mut connected = Command::new("sh");
+    connected.args(["-c", "test -t 1 && echo shown"]);
+    assert_eq!(terminal.run(connected), "shown\n");
 }
