@@ -178,6 +178,54 @@ fn the_table_of_layers_has_no_circle_and_names_each_crate() {
 }
 
 #[test]
+fn the_arrows_of_contributing_lead_to_modules_that_use_what_they_come_from() {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
+    let (_, map) = page.split_once("```text\n").expect("the map of the modules");
+    let (mut folder, mut uses, mut arrows, mut wrong) = ("", BTreeSet::new(), 0, String::new());
+    for line in map.lines().take_while(|line| !line.starts_with("```")) {
+        if let Some(name) = line.split(' ').next().filter(|name| !name.is_empty()) {
+            (folder, uses) = (name, uses_of_modules(name));
+        }
+        let line = line.strip_prefix(folder).unwrap_or(line);
+        let groups = line.split("──►").map(|group| group.trim_matches([' ', '─', '┘']).split(", "));
+        let groups: Vec<Vec<_>> = groups.map(|group| group.filter(|name| !name.contains(' ')).collect()).collect();
+        for name in groups.iter().flatten().filter(|name| !name.is_empty() && !folder.is_empty()) {
+            let path = root().join(folder).join("src").join(name);
+            if !path.is_dir() && !path.with_extension("rs").is_file() {
+                let _ = writeln!(wrong, "{folder} has no module {name}");
+            }
+        }
+        let uses = |to: &str, from: &str| uses.contains(&(to.to_owned(), from.to_owned()));
+        for (number, to) in groups.iter().enumerate().skip(1).filter(|(_, to)| **to != ["main"]) {
+            arrows += 1;
+            let from = &groups[number - 1];
+            // A name of two words is another crate's.
+            if !from.is_empty() && !to.iter().any(|to| from.iter().any(|from| uses(to, from))) {
+                let _ = writeln!(wrong, "{folder}: none of {to:?} uses one of {from:?}");
+            }
+            for (from, to) in groups[..number].iter().flatten().flat_map(|from| to.iter().map(move |to| (from, to))) {
+                if uses(from, to) {
+                    let _ = writeln!(wrong, "{folder}: {from} uses {to}, and the arrow leads there");
+                }
+            }
+        }
+    }
+    assert!(arrows > 20, "found {arrows} arrows");
+    assert!(wrong.is_empty(), "{wrong}The map of the modules is in CONTRIBUTING.md.");
+}
+
+/// Which module of a crate uses which: the files and folders next to its `lib.rs`.
+fn uses_of_modules(folder: &str) -> BTreeSet<(String, String)> {
+    let sources = root().join(folder).join("src");
+    let module = |path: &Path| {
+        let path = path.strip_prefix(&sources).expect("a source").with_extension("");
+        path.iter().next().unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let imports = Crate::read(&sources).imports();
+    imports.iter().flat_map(|(file, used)| used.iter().map(|used| (module(file), module(&used.file)))).collect()
+}
+
+#[test]
 fn no_file_and_no_folder_is_too_large() {
     let is_source = |path: &Path| {
         let end = path.extension().unwrap_or_default().to_string_lossy().into_owned();
