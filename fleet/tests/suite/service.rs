@@ -1,11 +1,10 @@
 //! The daemon as a service: what it reports to systemd, a socket that systemd passes, and what it counts.
 
-use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
@@ -58,15 +57,13 @@ fn systemd_is_notified() {
 
 /// Starts the daemon as systemd does for a `.socket` unit: the socket is descriptor 3.
 fn start_with_socket(gate: &Gate, listener: &UnixListener) -> Process {
-    fcntl_setfd(listener, FdFlags::empty()).expect("it is inherited");
-    let mut command = Command::new("bash");
-    let script = "exec 3<&\"$0\"; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
-    command.arg("-c").arg(script).arg(listener.as_raw_fd().to_string());
+    // As its standard error at first: what other tests start meanwhile does not inherit it.
+    let mut command = Command::new("sh");
+    let script = "log=$1; shift; exec 3>&2 2>\"$log\"; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+    command.arg("-c").arg(script).arg("sh").arg(gate.folder.join("log"));
+    command.stderr(OwnedFd::from(listener.try_clone().expect("a file")));
     command.arg(FLEET_COMMAND).arg("--config").arg(&gate.config).arg("run");
-    let log = std::fs::File::create(gate.folder.join("log")).expect("a log");
-    let daemon = Process::start(command.stderr(log));
-    fcntl_setfd(listener, FdFlags::CLOEXEC).expect("it is not inherited any more");
-    daemon
+    Process::start(&mut command)
 }
 
 #[test]
