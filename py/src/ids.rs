@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMapping, PyString};
 
 use crate::convert::utf8;
+use crate::document::event::PyEvent;
 use crate::errors;
-use crate::event::PyEvent;
 
 /// One event: its id, the event, a mapping with an `EventId`, or a record or step about one event.
 pub(crate) struct EventIdArgument(pub(crate) String);

@@ -3,7 +3,7 @@
 //! The Python package, `python/scheduled_events`, has what is simpler in Python: exceptions, enumerations, record
 //! classes and the client. A Rust type `PyX` is the class `X` of Python.
 //!
-//! The order to read: `document::body`, `event`, `document`; `words`, `convert` and `ids`; then one file for each class or
+//! The order to read: `words` and `convert`; `document::body`, `document::event`, `document`; `ids`; then one file for each class or
 //! function.
 // Docstrings follow Python's conventions, and Python's arguments are owned by the call.
 #![allow(clippy::doc_markdown, clippy::needless_pass_by_value, clippy::too_many_arguments)]
@@ -12,7 +12,6 @@ mod command;
 mod convert;
 mod document;
 mod errors;
-mod event;
 mod ids;
 mod imds;
 mod notification;
@@ -42,9 +41,9 @@ mod _native {
     #[pymodule_export]
     use crate::convert::names;
     #[pymodule_export]
-    use crate::document::{PyDocument, parse};
+    use crate::document::event::{PyEvent, event_of_record, unpickle_event};
     #[pymodule_export]
-    use crate::event::{PyEvent, event_of_record, unpickle_event};
+    use crate::document::{PyDocument, parse};
     #[pymodule_export]
     use crate::imds::{PyImds, start_requests};
     #[pymodule_export]

@@ -7,8 +7,8 @@ use scheduled_events_core::{Notification, Notifications, ResourceId, Text, UnixM
 
 use crate::convert::{Arg, datetime_of_millis};
 use crate::document::body::Body;
+use crate::document::event::PyEvent;
 use crate::errors;
-use crate::event::PyEvent;
 use crate::ids::EventIds;
 
 /// Parses notifications of Event Grid or Resource Graph. Raises ParseError if the input is not JSON.

@@ -16,8 +16,8 @@ use scheduled_events_core::{
 };
 
 use crate::convert::{Arg, Moment, Names, datetime, utf8};
+use crate::document::event::PyEvent;
 use crate::errors;
-use crate::event::PyEvent;
 use crate::words::{Enumeration, json, loads, record_class};
 
 /// One rule of a policy: which events it matches, and what is done about them.

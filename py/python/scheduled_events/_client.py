@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from typing import Any, TypeVar, Union
 
-    from . import EventRecord
     from ._native import Document, Event, Policy
+    from ._records import EventRecord
 
     _Result = TypeVar("_Result")
     _OneEvent = Union[str, Event, EventRecord, Mapping[str, Any]]

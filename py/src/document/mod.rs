@@ -1,6 +1,7 @@
-//! `Document`: a parsed document and its events.
+//! `Document`: a parsed document and its events. `body` has the bytes that they share, and `event` is one of them.
 
 pub(crate) mod body;
+pub(crate) mod event;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,10 +11,10 @@ use scheduled_events_core::record::Record;
 use scheduled_events_core::{Document, Incarnation};
 
 use crate::convert::with_names;
-use crate::event::PyEvent;
 use crate::wire::JsonObject;
 use crate::words::{json, loads, record_class};
 use body::Body;
+use event::PyEvent;
 
 /// Parses a Scheduled Events document. Raises ParseError if the input is not one.
 ///

@@ -22,7 +22,7 @@ use scheduled_events_core::{
 
 use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
 use crate::document::body::Body;
-use crate::event::{PyEvent, event_object};
+use crate::document::event::{PyEvent, event_object};
 use crate::ids::EventIdArgument;
 use crate::notification::PyNotification;
 use crate::policy::{PyPolicy, last_call_of};

@@ -24,7 +24,7 @@ use scheduled_events::watch::{
 use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation, Session, SessionConfig, VmNames};
 
 use crate::convert::{Names, gate_answer, span};
-use crate::event::{PyEvent, event_object};
+use crate::document::event::{PyEvent, event_object};
 use crate::imds::{PyImds, SLICE};
 use crate::policy::{PyPolicy, last_call_of};
 use crate::{errors, words};

@@ -158,7 +158,7 @@ fn examples_and_signatures_have_the_default_api_version() {
         "ffi-c/src/session/step.rs",
         "py/examples/drop_in.py",
         "py/python/scheduled_events/__init__.pyi",
-        "py/src/event.rs",
+        "py/src/document/event.rs",
         "py/src/policy.rs",
         "py/src/session/mod.rs",
         "py/src/tracker.rs",

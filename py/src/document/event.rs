@@ -13,8 +13,8 @@ use scheduled_events_core::record::{EventMembers, Record};
 use scheduled_events_core::{Event, EventLayout, Text, UnixSeconds};
 use serde_json::json;
 
+use super::body::Body;
 use crate::convert::{Arg, LAST_SECOND, Names, datetime, with_names};
-use crate::document::body::Body;
 use crate::wire::JsonObject;
 use crate::words::{self, Enumeration};
 
