@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqwest::Url;
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_fleet::address;
-use scheduled_events_fleet::relay::secret::SecretFile;
+use scheduled_events_fleet::secret::SecretFile;
 use scheduled_events_fleet::toml_file::{self, Invalid, duration, invalid};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use scheduled_events::record::HookOutcome;
 use scheduled_events_core::Change;
-use scheduled_events_fleet::daemon::supervision::replace;
 use scheduled_events_fleet::log;
+use scheduled_events_fleet::supervision::replace;
 
 /// Counters since the start. Labels are words of this program, never of an event.
 #[derive(Debug)]

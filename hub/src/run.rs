@@ -8,9 +8,9 @@ use std::time::Duration;
 use scheduled_events::clock::Clock;
 use scheduled_events::policy_file;
 use scheduled_events_core::Action;
-use scheduled_events_fleet::daemon::supervision::Supervisor;
-use scheduled_events_fleet::daemon::{asked_to_stop, notify_stopping};
 use scheduled_events_fleet::log;
+use scheduled_events_fleet::supervision::Supervisor;
+use scheduled_events_fleet::supervision::{asked_to_stop, notify_stopping};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 

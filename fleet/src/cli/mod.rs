@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::Config;
-use crate::daemon::{Daemon, asked_to_stop, notify_stopping};
+use crate::daemon::Daemon;
 use crate::engine;
 use crate::failure::Failure;
 use crate::http::install_tls;
@@ -29,6 +29,7 @@ use crate::names::Name;
 #[cfg(feature = "kubernetes")]
 use crate::node;
 use crate::relay::{self, file::RelayFile};
+use crate::supervision::{asked_to_stop, notify_stopping};
 use output::print;
 
 /// One approval for many machines: the gate that `scheduled-events watch --gate` asks.

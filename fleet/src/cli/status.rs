@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::output::{output_width, print};
 use super::table::Table;
+use crate::config::window::opening;
 use crate::config::{Config, GroupConfig};
 use crate::daemon::message;
 use crate::engine::{self, Aged, Engine, EngineError, StoreTime};
@@ -16,9 +17,7 @@ use crate::failure::Failure;
 use crate::gate::driver::{MARKS, marks_prefix, now};
 use crate::gate::members::{Member, Patience, Presence, presence};
 use crate::gate::store::{decode, list};
-use crate::gate::{
-    Event, EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, opening, shares,
-};
+use crate::gate::{Event, EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, shares};
 use crate::names::Name;
 
 /// The longest id that is shown, and the longest in a table that would be wider than the terminal.

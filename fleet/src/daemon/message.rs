@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::config::GroupConfig;
+use crate::config::window::Closed;
 use crate::gate::members::Member;
-use crate::gate::{Answer, Closed, Event, Why};
+use crate::gate::{Answer, Event, Why};
 use crate::names::Name;
 
 /// The longest line: an event of some ten thousand machines.

@@ -2,7 +2,7 @@
 //!
 //! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `heartbeat` what others see of
 //! this machine, `members` what this one sees of others, `lost` what it finds of its own that it does not know, `upkeep` what it does beside answering, `problems` what does not work,
-//! `supervision` what systemd and Prometheus see. While no event is open and no slot is held, all that it asks of the store is to
+//! and [`supervision`](crate::supervision) what systemd and Prometheus see. While no event is open and no slot is held, all that it asks of the store is to
 //! write its heartbeat. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
 //! file, the upkeep, which frees slots, and the supervision.
 
@@ -13,7 +13,6 @@ mod members;
 pub mod message;
 mod problems;
 mod server;
-pub mod supervision;
 #[cfg(test)]
 mod tests;
 mod upkeep;
@@ -36,11 +35,10 @@ use crate::gate::{Answer, Event, EventRegister, MachineRegister, Part, Why};
 use crate::gate::{closed_windows, events_prefix, shares, store};
 use crate::log;
 use crate::names::Name;
+use crate::supervision::{Metrics, Supervisor};
 use audit::Audit;
 use message::Reply;
 use problems::{Problems, Subject};
-use supervision::{Metrics, Supervisor};
-pub use supervision::{asked_to_stop, notify_stopping};
 
 /// How long an answer may take. The watcher waits for ten seconds.
 const ANSWER_TIME: Duration = Duration::from_secs(8);

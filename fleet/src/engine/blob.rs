@@ -27,7 +27,7 @@ use super::{Aged, Engine, EngineError, Reply, Revision, StoreTime, Swap, VALUE_M
 use crate::address::{self, HIDDEN, shown};
 use crate::config::BlobConfig;
 use crate::http;
-use crate::relay::secret::SecretFile;
+use crate::secret::SecretFile;
 
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(4);

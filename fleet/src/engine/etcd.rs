@@ -17,7 +17,7 @@ use super::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versi
 use crate::address::{self, HIDDEN, shown, without_secrets};
 use crate::config::EtcdConfig;
 use crate::http;
-use crate::relay::secret::shown_file;
+use crate::secret::shown_file;
 
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(3);

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::event::{Event, hex};
 use super::members::{Member, Presence};
 use super::protocol::{Seen, Share};
-use super::window::{Closed, WindowConfig, opening};
+use crate::config::window::{Closed, WindowConfig, opening};
 use crate::config::{GroupConfig, Limit};
 use crate::names::Name;
 

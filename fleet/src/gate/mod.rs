@@ -6,7 +6,7 @@
 //! a duplicate does no harm.
 //!
 //! Read `event` for what is known of an event, `register` for what the machines have in common and how it changes, `store` for how that is written,
-//! `group` for who counts together, `members` for who runs, `window` for when, `protocol` for who may do what, and `driver` for how that is carried out on an engine.
+//! `group` for who counts together, `members` for who runs, `protocol` for who may do what, and `driver` for how that is carried out on an engine.
 //! `tests/model` checks the protocol with every interleaving of three machines.
 
 pub mod driver;
@@ -16,7 +16,6 @@ pub mod members;
 mod protocol;
 mod register;
 pub mod store;
-mod window;
 
 pub use event::{Event, events_prefix};
 pub use group::{closed_windows, shares};
@@ -25,4 +24,3 @@ pub use register::{
     Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Next,
     Stamp,
 };
-pub use window::{Closed, WindowConfig, opening};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::event::Event;
 use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next};
-use super::window::Closed;
+use crate::config::window::Closed;
 use crate::names::Name;
 
 /// What of a group an event takes.

@@ -15,13 +15,13 @@ use tokio::time::Instant;
 use super::api::{BY_LAST_CALL, NodeApi, NodeError};
 use super::event::HookEvent;
 use super::name::node_name;
-use super::options::NodeConfig;
 use super::plan::{Plan, Progress, Step};
 use super::pods::{DrainPod, PodRules};
 use super::record::{Cordon, cordon_of, take_out};
 use super::reporter::Reporter;
 use super::{boot_id, print};
 use crate::config::Config;
+use crate::config::node::NodeConfig;
 use crate::failure::Failure;
 
 /// A watch is begun again so often, so that a server that is silent is noticed.

@@ -1,8 +1,8 @@
 //! The Kubernetes node of a machine: out of service before an event, and back afterwards.
 //!
 //! What to do is decided without I/O: [`pods`] classifies the pods of the node, [`plan`] is the course of a drain, and
-//! [`record`] has the changes of the Node object. [`event`] reads what a hook gets, [`name`] finds the node, and [`options`]
-//! is the configuration. [`api`] sends requests, and [`reporter`] those that people see; [`drain`] and [`uncordon`] are the two
+//! [`record`] has the changes of the Node object. [`event`] reads what a hook gets, and [`name`] finds the
+//! node. [`api`] sends requests, and [`reporter`] those that people see; [`drain`] and [`uncordon`] are the two
 //! commands, and [`announce`] shows events for which nothing is drained.
 
 pub mod announce;
@@ -10,7 +10,6 @@ pub mod api;
 pub mod drain;
 pub mod event;
 pub mod name;
-pub mod options;
 pub mod plan;
 pub mod pods;
 pub mod record;

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::options::{AtDeadline, NodeConfig};
 use super::pods::{DrainPod, Treatment};
+use crate::config::node::{AtDeadline, NodeConfig};
 
 /// How often an eviction that a disruption budget refuses is asked for again.
 const BUDGET_PACE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::options::{NodeConfig, PodRule};
+use crate::config::node::{NodeConfig, PodRule};
 
 /// The grace period of a pod that names none.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);

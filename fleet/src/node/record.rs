@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::event::HookEvent;
-use super::options::NodeConfig;
+use crate::config::node::NodeConfig;
 
 /// The annotation with the record, and the key of the taint.
 pub const OUT_OF_SERVICE: &str = "scheduled-events/out-of-service";
@@ -221,7 +221,7 @@ fn with_taint(node: &Node, event: Option<&HookEvent>, options: &NodeConfig) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::options::TaintEffect;
+    use crate::config::node::TaintEffect;
 
     const NOW: &str = "2026-11-22T10:00:00Z";
 

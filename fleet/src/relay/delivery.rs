@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::audit::{Line, Position, Tail};
-use super::config::{Start, TargetConfig};
 use super::file::RelayFile;
 use super::record::Record;
 use super::state::{Folder, State, StateFile};
 use super::targets::{self, Failure, Filter, Item, Target};
 use super::transport::{Outcome, Request, Transport};
+use crate::config::relay::{Start, TargetConfig};
 use crate::log;
 
 /// How often the audit file is examined for new lines.

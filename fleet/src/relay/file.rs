@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::config::RelayConfig;
 use crate::config::Config;
+use crate::config::relay::RelayConfig;
 use crate::toml_file::{self, Invalid};
 
 /// What the relay needs of the configuration file.

@@ -3,18 +3,16 @@
 //!
 //! Each target has its own task, its own position in the file and its own saved state, so that one that is down holds up no
 //! other. In the order of a record's way: [`audit`] reads the file; [`record`] is one of its lines; [`state`] is what is saved;
-//! [`delivery`] is the task of one target; [`events`] are those that are open; [`targets`] turn records into requests; [`transport`] sends them. [`config`] has the
-//! settings, [`secret`] what must not be logged, [`message`] the words for people.
+//! [`delivery`] is the task of one target; [`events`] are those that are open; [`targets`] turn records into requests; [`transport`] sends them. [`message`] has the
+//! words for people.
 
 pub mod audit;
-pub mod config;
 pub mod delivery;
 pub mod events;
 pub mod file;
 pub mod hexadecimal;
 pub mod message;
 pub mod record;
-pub mod secret;
 pub mod state;
 pub mod targets;
 pub mod transport;
@@ -27,9 +25,9 @@ use tokio::task::JoinSet;
 use delivery::Delivery;
 use file::RelayFile;
 
-use crate::daemon::asked_to_stop;
 use crate::log;
 use crate::metadata;
+use crate::supervision::asked_to_stop;
 
 /// How long requests that are in flight may take when the process is asked to end.
 const STOP_TIME: Duration = Duration::from_secs(5);

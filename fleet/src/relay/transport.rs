@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::config::RelayConfig;
-use super::secret::Secret;
 use crate::address::{self, HIDDEN, without_secrets};
+use crate::config::relay::RelayConfig;
 use crate::http;
+use crate::secret::Secret;
 
 /// How long a request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(20);

@@ -33,7 +33,7 @@ pub(crate) fn pages() -> Vec<String> {
 const TESTED_ELSEWHERE: [(&str, &str); 6] = [
     ("docs/coming-from.md", "tests/python/programs/test_coming_from.py"),
     ("docs/faults.md", "cli/tests/suite/http_faults/page.rs"),
-    ("docs/fleet.md", "fleet/src/config.rs, fleet/tests/suite/three_machines.rs, fleet/tests/suite/by_hand.rs"),
+    ("docs/fleet.md", "fleet/src/config/mod.rs, fleet/tests/suite/three_machines.rs, fleet/tests/suite/by_hand.rs"),
     ("docs/kubernetes.md", "fleet/tests/kubernetes/manifests.rs"),
     ("docs/notifications.md", "fleet/tests/relay/documentation.rs"),
     ("docs/scenarios.md", "cli/tests/suite/pages/scenarios_page.rs"),

@@ -10,7 +10,7 @@ use scheduled_events_core::UnixSeconds;
 use serde_json::{Value, json};
 
 use super::{Endpoint, Failure, Item, Target, now};
-use crate::relay::config::TargetConfig;
+use crate::config::relay::TargetConfig;
 use crate::relay::events::{OpenEvent, OpenEvents};
 use crate::relay::message::{clean, severity};
 use crate::relay::record::Record;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Endpoint, Failure, Item, Target};
-use crate::relay::config::TargetConfig;
+use crate::config::relay::TargetConfig;
 use crate::relay::message::is_notable;
 use crate::relay::record::Record;
 use crate::relay::transport::{Outcome, Request};

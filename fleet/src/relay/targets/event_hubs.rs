@@ -5,10 +5,10 @@
 use serde_json::json;
 
 use super::{Endpoint, Failure, Item, Target};
+use crate::config::relay::TargetConfig;
 use crate::relay::audit::digest;
-use crate::relay::config::TargetConfig;
-use crate::relay::secret::Secret;
 use crate::relay::transport::{Identity, Request};
+use crate::secret::Secret;
 
 /// What the token is for.
 const RESOURCE: &str = "https://eventhubs.azure.net";

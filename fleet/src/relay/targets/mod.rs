@@ -16,11 +16,11 @@ use scheduled_events_core::EventKind;
 use scheduled_events_core::record::PrintableJson;
 use serde_json::Value;
 
-use super::config::{Scope, TargetConfig};
 use super::events::{OpenEvent, OpenEvents};
 use super::record::Record;
-use super::secret::{Secret, SecretFile};
 use super::transport::{Address, Outcome, Request};
+use crate::config::relay::{Scope, TargetConfig};
+use crate::secret::{Secret, SecretFile};
 pub use open::open;
 
 /// A record, and the event that it is about.

@@ -1,7 +1,7 @@
 //! The target of a configuration.
 
 use super::{Target, alertmanager, chat, event_hubs, otlp, pagerduty, slack, teams, webhook};
-use crate::relay::config::{Kind, TargetConfig};
+use crate::config::relay::{Kind, TargetConfig};
 
 /// Sets up a target.
 ///

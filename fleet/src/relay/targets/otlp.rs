@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{Endpoint, Failure, Item, Target, now};
+use crate::config::relay::{Signal, TargetConfig};
 use crate::log;
-use crate::relay::config::{Signal, TargetConfig};
 use crate::relay::events::OpenEvent;
 use crate::relay::hexadecimal::hexadecimal;
 use crate::relay::message::{clean, headline};

@@ -6,12 +6,12 @@
 use serde_json::{Value, json};
 
 use super::{Endpoint, Failure, Item, Target, read};
+use crate::config::relay::TargetConfig;
 use crate::relay::audit::digest;
-use crate::relay::config::TargetConfig;
 use crate::relay::message::{clean, details, headline, severity};
 use crate::relay::record::Record;
-use crate::relay::secret::SecretFile;
 use crate::relay::transport::Request;
+use crate::secret::SecretFile;
 
 /// Where events go.
 const URL: &str = "https://events.pagerduty.com/v2/enqueue";

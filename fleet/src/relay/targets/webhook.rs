@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::{Endpoint, Failure, Item, Target, now, read};
-use crate::relay::config::{Format, TargetConfig};
+use crate::config::relay::{Format, TargetConfig};
 use crate::relay::message::headline;
 use crate::relay::record::Record;
-use crate::relay::secret::{Secret, SecretFile};
 use crate::relay::transport::Request;
+use crate::secret::{Secret, SecretFile};
 
 /// The longest template, in bytes.
 const TEMPLATE_MAX: u64 = 256 * 1024;

@@ -79,19 +79,19 @@ fn notify(states: &[NotifyState<'_>]) {
 
 /// What the metrics file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     /// How many events of this machine were started without a decision of the gate.
-    pub(super) forced: u64,
+    pub(crate) forced: u64,
     /// How many events the watcher asked about that are not over.
-    pub(super) events: usize,
+    pub(crate) events: usize,
     /// Whether the engine answers, and what was read of it is valid.
-    pub(super) engine_up: bool,
+    pub(crate) engine_up: bool,
     /// How many machines had other limits of a group than this one at the last look.
-    pub(super) limits_differ: usize,
+    pub(crate) limits_differ: usize,
     /// How many machines this process has forgotten.
-    pub(super) forgotten: u64,
+    pub(crate) forgotten: u64,
     /// How many slots of other machines this process has freed.
-    pub(super) freed: u64,
+    pub(crate) freed: u64,
 }
 
 impl Metrics {
@@ -139,7 +139,7 @@ impl Metrics {
     }
 
     /// Replaces the file. The collector of metrics may read it.
-    pub(super) fn write(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write(self, path: &Path) -> io::Result<()> {
         replace(path, &self.text())
     }
 }

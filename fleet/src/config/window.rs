@@ -46,7 +46,7 @@ pub fn opening(windows: &[WindowConfig], now: Timestamp) -> Option<Timestamp> {
 
 impl WindowConfig {
     /// The same text for windows that are equal.
-    pub(super) fn canonical(&self) -> String {
+    pub(crate) fn canonical(&self) -> String {
         let days: BTreeSet<_> = self.days.iter().map(|day| day.to_monday_zero_offset()).collect();
         let zone = self.time_zone.iana_name().unwrap_or_default();
         format!("{days:?} {} {} {zone}", self.from, self.to)
@@ -124,8 +124,8 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, GroupConfig};
+    use crate::gate::Event;
     use crate::gate::closed_windows;
-    use crate::gate::event::Event;
     use crate::toml_file;
 
     /// Groups, each with these windows.

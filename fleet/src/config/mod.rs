@@ -1,6 +1,13 @@
 //! The configuration file, in TOML.
 //!
 //! Unknown keys are errors, since a misspelt one would silently be a default. An error names file, line and column.
+//!
+//! [`node`], [`relay`] and [`window`] are tables of the file that have a file of their own here.
+
+#[cfg(feature = "kubernetes")]
+pub mod node;
+pub mod relay;
+pub mod window;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,10 +16,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use toml::Spanned;
 
+use relay::RelayConfig;
+use window::WindowConfig;
+
 use crate::address;
-use crate::gate::WindowConfig;
-use crate::relay::config::RelayConfig;
-use crate::relay::secret::SecretFile;
+use crate::secret::SecretFile;
 use crate::toml_file::{self, Invalid, duration, invalid};
 
 /// So many heartbeats at least must be missing before a machine is silent: one may come late, or fail.
@@ -65,7 +73,7 @@ pub struct Config {
     /// How the Kubernetes node of this machine is drained.
     #[cfg(feature = "kubernetes")]
     #[serde(default)]
-    pub node: crate::node::options::NodeConfig,
+    pub node: node::NodeConfig,
     /// For `engine = "folder"`.
     pub folder: Option<FolderConfig>,
     /// Which machines may be out of service together.
@@ -381,7 +389,7 @@ mod tests {
 
     #[test]
     fn the_guide_has_a_configuration() {
-        let page = include_str!("../../docs/fleet.md");
+        let page = include_str!("../../../docs/fleet.md");
         let block = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
         let config = Config::parse(block).expect("a configuration");
         let windows = page.split("```toml\n").nth(2).and_then(|rest| rest.split("```").next()).expect("a block");

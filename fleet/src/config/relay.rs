@@ -8,8 +8,8 @@ use scheduled_events_core::record::KINDS;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::secret::SecretFile;
 use crate::address;
+use crate::secret::SecretFile;
 use crate::toml_file::Invalid;
 
 /// What is forwarded, and where to.
@@ -137,7 +137,7 @@ pub enum Signal {
 
 impl RelayConfig {
     /// Refuses targets with the same name, and members that have no effect.
-    pub(super) fn check(&self) -> Result<(), Invalid> {
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
         self.check_proxy().map_err(|message| (None, message))?;
         let targets = &self.targets;
         if targets.is_empty() {
