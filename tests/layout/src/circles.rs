@@ -1,6 +1,7 @@
-//! Files that import each other in a circle.
+//! Files, and folders, that import each other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +48,31 @@ fn way_back(imports: &Imports, file: &Path) -> Option<Vec<Import>> {
         }
     }
     None
+}
+
+/// The same between what is next to each other in a folder, files and folders alike, for each folder. A folder's own `mod.rs` does not
+/// count, nor do files of tests.
+pub fn between_neighbours(sources: &Path, imports: &Imports) -> Vec<Imports> {
+    let is_test = |file: &Path| {
+        let mut parts = file.strip_prefix(sources).unwrap_or(file).iter();
+        parts.any(|part| part.to_string_lossy().trim_end_matches(".rs").ends_with("tests"))
+    };
+    let mut folders: BTreeMap<&Path, Imports> = BTreeMap::new();
+    for (file, found) in imports.iter().filter(|(file, _)| !is_test(file)) {
+        for import in found {
+            let shared = file.ancestors().find(|folder| import.file.starts_with(folder)).unwrap_or(sources);
+            let neighbour = |path: &Path| {
+                let next = path.strip_prefix(shared).ok()?.iter().next()?;
+                (!["mod.rs", "lib.rs", "main.rs"].map(OsStr::new).contains(&next)).then(|| shared.join(next))
+            };
+            let (Some(from), Some(to)) = (neighbour(file), neighbour(&import.file)) else { continue };
+            let place = file.strip_prefix(shared).unwrap_or(file).display();
+            let name = format!("{} in {place}", import.name);
+            let line = import.line;
+            folders.entry(shared).or_default().entry(from).or_default().push(Import { file: to, line, name });
+        }
+    }
+    folders.into_values().collect()
 }
 
 /// A circle in words.
