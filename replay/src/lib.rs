@@ -45,6 +45,7 @@
 //!
 //! | Place | Content |
 //! |---|---|
+//! | `suggest`, [`markup`] | a word that was meant; text as XML and HTML, for reports and pictures |
 //! | [`scenario`] | parse, write and record scenarios; the table of built-in ones |
 //! | [`timeline`] | play a scenario: a pure state machine with time as an argument, and what it produces |
 //! | [`fault`] | the table of fault kinds; parse a fault; combine the faults of a request |

@@ -1,4 +1,7 @@
 //! The command line: subcommands, options and their help.
+//!
+//! `look`, `watch`, `run`, `operate`, `service` and `test` have the arguments of the commands in the folders of these names, and `shared`
+//! what several of them accept. `commands_page` writes them all to a page of the guide.
 
 mod look;
 mod operate;

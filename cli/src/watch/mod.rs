@@ -1,4 +1,7 @@
 //! `watch`: polls, decides, prepares, approves and recovers, until it is stopped.
+//!
+//! The watcher is the library's. This file starts it with what the arguments say. `host` acts for it: it runs the user's commands, and
+//! reports through `printer`, which has `others_summary` for the events of other machines.
 
 mod host;
 mod others_summary;

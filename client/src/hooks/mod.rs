@@ -15,7 +15,8 @@
 //!
 //! `control` is what the caller sees of a running command. `process` has one command from its start to its end, `pipes` its input
 //! and output, `keeper` the thread that starts a command whose own thread the system refused, `register` what a restart must
-//! know about running commands, and `words` the words of a command line.
+//! know about running commands, `tree` a process with all that it starts, and `words` the words of a command line. The watcher starts no
+//! command: its host does, for `scheduled-events watch` that of `cli/src/watch/host.rs`.
 
 mod control;
 mod keeper;

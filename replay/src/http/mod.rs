@@ -3,6 +3,8 @@
 //! Handwritten because a library does not let a fault break the protocol. The last byte of every request
 //! stays in the kernel's buffer until the response is decided: closing a socket with unread data makes
 //! the kernel send RST, which resets a connection without unsafe code.
+//!
+//! `route` finds what a request asks for, `wire` writes documents and refusals, and `instance` the instance metadata.
 
 pub(crate) mod instance;
 pub(crate) mod route;

@@ -1,4 +1,7 @@
 //! The server: its configuration, its port and its threads.
+//!
+//! `address` and `sockets` are where it listens. A thread of `accept` gives each connection to one of `connection`, which asks the
+//! service for the answer. `outside` adds what Azure has outside the machines, and [`control`] is for a person or a test while it plays.
 
 mod accept;
 mod address;

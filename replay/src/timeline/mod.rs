@@ -20,6 +20,9 @@
 //! timeline.advance(Duration::from_secs(2));
 //! assert!(timeline.document().events[0].started);
 //! ```
+//!
+//! `event` is the way of one event, `event_id` its id, `clock` the scenario's time, and `document` what results. `control` changes a
+//! timeline that plays.
 
 mod clock;
 mod control;
