@@ -25,7 +25,7 @@ use super::{INTERVAL, PATIENCE};
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_scheduled-events");
 
 /// Variables that would change what the program does.
-const INHERITED_VARIABLES: [&str; 13] = [
+const INHERITED_VARIABLES: [&str; 14] = [
     "http_proxy",
     "https_proxy",
     "HTTP_PROXY",
@@ -39,6 +39,7 @@ const INHERITED_VARIABLES: [&str; 13] = [
     "CLICOLOR",
     "NO_COLOR",
     "NOTIFY_SOCKET",
+    "COLUMNS",
 ];
 
 /// Starts a program independently of how the tests were started: with the default action for all signals (nohup ignores

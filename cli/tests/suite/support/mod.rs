@@ -70,6 +70,9 @@ impl Folder {
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         fs::write(&path, content).expect("a file");
+        // A program that runs as another user may need it, whatever the umask.
+        #[cfg(unix)]
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("a mode");
         path
     }
 
