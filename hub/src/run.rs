@@ -173,7 +173,9 @@ fn warn(config: &Config, prepares: bool) {
     for command in [&config.hooks.prepare, &config.hooks.recover].into_iter().flatten() {
         if !command.program_exists() {
             let program = &command.words()[0];
-            log::printable(&format!("warning: cannot find the program {program:?}; commands are run without a shell"));
+            log::printable(&format!(
+                "warning: cannot find the program {program:?}, or it is not executable; commands are run without a shell"
+            ));
         }
     }
 }

@@ -138,7 +138,7 @@ fn check_commands(watch: &WatchArgs) -> Result<(), CommandError> {
             return Err(CommandError::usage(text));
         }
         if !command.program_exists() {
-            diagnose("warning", &format!("cannot find the program {}", program.display()));
+            diagnose("warning", &format!("cannot find the program {}, or it is not executable", program.display()));
         }
         warn_of_owner(program);
     }

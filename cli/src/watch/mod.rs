@@ -163,7 +163,12 @@ fn warn(args: &WatchArgs, policy: &Policy) {
     for command in [&args.prepare, &args.recover].into_iter().flatten().chain(on_changes) {
         if !command.program_exists() {
             let program = &command.words()[0];
-            diagnose("warning", &format!("cannot find the program {program:?}; commands are run without a shell"));
+            diagnose(
+                "warning",
+                &format!(
+                    "cannot find the program {program:?}, or it is not executable; commands are run without a shell"
+                ),
+            );
         }
     }
 }

@@ -107,7 +107,7 @@ impl CommandLine {
         &self.words
     }
 
-    /// Whether the program exists. It may not be executable.
+    /// Whether the program exists and, on Unix, is an executable file. This user may not be allowed to execute it.
     pub fn program_exists(&self) -> bool {
         words::program_exists(&self.words[0])
     }

@@ -186,9 +186,14 @@ mod unix {
 
     #[test]
     fn programs_are_searched_for_in_path_unless_they_name_a_folder() {
-        for (line, exists) in
-            [("sh -c 'exit 3'", true), ("/bin/sh", true), ("/nonexistent/sh", false), ("no-such-sh", false)]
-        {
+        for (line, exists) in [
+            ("sh -c 'exit 3'", true),
+            ("/bin/sh", true),
+            ("/nonexistent/sh", false),
+            ("no-such-sh", false),
+            ("/etc/passwd", false),
+            ("/bin", false),
+        ] {
             assert_eq!(CommandLine::parse(line).unwrap().program_exists(), exists, "{line}");
         }
     }

@@ -27,6 +27,7 @@ pub(super) struct UnclosedQuote;
 mod unix {
     use std::env;
     use std::ffi::OsStr;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
     /// The program to start: the system finds it.
@@ -35,15 +36,19 @@ mod unix {
         Some(program.as_ref())
     }
 
-    /// Whether the program exists. It may not be executable.
+    /// Whether the program exists and somebody may execute it.
     pub(in crate::hooks) fn program_exists(program: &str) -> bool {
         let program = Path::new(program);
         // As the system does: a name with a folder is a path, any other one is searched for.
         if program.components().count() > 1 || program.has_root() {
-            return program.exists();
+            return is_executable(program);
         }
         let folders = env::var_os("PATH").unwrap_or_default();
-        env::split_paths(&folders).any(|folder| folder.join(program).exists())
+        env::split_paths(&folders).any(|folder| is_executable(&folder.join(program)))
+    }
+
+    fn is_executable(path: &Path) -> bool {
+        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     }
 
     /// Whether a program gets this variable: nothing expands it on the way.
