@@ -80,6 +80,11 @@ impl Notices {
             let position = error.position(message.as_bytes());
             format!("{position}: {}", error.message())
         })?;
+        if notifications.is_empty() && is_of_a_machine(message) {
+            return Err(
+                "it is about an event of a machine, in a form that is not known: is there a newer version?".into()
+            );
+        }
         self.left_out += notifications.left_out();
         let message: Rc<str> = message.into();
         let places = Places::of(&message);
@@ -91,6 +96,14 @@ impl Notices {
         }
         Ok(())
     }
+}
+
+/// Whether a message names an event of a machine, whatever its members are. Those of other services have other providers.
+fn is_of_a_machine(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    ["/providers/microsoft.compute/", "/providers/microsoft.maintenance/scheduledevents/"]
+        .iter()
+        .all(|part| message.contains(part))
 }
 
 impl Notice {
