@@ -187,6 +187,7 @@ impl Cloud {
 #[serde(default, deny_unknown_fields)]
 pub struct Agents {
     /// Names of machines, case ignored; `*` matches any characters.
+    #[serde(deserialize_with = "names")]
     pub machines: Vec<String>,
     /// The machines that have this tag, with any value but `false`.
     #[serde(deserialize_with = "tag")]
@@ -344,6 +345,15 @@ fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error
     Ok(url)
 }
 
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let found = Vec::<String>::deserialize(deserializer)?;
+    // One that matches nothing would make the hub act beside the machine's own watcher.
+    let Some(other) = found.iter().find(|name| name.is_empty() || name.contains('/')) else { return Ok(found) };
+    Err(D::Error::custom(format!(
+        "found {other:?}, expected the name of a machine as in `Resources`, such as \"db-*\""
+    )))
+}
+
 fn tag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let found = String::deserialize(deserializer)?;
     // As Azure has it: no other tag exists.
@@ -397,6 +407,10 @@ mod tests {
                 "6:7 found \"https://x.queue.core.windows.net\": it does not name",
             ),
             (queue("url = \"https://x/q?sig=abc\""), "6:7 found \"https://x/q?***\": it has a query"),
+            (
+                format!("{graph}[agents]\nmachines = [\"/subscriptions/s/db\"]"),
+                "6:12 found \"/subscriptions/s/db\", expected the name",
+            ),
             (queue("url = \"https://x/q\"\nemulator = true"), "`queue.emulator` is set, and `queue.url` is not on"),
             (queue("url = \"https://x/q\"\npoison = \"P\""), "7:10 found \"P\", expected the name of a queue"),
             (
