@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::Url;
 use rustix::fs::{Access, access};
 use scheduled_events::policy_file;
 use scheduled_events_core::record::Printable;
@@ -50,8 +49,8 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let mut report = Report::default();
     let rules = policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
     report.add("policy", rules, "Correct the file that `policy` names.");
-    for (name, path) in [("audit", &config.audit), ("state", &config.state)] {
-        report.add(name, writable(path), "The user of the hub must be able to write there.");
+    for (name, path, is_folder) in [("audit", &config.audit, false), ("state", &config.state, true)] {
+        report.add(name, writable(path, is_folder), "The user of the hub must be able to write there.");
     }
     for (name, file) in [("gate", &config.gate), ("store", &config.store)] {
         if let Some(file) = file {
@@ -63,7 +62,11 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
         if let Some(command) = command {
             let program = command.words()[0].clone();
             let found = if command.program_exists() { Ok(program) } else { Err(program) };
-            report.add(name, found, "The program does not exist. Commands are run without a shell.");
+            report.add(
+                name,
+                found,
+                "The program does not exist, or is not executable. Commands are run without a shell.",
+            );
         }
     }
     let identity = Identity::new(&config.identity, config.cloud).map_err(Failure::refused)?;
@@ -76,10 +79,10 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
         check_graph(&config, &arm, &mut report).await;
     }
     if let Some(queue) = &config.queue {
-        report.add("queue", check_queue(queue, &identity).await, &queue_remedy(&queue.url));
+        report.add("queue", check_queue(queue, &identity).await, &queue_remedy(queue));
         if let Some(name) = &queue.poison {
             let poison = QueueConfig { url: sibling(&queue.url, name), poison: None, ..queue.clone() };
-            report.add("queue.poison", check_queue(&poison, &identity).await, &queue_remedy(&poison.url));
+            report.add("queue.poison", check_queue(&poison, &identity).await, &queue_remedy(&poison));
         }
     }
     if config.approve == Approve::Never {
@@ -91,8 +94,11 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
 }
 
 /// Whether this user may write a file or a folder, or make it.
-fn writable(path: &Path) -> Result<String, String> {
+fn writable(path: &Path, is_folder: bool) -> Result<String, String> {
     let shown = path.display();
+    if path.exists() && !(if is_folder { path.is_dir() } else { path.is_file() }) {
+        return Err(format!("{shown}: it is no {}", if is_folder { "folder" } else { "regular file" }));
+    }
     // A relative path ends with an empty one, for the current folder.
     let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     if existing != path && !existing.is_dir() {
@@ -147,7 +153,8 @@ fn graph_remedy(error: &ArmError, subscription: &str) -> String {
     }
 }
 
-fn queue_remedy(url: &Url) -> String {
+fn queue_remedy(queue: &QueueConfig) -> String {
+    let url = &queue.url;
     let parts: Vec<_> = url.path_segments().into_iter().flatten().filter(|part| !part.is_empty()).collect();
     let host = url.host_str().unwrap_or_default();
     // An emulator has the account in its path.
@@ -155,9 +162,14 @@ fn queue_remedy(url: &Url) -> String {
         [account, name] => (account, name),
         _ => (host.split('.').next().unwrap_or_default(), parts.last().copied().unwrap_or_default()),
     };
+    let create = format!("az storage queue create --name {name} --account-name {account} --auth-mode login");
+    if queue.sas_file.is_some() {
+        return format!(
+            "Check that the SAS token in `queue.sas_file` is valid and may read, add and process messages; {create}"
+        );
+    }
     format!(
-        "az storage queue create --name {name} --account-name {account} --auth-mode login; \
-         az role assignment create --assignee PRINCIPAL --role 'Storage Queue Data Contributor' \
+        "{create}; az role assignment create --assignee PRINCIPAL --role 'Storage Queue Data Contributor' \
          --scope \"$(az storage account show --name {account} --query id --output tsv)\""
     )
 }

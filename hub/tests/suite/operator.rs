@@ -317,6 +317,18 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
         assert!(text.contains(line), "{line} in {text}");
     }
     assert!(text.contains(&format!("az storage queue create --name {name} --account-name devstoreaccount1")), "{text}");
+    // What is there and is something else.
+    fs::write(configured.path("drain"), "#!/bin/sh\n").expect("written");
+    let other = own
+        .replace(&format!("audit = \"{}\"", path("audit")), &format!("audit = \"{}\"", path("registers")))
+        .replace(&format!("state = \"{}\"", path("state")), &format!("state = \"{}\"", path("hub.toml")))
+        .replace(&format!("sh {} prepare", path("hook")), &path("drain"))
+        .replace("emulator = true", &format!("sas_file = \"{}\"", path("sas")));
+    let (code, text) = check("", &other);
+    assert_eq!(code, 1, "{text}");
+    for line in ["failed  audit: ", "failed  state: ", "failed  hooks.prepare: ", "`queue.sas_file` is valid"] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
 }
 
 #[test]
