@@ -44,7 +44,7 @@ const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// The pauses between attempts to write.
 pub const RETRY: Duration = Duration::from_millis(500);
 
-/// How often it is logged that writes fail.
+/// How often it is logged that requests fail.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How often in the time until a take-over the hub that works says so.
@@ -136,7 +136,7 @@ pub struct Store {
     holder: RefCell<Option<Revision>>,
     take_over_after: Option<Duration>,
     last_beat: Cell<Instant>,
-    /// When it was logged last that a write failed.
+    /// When it was logged last that a request failed.
     logged: Cell<Option<Instant>>,
     _lock: FileLock,
 }
@@ -183,8 +183,7 @@ impl Store {
     /// Waits until this hub is the one that works.
     pub async fn await_turn(&self) {
         let Some(patience) = self.take_over_after else { return };
-        let (mut seen, mut since) = (None::<Option<Revision>>, Instant::now());
-        let mut has_said = false;
+        let (mut seen, mut since, mut has_said) = (None::<Option<Revision>>, Instant::now(), false);
         loop {
             match self.request(store::read::<Holder>(&*self.engine, HOLDER)).await {
                 Ok((holder, revision)) => {
@@ -200,12 +199,11 @@ impl Store {
                             log::line("this hub works");
                             return;
                         }
-                    } else if !has_said {
+                    } else if !std::mem::replace(&mut has_said, true) {
                         log::line("another hub works; standing by");
-                        has_said = true;
                     }
                 }
-                Err(why) => log::printable(&format!("warning: the store does not answer: {why}")),
+                Err(why) => self.log_failure(&format!("warning: the store does not answer: {why}")),
             }
             sleep(patience / BEATS).await;
         }
@@ -260,15 +258,13 @@ impl Store {
                 },
                 Err(why) => why,
             };
-            log::printable(&format!("warning: the store does not answer: {why}"));
+            self.log_failure(&format!("warning: the store does not answer: {why}"));
         }
     }
 
     /// Gives up the work, so that another hub need not wait.
     pub async fn release(&self) {
-        if self.take_over_after.is_some()
-            && let Some(revision) = self.holder.take()
-        {
+        if let Some(revision) = self.holder.take() {
             let _ = self.request(self.engine.delete(HOLDER, &revision)).await;
         }
     }
@@ -283,8 +279,7 @@ impl Store {
             match store::decode::<Saved>(&key, &register.value) {
                 Ok(saved) => {
                     // It is written again before anything is done.
-                    let entry = Entry { revision: Some(register.revision), saved: None, is_uncertain: false };
-                    found.push((saved, entry));
+                    found.push((saved, Entry { revision: Some(register.revision), ..Entry::default() }));
                 }
                 Err(why) => log::printable(&format!("error: {why}")),
             }
@@ -326,12 +321,17 @@ impl Store {
         }
     }
 
-    /// Logs, from time to time, that a write failed, and waits until it may be repeated. Returns whether it has to be.
-    async fn may_repeat(&self, why: &str) -> bool {
+    /// Logs from time to time that a request failed.
+    fn log_failure(&self, why: &str) {
         if self.logged.get().is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
             self.logged.set(Some(Instant::now()));
             log::printable(&format!("{why}; this is tried again"));
         }
+    }
+
+    /// Logs that a write failed, and waits until it may be repeated. Returns whether it has to be.
+    async fn may_repeat(&self, why: &str) -> bool {
+        self.log_failure(why);
         if self.take_over_after.is_some() {
             sleep(RETRY).await;
         }
@@ -391,7 +391,7 @@ impl Store {
         if !is_own {
             return Err(StoreError::Taken);
         }
-        *entry = Entry { revision: found.map(|register| register.revision), saved: None, is_uncertain: false };
+        *entry = Entry { revision: found.map(|register| register.revision), ..Entry::default() };
         Ok(true)
     }
 

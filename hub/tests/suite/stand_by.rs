@@ -239,3 +239,18 @@ fn a_hub_that_still_reads_the_states_stays_the_one_that_works_and_can_be_stopped
     assert!(wait::ended(process).success());
     wait::until("the take-over", || pair.hubs[1].read("log").contains("this hub works").then_some(()));
 }
+
+#[test]
+fn a_store_that_does_not_answer_is_logged_once_and_not_at_each_attempt() {
+    let mut pair = Pair::new();
+    pair.hubs[0].start();
+    wait::until("the hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    pair.hubs[1].start();
+    wait::until("the other hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
+    fs::rename(pair.shared.path().join("registers"), pair.shared.path().join("away")).expect("renamed");
+    wait::until("the end of the first hub", || pair.hubs[0].read("log").contains("has not answered for").then_some(()));
+    for hub in &pair.hubs {
+        let log = hub.read("log");
+        assert_eq!(log.matches("the store does not answer").count(), 1, "{log}");
+    }
+}
