@@ -291,7 +291,8 @@ impl Problem {
 
     fn passed(&mut self) {
         if std::mem::take(&mut self.is_known) {
-            log::line(&format!("the {} answers again", self.place));
+            let name = if self.place == "graph" { "Resource Graph" } else { "the queue" };
+            log::line(&format!("{name} answers again"));
         }
         self.pause = RETRY_FIRST;
     }
