@@ -188,7 +188,6 @@ class Kubernetes(Engine):
             found = re.search(r"^/.*", log.read_text(), re.MULTILINE)
             assert found
             self.kubeconfig = Path(found[0])
-            self.create_namespace()
         else:
             print("kubernetes: the imitated API server")
             self.kubeconfig = folder / "kubeconfig"
@@ -201,30 +200,29 @@ class Kubernetes(Engine):
         server = SERVER.search(self.text)
         assert server, f"{self.kubeconfig} has no server"
         self.port = int(server[2])
+        self.create_namespace()
 
     def create_namespace(self) -> None:
-        text = self.kubeconfig.read_text()
-
         def value(key: str) -> str:
-            found = re.search(rf'\b{key}:\s*"?([^\s",}}]+)', text)
-            assert found, f"{self.kubeconfig} has no {key}"
-            return found[1]
+            found = re.search(rf'\b{key}"?:\s*"?([^\s",}}]+)', self.text)
+            return found[1] if found else ""
 
-        files = []
-        for key in ("certificate-authority", "client-certificate", "client-key"):
-            if f"{key}-data:" in text:
-                path = self.folder / key
-                path.write_bytes(base64.b64decode(value(f"{key}-data")))
-            else:
-                path = self.kubeconfig.parent / value(key)
-            files.append(path)
-        context = ssl.create_default_context(cafile=str(files[0]))
-        context.load_cert_chain(files[1], files[2])
-        request = urllib.request.Request(
-            f"{value('server')}/api/v1/namespaces",
-            data=b'{"metadata": {"name": "fleet"}}',
-            headers={"Content-Type": "application/json"},
-        )
+        def file(key: str) -> Path:
+            data = value(f"{key}-data")
+            if not data:
+                return self.kubeconfig.parent / value(key)
+            path = self.folder / key
+            path.write_bytes(base64.b64decode(data))
+            return path
+
+        headers = {"Content-Type": "application/json"}
+        context = ssl.create_default_context(cafile=str(file("certificate-authority")))
+        if token := value("token"):
+            headers["Authorization"] = f"Bearer {token}"
+        else:
+            context.load_cert_chain(file("client-certificate"), file("client-key"))
+        url = f"{value('server')}/api/v1/namespaces"
+        request = urllib.request.Request(url, data=b'{"metadata": {"name": "fleet"}}', headers=headers)
         with urllib.request.urlopen(request, timeout=10, context=context):
             pass
 

@@ -21,7 +21,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use scheduled_events_test_support::{left_over, wait};
 use serde_json::{Value, json};
@@ -183,6 +183,8 @@ impl FakeApi {
 fn certificates() -> (String, Arc<rustls::ServerConfig>) {
     let mut parameters = CertificateParams::default();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // OpenSSL takes a certificate for self-signed if both have the same name.
+    parameters.distinguished_name.push(DnType::CommonName, "authority");
     let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
     let parameters = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
