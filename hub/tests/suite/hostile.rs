@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use scheduled_events_hub::azure::queue::emulator_sas;
 use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
@@ -274,8 +275,8 @@ fn a_hub_that_stops_deletes_no_message_that_it_could_not_keep() {
     send("db", 2);
     hub.await_record("the approval", approval(200));
     let process = &mut hub.process.as_mut().expect("it runs").0;
-    let status = wait::output(std::process::Command::new("kill").args(["-TERM", &process.id().to_string()])).status;
-    assert!(status.success() && wait::ended(process).success());
+    kill_process(Pid::from_child(process), Signal::TERM).expect("sent");
+    assert!(wait::ended(process).success());
     assert_eq!(queue.length(), 1, "{}", hub.read("log"));
 }
 
@@ -349,8 +350,8 @@ fn a_command_that_prints_without_end_delays_no_other_machine_and_not_the_end_of_
     send("db", 2);
     hub.await_record("the approval", approval(200));
     let process = &mut hub.process.as_mut().expect("it runs").0;
-    let status = wait::output(std::process::Command::new("kill").args(["-TERM", &process.id().to_string()])).status;
-    assert!(status.success() && wait::ended(process).success());
+    kill_process(Pid::from_child(process), Signal::TERM).expect("sent");
+    assert!(wait::ended(process).success());
 }
 
 /// As of machines that are gone, on which a command hangs. Their events came first.

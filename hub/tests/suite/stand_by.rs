@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use rustix::process::{Pid, Signal, kill_process};
 use scheduled_events_fleet::cli::block_on;
 use scheduled_events_fleet::engine::Engine as _;
 use scheduled_events_fleet::engine::folder::FolderEngine;
@@ -198,18 +199,14 @@ fn a_hub_that_was_replaced_stops_before_it_acts() {
     pair.hubs[1].start();
     wait::until("the second hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
     // It hangs, as a machine that is frozen does, and then goes on.
-    let process = pair.hubs[0].process.as_ref().expect("it runs").0.id().to_string();
-    let signal = |name: &str| {
-        let status = wait::output(std::process::Command::new("kill").args([name, &process])).status;
-        assert!(status.success());
-    };
-    signal("-STOP");
+    let process = Pid::from_child(&pair.hubs[0].process.as_ref().expect("it runs").0);
+    kill_process(process, Signal::STOP).expect("sent");
     let changed = row(&set, &id, "Scheduled", &["front_0", "front_1"]);
     pair.control.with(|world| *world.rows.last_mut().expect("a row") = changed);
     wait::until("the take-over", || pair.hubs[1].read("log").contains("this hub works").then_some(()));
     pair.hubs[1].await_record("the second machine", prepare(&id, "begun", "/1"));
     pair.control.with(|world| world.approvals_held = false);
-    signal("-CONT");
+    kill_process(process, Signal::CONT).expect("sent");
     wait::until("its end", || {
         let ended = pair.hubs[0].process.as_mut().expect("it runs").0.try_wait().expect("its state");
         ended.map(|status| assert_eq!(status.code(), Some(1)))
@@ -234,8 +231,7 @@ fn a_hub_that_still_reads_the_states_stays_the_one_that_works_and_can_be_stopped
     assert!(!pair.hubs[1].read("log").contains("this hub works"), "{}", pair.hubs[1].read("log"));
     assert!(!pair.hubs[0].read("log").contains("running"), "{}", pair.hubs[0].read("log"));
     let process = &mut pair.hubs[0].process.as_mut().expect("it runs").0;
-    let status = wait::output(std::process::Command::new("kill").args(["-TERM", &process.id().to_string()])).status;
-    assert!(status.success());
+    kill_process(Pid::from_child(process), Signal::TERM).expect("sent");
     assert!(wait::ended(process).success());
     wait::until("the take-over", || pair.hubs[1].read("log").contains("this hub works").then_some(()));
 }
