@@ -53,7 +53,7 @@ def scenario_input(one):
 
 
 def differences(program, folder=CORPUS, request=request):
-    """The number of cases, and the differences."""
+    """The number of cases, and the differences. Each case has a process of its own."""
     wrong = []
     names = cases(folder)
     for case in names:
@@ -61,11 +61,29 @@ def differences(program, folder=CORPUS, request=request):
         ran = subprocess.run(program, input=request_bytes, capture_output=True, timeout=60)
         if ran.returncode != 0:
             wrong.append(f"{case}: exit {ran.returncode}: {ran.stderr.decode(errors='replace').strip()}")
-            continue
-        read = json.loads(ran.stdout)
-        wrong += [
-            f"{case}: {key}: read {read.get(key)!r}, expected {expected.get(key)!r}"
-            for key in sorted(read.keys() | expected.keys())
-            if read.get(key) != expected.get(key)
-        ]
+        else:
+            wrong += differences_of(case, ran.stdout, expected)
     return len(names), wrong
+
+
+def differences_in_one_process(program):
+    """The same of documents that one process reads one after the other."""
+    names = cases()
+    requests = [request(case) for case in names]
+    ran = subprocess.run(program, input=b"".join(text for text, _ in requests), capture_output=True, timeout=600)
+    lines = ran.stdout.splitlines()
+    wrong = []
+    for case, line, (_, expected) in zip(names, lines, requests):
+        wrong += differences_of(case, line, expected)
+    if ran.returncode != 0 or len(lines) != len(names):
+        wrong.append(f"exit {ran.returncode} after {len(lines)} cases: {ran.stderr.decode(errors='replace').strip()}")
+    return len(names), wrong
+
+
+def differences_of(case, line, expected):
+    read = json.loads(line)
+    return [
+        f"{case}: {key}: read {read.get(key)!r}, expected {expected.get(key)!r}"
+        for key in sorted(read.keys() | expected.keys())
+        if read.get(key) != expected.get(key)
+    ]

@@ -122,26 +122,28 @@ int main() {
   const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
   std::istringstream in(input);
   std::string now;
-  bool underscored = false;
-  std::size_t count = 0;
-  std::size_t len = 0;
-  in >> now >> underscored >> count >> len;
-  in.get();
-  std::vector<std::string> items(count);
-  for (std::string &item : items) {
-    std::size_t size = 0;
-    in >> size;
+  while (in >> now) {
+    bool underscored = false;
+    std::size_t count = 0;
+    std::size_t len = 0;
+    in >> underscored >> count >> len;
     in.get();
-    item.resize(size);
-    in.read(item.data(), static_cast<std::streamsize>(size));
+    std::vector<std::string> items(count);
+    for (std::string &item : items) {
+      std::size_t size = 0;
+      in >> size;
+      in.get();
+      item.resize(size);
+      in.read(item.data(), static_cast<std::streamsize>(size));
+    }
+    std::string body(len, '\0');
+    if (!in.read(body.data(), static_cast<std::streamsize>(len))) {
+      return 2;
+    }
+    const se::names names(items);
+    std::cout << reading(body, underscored ? names.underscored() : names,
+                         se::parse_time(now).value_or(se::seconds_point()))
+              << '\n';
   }
-  if (!in) {
-    return 2;
-  }
-  const std::string body = input.substr(static_cast<std::size_t>(in.tellg()), len);
-  const se::names names(items);
-  std::cout << reading(body, underscored ? names.underscored() : names,
-                       se::parse_time(now).value_or(se::seconds_point()))
-            << '\n';
   return 0;
 }

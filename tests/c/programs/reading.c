@@ -1,7 +1,7 @@
 /*
- * Prints the contents of a document in the format of the corpus' expected files.
+ * Prints the contents of documents in the format of the corpus' expected files, each in a line.
  *
- * Input: a line "NOW UNDERSCORED NAMES LENGTH", where NOW is a time and the others are numbers; for each name, a line with
+ * Input, any number of times: a line "NOW UNDERSCORED NAMES LENGTH", where NOW is a time and the others are numbers; for each name, a line with
  * its length, and its bytes; then the document of LENGTH bytes. Names and documents can contain NUL and line feeds.
  */
 #include "binary.h"
@@ -88,14 +88,17 @@ static void decisions_of(const schedev_document *document, const schedev_names *
   json_close(']');
 }
 
-int main(void) {
-  use_binary_streams();
+/* Reads and prints one; the result is an exit code, or -1 at the end of the input. */
+static int next_document(void) {
   char now_text[64];
   int underscored = 0;
   unsigned long count = 0;
   unsigned long len = 0;
-  if (scanf("%63s %d %lu %lu", now_text, &underscored, &count, &len) != 4 || getchar() != '\n' ||
-      count > SCHEDEV_NAMES_MAX) {
+  int found = scanf("%63s %d %lu %lu", now_text, &underscored, &count, &len);
+  if (found == EOF) {
+    return -1;
+  }
+  if (found != 4 || getchar() != '\n' || count > SCHEDEV_NAMES_MAX) {
     return 2;
   }
   int64_t now = 0;
@@ -154,4 +157,13 @@ int main(void) {
     free((void *)(uintptr_t)items[i].data);
   }
   return 0;
+}
+
+int main(void) {
+  int code;
+  use_binary_streams();
+  do {
+    code = next_document();
+  } while (code == 0);
+  return code < 0 ? 0 : code;
 }
