@@ -15,7 +15,7 @@ use crate::config::GroupConfig;
 use crate::engine::{EngineError, Revision};
 use crate::gate::driver::{self, Involvement, Question};
 use crate::gate::members::Presence;
-use crate::gate::{Event, EventRegister, GroupChange, GroupRegister, Mark, Part, events_prefix, store};
+use crate::gate::{Event, EventRegister, GroupChange, GroupRegister, Part, events_prefix, store};
 use crate::log;
 use crate::names::Name;
 
@@ -258,10 +258,12 @@ impl Daemon {
             let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
             let is_over = self.audit.borrow().over_since(&asked.event_id).is_some();
             let is_waiting = !is_over && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
-            let is_ready = involvement.mark() == Some(Mark::Ready) && !involvement.is_decided();
+            let may_be_ready = involvement.may_be_ready();
             let question = match (is_back_early, is_waiting) {
-                (true, _) if is_ready || involvement.has_slots() && !involvement.is_decided() => Question::StandDown,
-                (false, false) if is_ready => Question::Withdraw,
+                (true, _) if may_be_ready || involvement.has_slots() && !involvement.is_decided() => {
+                    Question::StandDown
+                }
+                (false, false) if may_be_ready => Question::Withdraw,
                 _ => continue,
             };
             let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, self, question)).await;

@@ -101,9 +101,11 @@ impl Involvement {
         self.progress.recall_members(members.map(Into::into));
     }
 
-    /// This machine's mark, if this process made it.
-    pub fn mark(&self) -> Option<Mark> {
-        self.progress.mark()
+    /// Whether the event is not decided, as far as is known, and this machine may be marked as ready: this process did so, the reply to
+    /// a change was lost, or an earlier process did and this one has changed nothing yet.
+    pub fn may_be_ready(&self) -> bool {
+        let has_mark = !self.part.is_alone_and_urgent();
+        has_mark && !self.is_decided() && self.progress.mark() != Some(Mark::Withdrawn)
     }
 
     /// Whether this process has claimed slots.

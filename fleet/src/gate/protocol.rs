@@ -236,7 +236,7 @@ impl Part {
     }
 
     /// Nobody else is concerned, and there is no time.
-    fn is_alone_and_urgent(&self) -> bool {
+    pub(super) fn is_alone_and_urgent(&self) -> bool {
         self.event.is_urgent && self.event.resources.iter().all(|name| *name == self.machine)
     }
 

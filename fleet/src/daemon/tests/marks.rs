@@ -275,3 +275,49 @@ fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
         });
     }
 }
+
+/// The reply to the change that made the mark is lost, the daemon is started again, or the request that withdraws the mark is lost.
+#[test]
+fn a_mark_that_this_process_is_not_certain_of_is_withdrawn() {
+    let cases = [
+        (Lost::Reply, false, Lost::Nothing),
+        (Lost::Reply, true, Lost::Nothing),
+        (Lost::Nothing, false, Lost::Request),
+    ];
+    for (case, is_back) in cases.into_iter().flat_map(|case| [(case, true), (case, false)]) {
+        let (of_approval, is_started_again, of_withdrawal) = case;
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+        let config = Config::parse(&config).expect("a configuration");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.expect("a runtime").block_on(async {
+            let engine = Unreliable::default();
+            let start = || Daemon::new(config.clone(), "a".into(), None, Box::new(engine.clone()));
+            let (mut daemon, event) = (start(), event(&["a", "b"]));
+            assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
+            record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+            engine.loses.set(of_approval);
+            let answer = daemon.answer(Question::Approve, event.clone()).await;
+            assert_eq!(answer.is_err(), of_approval == Lost::Reply, "{answer:?}");
+            engine.loses.set(Lost::Nothing);
+            if is_started_again {
+                daemon = start();
+                engine.down.borrow_mut().push("");
+                assert!(daemon.answer(Question::Approve, event.clone()).await.is_err());
+                engine.down.borrow_mut().clear();
+            }
+            assert!(is_ready(&daemon, &event, "a").await, "the mark was made");
+            // `NotBefore` has moved, or the watcher has ended.
+            if is_back {
+                record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+            } else {
+                sleep(ASKED_AGAIN_WITHIN).await;
+            }
+            engine.loses.set(of_withdrawal);
+            assert!(timeout(Duration::from_secs(1), daemon.maintain()).await.is_err());
+            engine.loses.set(Lost::Nothing);
+            assert!(timeout(Duration::from_secs(10), daemon.maintain()).await.is_err());
+            assert!(!is_ready(&daemon, &event, "a").await, "is back: {is_back}, started again: {is_started_again}");
+        });
+    }
+}

@@ -364,12 +364,23 @@ impl Engine for Down {
     }
 }
 
+/// What of a write is lost: if it is the reply, the write is carried out.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Lost {
+    #[default]
+    Nothing,
+    Request,
+    Reply,
+}
+
 /// Registers of which those whose keys begin so cannot be reached, or none answers.
 #[derive(Clone, Default)]
 struct Unreliable {
     registers: Rc<MemoryEngine>,
     down: Rc<RefCell<Vec<&'static str>>>,
     hangs: Rc<Cell<bool>>,
+    /// What of a write is lost.
+    loses: Rc<Cell<Lost>>,
     /// So many heartbeats of an earlier process arrive just before the next writes.
     late: Rc<Cell<u64>>,
 }
@@ -395,7 +406,11 @@ impl Engine for Unreliable {
                 let found = self.registers.read(key).await?.map(|found| found.revision);
                 self.registers.swap(key, found.as_ref(), &machine_register("a", "1")).await?;
             }
-            self.registers.swap(key, expected, value).await
+            if self.loses.get() == Lost::Request {
+                return down().await;
+            }
+            let done = self.registers.swap(key, expected, value).await;
+            if self.loses.get() == Lost::Reply { down().await } else { done }
         };
         self.call(key, Box::pin(swap))
     }
