@@ -218,7 +218,9 @@ impl Daemon {
     fn is_past(&self, id: &str, by: &Name) -> bool {
         let asks =
             |asked: &Rc<super::Asked>| asked.event_id == id && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
-        self.audit.borrow().over_since(id).is_some() || *by == self.machine && !self.events.borrow().values().any(asks)
+        // An earlier process may have been asked a moment ago.
+        let would_know = || *by == self.machine && self.started_at.elapsed() >= ASKED_AGAIN_WITHIN;
+        self.audit.borrow().over_since(id).is_some() || would_know() && !self.events.borrow().values().any(asks)
     }
 
     /// Whether an event is over for so long that others may free the slots of silent machines.

@@ -235,6 +235,33 @@ fn a_large_event_is_not_overtaken_by_small_ones() {
     });
 }
 
+/// The daemon of the machine that was refused is started again: its watcher asks within seconds.
+#[test]
+fn a_reservation_outlives_the_daemon_that_made_it_while_the_watcher_asks() {
+    for asks in [true, false] {
+        run_fleet(ONE, async |fleet| {
+            let [a, b] = ["a", "b"].map(|name| fleet.start(name));
+            fleet.run(&[&a, &b], Duration::from_secs(1)).await;
+            assert_eq!(a.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+            let waiting = Event::new("waiting", "Reboot", ["b".into()].into());
+            assert!(matches!(b.answer(Question::Prepare, waiting.clone()).await, Ok(Answer::Closed(_))));
+            let next = async || group(&a, "groups/db").await.next.map(|next| next.event_id);
+            drop(b);
+            let b = fleet.start("b");
+            fleet.run(&[&a, &b], Duration::from_secs(5)).await;
+            assert_eq!(next().await.as_deref(), Some("waiting"), "there was no time to ask");
+            for _ in 0..24 {
+                if asks {
+                    assert!(matches!(b.answer(Question::Prepare, waiting.clone()).await, Ok(Answer::Closed(_))));
+                    assert!(next().await.is_some());
+                }
+                fleet.run(&[&a, &b], Duration::from_secs(5)).await;
+            }
+            assert_eq!(next().await.is_some(), asks);
+        });
+    }
+}
+
 /// Who waits after the next event reads its event, the group, and the register of the machine that reserved it: nothing that grows with
 /// the fleet.
 #[test]
