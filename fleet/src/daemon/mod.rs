@@ -131,6 +131,8 @@ struct Asked {
     has_failed: Cell<bool>,
     /// The event was over for this machine at the last look.
     was_over: Cell<bool>,
+    /// This machine may hold a slot of which `involvement` does not know: one by a last call.
+    may_be_late: Cell<bool>,
     /// It waits for an earlier one.
     refusal: RefCell<Option<Refusal>>,
 }
@@ -453,6 +455,7 @@ impl Asked {
             answer: RefCell::default(),
             has_failed: Cell::default(),
             was_over: Cell::new(false),
+            may_be_late: Cell::new(true),
             refusal: RefCell::default(),
         })
     }

@@ -57,6 +57,9 @@ impl Daemon {
         let Some(event_id) = self.audit.borrow().last_calls.front().cloned() else { return Ok(()) };
         // Of an event before this process began, the recovery has been read, too.
         if self.audit.borrow().is_out_for(&event_id) {
+            for asked in self.events.borrow().values().filter(|asked| asked.event_id == event_id) {
+                asked.may_be_late.set(true);
+            }
             for group in self.config.groups.iter().filter(|group| group.has(&self.machine)) {
                 let register = group.register_of(self.zone.as_deref());
                 let change = GroupChange::Occupy { event_id: event_id.clone(), machine: self.machine.clone() };
@@ -261,15 +264,15 @@ impl Daemon {
             let is_over = self.audit.borrow().over_since(&asked.event_id).is_some();
             let is_waiting = !is_over && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
             let may_be_ready = involvement.may_be_ready();
+            let may_have_slots = involvement.has_slots() || asked.may_be_late.get();
             let question = match (is_back_early, is_waiting) {
-                (true, _) if may_be_ready || involvement.has_slots() && !involvement.is_decided() => {
-                    Question::StandDown
-                }
+                (true, _) if may_be_ready || (may_have_slots && !involvement.is_decided()) => Question::StandDown,
                 (false, false) if may_be_ready => Question::Withdraw,
                 _ => continue,
             };
             let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, self, question)).await;
             let answer = answer.unwrap_or_else(|_| Err(EngineError("it does not answer".into())));
+            asked.may_be_late.set(asked.may_be_late.get() && !(question == Question::StandDown && answer.is_ok()));
             // One that cannot be withdrawn holds up no other.
             result = result.and(answer.map(|_| ()));
         }

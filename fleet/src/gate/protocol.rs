@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::Event;
-use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next};
+use super::register::{Claim, EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next};
 use crate::config::window::Closed;
 use crate::names::Name;
 
@@ -217,18 +217,23 @@ impl Part {
     pub fn stand_down(&self, progress: &Progress) -> Step {
         let step = self.withdraw(progress);
         let is_decided = progress.event.as_ref().is_some_and(|event| event.go.is_some());
-        match (&step, progress.claimed.last()) {
-            (Step::Answer(_), Some(&claimed)) if !is_decided => self.give_back(progress, claimed),
-            _ => step,
+        if is_decided || !matches!(step, Step::Answer(_)) {
+            return step;
         }
+        let is_in = |claim: &Claim| claim.by.contains(&self.machine) || claim.late.contains(&self.machine);
+        let holds = |index, group: &GroupRegister| {
+            progress.claimed.contains(&index) || group.claims.get(&self.event.id).is_some_and(is_in)
+        };
+        let next = (0..self.shares.len()).find_map(|index| match progress.group(index) {
+            None => Some(Step::ReadGroup(index)),
+            Some(group) => holds(index, group).then(|| self.give_back(index, true)),
+        });
+        next.unwrap_or(step)
     }
 
-    fn give_back(&self, progress: &Progress, claimed: usize) -> Step {
-        if progress.groups.get(claimed).is_none_or(Option::is_none) {
-            return Step::ReadGroup(claimed);
-        }
+    fn give_back(&self, index: usize, is_back: bool) -> Step {
         let (event_id, by) = (self.event.id.clone(), self.machine.clone());
-        Step::ChangeGroup(claimed, GroupChange::GiveBack { event_id, by })
+        Step::ChangeGroup(index, GroupChange::GiveBack { event_id, by, is_back })
     }
 
     fn mark(&self, mark: Mark) -> Step {
@@ -265,7 +270,8 @@ impl Part {
                 _ => {}
             }
             return Some(match progress.claimed.last() {
-                Some(&claimed) if !is_out_of_service => self.give_back(progress, claimed),
+                Some(&claimed) if !is_out_of_service && progress.group(claimed).is_none() => Step::ReadGroup(claimed),
+                Some(&claimed) if !is_out_of_service => self.give_back(claimed, false),
                 _ => Step::Answer(Answer::Closed(why)),
             });
         }

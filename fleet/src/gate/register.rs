@@ -254,6 +254,8 @@ pub enum GroupChange {
         event_id: String,
         /// Who claimed.
         by: Name,
+        /// It is in service, also if it was out by a last call.
+        is_back: bool,
     },
     /// A machine is back in service after an event, or will never be.
     Release {
@@ -277,7 +279,9 @@ impl fmt::Display for GroupChange {
             }
             Self::Reserve { next, .. } => write!(f, "{} reserved it for {}", next.by, next.event_id.escape_debug()),
             Self::Unreserve { event_id } => write!(f, "it is not reserved for {} any more", event_id.escape_debug()),
-            Self::GiveBack { event_id, by } => write!(f, "{by} gave back its claim for {}", event_id.escape_debug()),
+            Self::GiveBack { event_id, by, .. } => {
+                write!(f, "{by} gave back its claim for {}", event_id.escape_debug())
+            }
             Self::Release { event_id, machine } => write!(f, "freed {machine} of {}", event_id.escape_debug()),
         }
     }
@@ -318,9 +322,10 @@ impl GroupChange {
                 claim.slots.insert(machine.clone());
                 claim.late.insert(machine.clone());
             }
-            Self::GiveBack { event_id, by } => {
+            Self::GiveBack { event_id, by, is_back } => {
                 register.change_claim(event_id, |claim| {
                     claim.by.remove(by);
+                    claim.late.retain(|machine| !is_back || machine != by);
                     if claim.by.is_empty() {
                         claim.slots.clone_from(&claim.late);
                     }

@@ -196,6 +196,42 @@ fn heartbeats_that_cannot_be_read_are_no_silence() {
     }
 }
 
+/// It prepared by its last call. Then `NotBefore` moves, and it goes back into service.
+#[test]
+fn a_machine_that_is_back_in_service_before_the_event_holds_no_slot_by_its_last_call() {
+    for is_started_again in [true, false] {
+        run_fleet(&TWO_GROUPS.replace("able = 2", "able = 1"), async |fleet| {
+            let mut daemon = fleet.start("a");
+            let claim = r#"{"format":1,"limit":1,"claims":{"other":{"slots":["b"],"by":["b"],"at":1}}}"#;
+            put(&daemon, "groups/web", claim).await;
+            let asks = async |daemon: &Daemon| {
+                let answer = daemon.answer(Question::Prepare, event(&["a"])).await;
+                assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+            };
+            asks(&daemon).await;
+            record(&daemon, r#"{"record":"gate","event_id":"e","event_type":"Reboot","outcome":"last-call"}"#);
+            record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"begun"}"#);
+            let few_seconds = Duration::from_secs(5);
+            fleet.run(&[&daemon], few_seconds).await;
+            if is_started_again {
+                daemon = fleet.start("a");
+                fleet.run(&[&daemon], few_seconds).await;
+            }
+            asks(&daemon).await;
+            fleet.run(&[&daemon], few_seconds).await;
+            let holds = async || {
+                let groups = ["groups/db", "groups/web"];
+                [group(&daemon, groups[0]).await, group(&daemon, groups[1]).await]
+                    .map(|group| group.held().contains(&Name::from("a")))
+            };
+            assert_eq!(holds().await, [true; 2]);
+            record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+            fleet.run(&[&daemon], few_seconds).await;
+            assert_eq!(holds().await, [false; 2], "started again: {is_started_again}");
+        });
+    }
+}
+
 /// The event gets another machine, and one of the groups does not admit that one.
 #[test]
 fn a_machine_that_is_out_of_service_gives_no_slot_back() {
