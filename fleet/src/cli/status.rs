@@ -113,9 +113,18 @@ impl Registers {
         for line in message::differing_groups(groups, &self.members()) {
             let _ = writeln!(text, "\n{}", indented(&line));
         }
-        let waits = self.events.iter().filter_map(|(id, event)| Some((id, self.why(groups, id, event)?)));
-        for (index, (id, why)) in waits.enumerate() {
-            let line = format!("{} waits: {why}", cut(id, ID_MAX));
+        for (index, (id, event)) in self.events.iter().enumerate() {
+            let shown = cut(id, ID_MAX);
+            let line = match &event.go {
+                Some(go) => {
+                    format!(
+                        "{shown} was decided {}: {} posts the approval, or the next machine",
+                        ago(Some(go.at)),
+                        go.by
+                    )
+                }
+                None => format!("{shown} waits: {}", self.why(groups, id, event).unwrap_or_default()),
+            };
             let before = if index == 0 { "\n" } else { "" };
             // Writing to a string does not fail.
             let _ = writeln!(text, "{before}{}", indented(&line));
@@ -126,6 +135,10 @@ impl Registers {
     /// The events, the groups and the machines. Ids have at most so many characters.
     fn tables(&self, id_max: usize) -> String {
         let mut text = String::new();
+        let none = |what: &str| match self.problems.len() {
+            0 => what.to_owned(),
+            _ => format!("{what}, as far as the registers can be read"),
+        };
         let mut events = Table::new(&["EVENT", "TYPE", "MACHINE", "STATE", "SINCE"]);
         for (id, event) in &self.events {
             for (index, name) in event.resources.iter().enumerate() {
@@ -140,7 +153,7 @@ impl Registers {
                 ]);
             }
         }
-        events.write(&mut text, "no event was announced to the gate");
+        events.write(&mut text, &none("no event was announced to the gate"));
         let mut group_rows = Table::new(&["GROUP", "LIMIT", "OUT", "MACHINE", "FOR EVENT", "SINCE"]);
         for (name, group) in &self.groups {
             let mut first = true;
@@ -164,7 +177,7 @@ impl Registers {
             }
         }
         text.push('\n');
-        group_rows.write(&mut text, "no machine is out of service");
+        group_rows.write(&mut text, &none("no machine is out of service"));
         let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT", "STATE"]);
         for (name, machine) in &self.machines {
             let zone = machine.register.zone.clone().unwrap_or_default().escape_debug().to_string();
@@ -174,7 +187,7 @@ impl Registers {
             machines.row([name.to_string(), zone, machine.register.forced.to_string(), age, machine.state().into()]);
         }
         text.push('\n');
-        machines.write(&mut text, "no daemon has run yet");
+        machines.write(&mut text, &none("no daemon has run yet"));
         text
     }
 
@@ -400,6 +413,35 @@ mod tests {
         registers.machines.retain(|name, _| *name == Name::from("web_0"));
         assert!(!registers.text(&config.groups, None).contains("the group Web"));
         assert!(!registers.json(&config.groups).contains("limits-differ"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_may_have_what_is_not_shown() {
+        let registers = |problems: &[&str]| Registers {
+            events: Vec::new(),
+            groups: Vec::new(),
+            machines: BTreeMap::new(),
+            problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
+        };
+        assert!(registers(&[]).text(&[], None).contains("\nno machine is out of service\n"));
+        let text = registers(&["the register groups/web cannot be read"]).text(&[], None);
+        assert!(text.contains("\nno machine is out of service, as far as the registers can be read\n"), "{text}");
+    }
+
+    #[test]
+    fn an_event_that_is_decided_has_a_line() {
+        let event = json!({"event_type": "Reboot", "resources": ["a"], "marks": {}, "go": {"by": "a", "at": 1}});
+        let registers = Registers {
+            events: vec![("e".into(), serde_json::from_value(event).expect("an event"))],
+            groups: Vec::new(),
+            machines: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        let text = registers.text(&[], None);
+        let line = text.lines().last().expect("a line");
+        let is_it =
+            line.starts_with("e was decided ") && line.ends_with(" ago: a posts the approval, or the next machine");
+        assert!(is_it, "{text}");
     }
 
     #[test]
