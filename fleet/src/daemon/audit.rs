@@ -57,9 +57,10 @@ struct EventHistory {
     /// The last call has come, and the preparation is about to begin.
     is_called: bool,
     over_since: Option<Instant>,
-    /// Whether a preparation for it would be known: the watcher's first sight of it was recorded, or it was allowed to prepare. One
-    /// whose state is as new as this file has nothing to recover from.
+    /// Whether a preparation for it would be known: its announcement was recorded, or the watcher was allowed to prepare.
     is_known_from_start: bool,
+    /// It has started, and may be recovered from although nobody prepared for it: `watch --recover-all` does that.
+    has_started: bool,
     /// This machine was prepared for it, or a preparation or a recovery was tried.
     was_prepared: bool,
     /// Since when this machine is back in service after it.
@@ -92,7 +93,7 @@ struct Record {
 impl EventHistory {
     fn returns_if_over(&mut self) {
         if self.over_since.take().is_some() {
-            (self.has_returned, self.was_approved) = (true, false);
+            (self.has_returned, self.was_approved, self.has_started) = (true, false, false);
         }
     }
 }
@@ -202,7 +203,7 @@ impl Audit {
                     }
                     "started" | "started-without-notice" => {
                         event.returns_if_over();
-                        event.is_known_from_start |= record.change == "started-without-notice";
+                        event.has_started |= record.mine != Some(false);
                         if !event.was_approved && record.mine == Some(true) {
                             self.started.push_back(record.event_id.to_ascii_lowercase());
                         }
@@ -265,7 +266,7 @@ impl Audit {
     }
 
     /// Since when this machine is back in service after an event that is over; `None`: it is not, as far as is known. If the record of a
-    /// preparation may be lost, the machine has so long to recover.
+    /// preparation may be lost, or the event has started without one, the machine has so long to recover.
     pub(super) fn in_service_since(&self, id: &str, now: Instant, return_within: Duration) -> Option<Instant> {
         let event = self.events.get(id)?;
         let over_since = event.over_since?;
@@ -273,7 +274,8 @@ impl Audit {
             Some(recovered) => Some(recovered.max(over_since)),
             None if event.was_prepared => None,
             None => {
-                let recovery_time = if event.is_known_from_start { Duration::ZERO } else { return_within };
+                let is_certain = event.is_known_from_start && !event.has_started;
+                let recovery_time = if is_certain { Duration::ZERO } else { return_within };
                 Some(over_since).filter(|over| now - *over >= recovery_time + RECORD_TIME)
             }
         }
@@ -453,9 +455,12 @@ mod tests {
         let audit = read(&[started, over]);
         assert_eq!(audit.in_service_since("e", after(909), RETURN_WITHIN), None, "it may have been prepared");
         assert_eq!(audit.in_service_since("e", after(910), RETURN_WITHIN), Some(start));
-        // The watcher's state is new, too: no recovery will come.
-        let unknown = started.replace("started", "started-without-notice");
-        assert_eq!(read(&[&unknown, over]).in_service_since("e", after(10), RETURN_WITHIN), Some(start));
+        // One that was not prepared for may be recovered from.
+        let scheduled = started.replace("started", "scheduled");
+        assert_eq!(read(&[&scheduled, started, over]).in_service_since("e", after(909), RETURN_WITHIN), None);
+        assert_eq!(read(&[&scheduled, over]).in_service_since("e", after(10), RETURN_WITHIN), Some(start));
+        let of_another = started.replace("true", "false");
+        assert_eq!(read(&[&scheduled, &of_another, over]).in_service_since("e", after(10), RETURN_WITHIN), Some(start));
         for outcome in ["failed", "timed-out", "stopped", "cancelled"] {
             let failed = recovery(outcome, true);
             for lines in [vec![started, over, &failed], vec![&failed]] {

@@ -49,7 +49,8 @@ class Timings:
     def quick(cls, short: bool) -> Timings:
         if short:
             # Nobody goes for good. On a busy computer nobody shall seem to.
-            return cls(90, 600, 900, 'heartbeat = "5s"\nsilent_after = "10m"\n', 4, 6, False)
+            settings = 'heartbeat = "5s"\nsilent_after = "10m"\nreturn_within = "60s"\n'
+            return cls(90, 600, 60, settings, 4, 6, False)
         settings = 'heartbeat = "5s"\nsilent_after = "20s"\nreturn_within = "60s"\nforget_after = "2m"\n'
         return cls(90, 20, 60, settings, 12, 40, True)
 
