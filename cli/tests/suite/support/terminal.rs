@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::pty::{grantpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -71,6 +70,7 @@ impl Terminal {
 fn other_commands_do_not_inherit_a_terminal() {
     let terminal = Terminal::new(80);
     for file in [&terminal.controller, &terminal.terminal] {
+        use rustix::io::{FdFlags, fcntl_getfd};
         assert!(fcntl_getfd(file).expect("a file").contains(FdFlags::CLOEXEC));
     }
     let mut connected = Command::new("sh");
