@@ -1,8 +1,8 @@
 //! What a watcher did and sees, as metrics for Prometheus. `docs/monitoring.md` describes each one.
 //!
 //! [`Metrics`] counts. It is driven by what a watcher passes to its host: records, polls and its status; and by the ends of commands,
-//! through [`CommandMetrics`]. `exposition` is the text
-//! format, and [`MetricsFile`] writes it to the file that `node_exporter`'s textfile collector reads.
+//! through [`CommandMetrics`]. `exposition` is the text format, and [`MetricsFile`] writes it to the file that `node_exporter`'s textfile
+//! collector reads.
 //!
 //! Every label has a small, fixed set of values: a type that Azure adds later is `Other`. The one exception is the info metric of
 //! this machine's open events, which has their ids.
