@@ -46,7 +46,7 @@ const NAMED_MAX: usize = 200;
 /// Reads the queue for ever.
 pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<Dispatch>) {
     let slots = Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
-    let mut problem = Problem::new("queue");
+    let mut problem = Problem::new("queue", "the queue");
     // Until then the hub could act for a machine whose own watcher does.
     while !dispatch.knows_agents() {
         sleep(EMPTY).await;
@@ -162,7 +162,7 @@ async fn delete_once_kept(queue: &Queue, dispatch: &Dispatch, mut message: Messa
 
 /// Asks Resource Graph for ever, so often.
 pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
-    let mut problem = Problem::new("graph");
+    let mut problem = Problem::new("graph", "Resource Graph");
     loop {
         match reconcile(&arm, &dispatch).await {
             Ok(()) => {
@@ -269,14 +269,16 @@ async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Re
 
 /// What fails again and again is logged once, and tried after longer and longer pauses.
 struct Problem {
+    /// As a metric's label, and for people.
     place: &'static str,
+    name: &'static str,
     pause: Duration,
     is_known: bool,
 }
 
 impl Problem {
-    const fn new(place: &'static str) -> Self {
-        Self { place, pause: RETRY_FIRST, is_known: false }
+    const fn new(place: &'static str, name: &'static str) -> Self {
+        Self { place, name, pause: RETRY_FIRST, is_known: false }
     }
 
     fn failed(&mut self, dispatch: &Dispatch, why: &str) -> Duration {
@@ -291,8 +293,7 @@ impl Problem {
 
     fn passed(&mut self) {
         if std::mem::take(&mut self.is_known) {
-            let name = if self.place == "graph" { "Resource Graph" } else { "the queue" };
-            log::line(&format!("{name} answers again"));
+            log::line(&format!("{} answers again", self.name));
         }
         self.pause = RETRY_FIRST;
     }
