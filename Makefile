@@ -28,8 +28,8 @@ help: ## list these targets
 ##@ Use it
 demo: ## show a maintenance from start to end against the built-in replay server
 	@tests/setup cc
-	@$(CARGO) build --locked --package scheduled-events-cli
-	@$(CARGO) run --quiet --locked --package scheduled-events-cli -- demo
+	@$(CARGO) build $(WORKSPACE) --bin scheduled-events
+	@$(CARGO) run --quiet --locked --bin scheduled-events -- demo
 
 install: ## install the C library, its headers and packages: make install PREFIX=$HOME/.local; with sudo: see packaging/README.md
 	@tests/setup cc
@@ -106,7 +106,7 @@ test-python: ## test the Python package: types, tests
 
 test-fleet: ## test the fleet's gate and the hub with a real etcd and Azurite, and three machines with one approval
 	@tests/setup rust fleet
-	$(CARGO) build --locked --package scheduled-events-cli
+	$(CARGO) build $(WORKSPACE) --bin scheduled-events
 	cd fleet && $(CARGO) clippy $(WORKSPACE) --all-targets -- -D warnings
 	cd fleet && $(CARGO) clippy $(WORKSPACE) --test model --test scale --test cost -- -D warnings
 	program=$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/scheduled-events") && cd fleet && SCHEDULED_EVENTS=$$program $(CARGO) test $(WORKSPACE)
@@ -128,7 +128,7 @@ scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual 
 
 chaos-fleet: ## disturb 24 machines at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 MACHINES=60 ENGINES=etcd
 	@tests/setup rust fleet
-	$(CARGO) build --locked --package scheduled-events-cli
+	$(CARGO) build $(WORKSPACE) --bin scheduled-events
 	cd fleet && $(CARGO) test $(WORKSPACE) --no-run --test kubernetes
 	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS) --machines $(or $(MACHINES),24)
 
@@ -244,7 +244,7 @@ test-fresh-machine: ## make demo, check and test on a bare root; each target tha
 
 test-metrics: ## scrape the metrics of a replayed day with a real Prometheus; test the alerts and the dashboard; 2 min
 	@tests/setup metrics
-	$(CARGO) build --locked --package scheduled-events-cli
+	$(CARGO) build $(WORKSPACE) --bin scheduled-events
 	@tests/metrics/run $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
 
 test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount
@@ -326,7 +326,7 @@ page-images: ## take the screenshots of docs/replay-page.md
 
 docs-images: ## draw docs/images/demo.svg from a run of the demonstration
 	@tests/setup docs
-	$(CARGO) build --locked --package scheduled-events-cli
+	$(CARGO) build $(WORKSPACE) --bin scheduled-events
 	@python3 tests/docs/demo_svg.py $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
 
 faults-table: ## write docs/faults.md from the tests

@@ -331,7 +331,7 @@ def install():
 
 
 def build_command():
-    run("cargo", "build", "--quiet", "--locked", "-p", "scheduled-events-cli", cwd=ROOT)
+    run("cargo", "build", "--quiet", "--locked", "--workspace", "--bin", "scheduled-events", cwd=ROOT)
 
 
 def installed():

@@ -47,7 +47,7 @@ pub(crate) fn program() -> &'static PathBuf {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned();
         let target = root.join("target");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "--package", "scheduled-events-cli"]).current_dir(&root);
+        cargo.args(["build", "--quiet", "--locked", "--workspace", "--bin", "scheduled-events"]).current_dir(&root);
         let status = cargo.env("CARGO_TARGET_DIR", &target).status().unwrap();
         assert!(status.success(), "cargo build of scheduled-events: {status}");
         target.join("debug/scheduled-events")
