@@ -31,9 +31,6 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
     }
     let mut freed = 0;
     let (groups, problems) = store::list::<GroupRegister>(&*engine, "groups/").await.map_err(refused)?;
-    for problem in &problems {
-        log::line(&format!("warning: {problem}"));
-    }
     for (key, group) in groups {
         let name = key.strip_prefix("groups/").unwrap_or(&key);
         let releases = group.releases(|_, holder| holder == machine);
@@ -43,12 +40,18 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
             freed += 1;
         }
     }
-    if let Some(revision) = silent {
+    if let Some(revision) = &silent {
         // It may have come back at this moment.
-        if engine.delete(&key, &revision).await.map_err(refused)? {
+        if engine.delete(&key, revision).await.map_err(refused)? {
             print(&format!("deleted the register of {machine}\n"))?;
         }
-    } else if freed == 0 {
+    }
+    if !problems.is_empty() {
+        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let problems = problems.join("; ");
+        return Err(Failure::refused(format!("{problems}; {machine} may hold a slot in what cannot be read")));
+    }
+    if silent.is_none() && freed == 0 {
         return Err(Failure::refused(format!("{machine} holds no slot")));
     }
     Ok(())

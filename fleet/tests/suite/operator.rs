@@ -228,7 +228,13 @@ fn a_register_that_cannot_be_read_holds_up_no_other() {
     assert_eq!(status.status.code(), Some(1), "it is not all that there is");
     let freed = run(root.path(), &["free", "web_1"]);
     assert_eq!(String::from_utf8_lossy(&freed.stdout), "freed web_1 of e1 in the group web\n");
-    assert!(String::from_utf8_lossy(&freed.stderr).contains("the register groups/a cannot be read"));
+    assert_eq!(freed.status.code(), Some(1), "it may hold more");
+    for (machine, errors) in [("web_1", freed.stderr), ("web_9", run(root.path(), &["free", "web_9"]).stderr)] {
+        let errors = String::from_utf8_lossy(&errors);
+        assert!(errors.starts_with("error: the register groups/a cannot be read: "), "{errors}");
+        let unknown = format!("{machine} may hold a slot in what cannot be read\n");
+        assert!(errors.ends_with(&unknown) && !errors.contains("holds no slot"), "{errors}");
+    }
 
     let deleted = run(root.path(), &["delete-register", "groups/empty"]);
     let expected = "deleted the register groups/empty, which was: not a version of a register: \n";
