@@ -268,11 +268,12 @@ impl Daemon {
     /// Returns whether that was done. Events that affected no machine that is still a member are deleted with it: nobody else does.
     ///
     /// # Errors
-    /// The engine does not answer.
+    /// The engine does not answer, or the register cannot be read: it is left as it is.
     pub async fn leave(&self) -> Result<bool, EngineError> {
-        let found = self.engine.read(&machine_key(&self.machine)).await?;
-        if let Some(register) = found
-            && !self.engine.delete(&machine_key(&self.machine), &register.revision).await?
+        let own = machine_key(&self.machine);
+        let (_, revision) = store::read::<MachineRegister>(&*self.engine, &own).await?;
+        if let Some(revision) = revision
+            && !self.engine.delete(&own, &revision).await?
         {
             return Ok(false);
         }

@@ -15,7 +15,8 @@ use crate::config::GroupConfig;
 use crate::engine::{EngineError, Revision};
 use crate::gate::driver::{self, Involvement, Question};
 use crate::gate::members::Presence;
-use crate::gate::{Event, EventRegister, GroupChange, GroupRegister, Part, events_prefix, store};
+use crate::gate::store::Invalid;
+use crate::gate::{Event, EventRegister, GroupChange, GroupRegister, MarkPart, Part, events_prefix, store};
 use crate::log;
 use crate::names::Name;
 
@@ -329,12 +330,16 @@ impl Daemon {
         Ok(())
     }
 
-    /// Deletes the register of an event and its marks, unless somebody has changed it meanwhile.
+    /// Deletes the register of an event and its marks, unless somebody has changed it meanwhile, or a later version of this program has
+    /// written a mark.
     pub(super) async fn delete_event(&self, key: &str, revision: &Revision) -> Result<(), EngineError> {
-        match self.engine.parts() {
-            Some(parts) => parts.delete_parts(key, revision, &driver::marks_prefix(key)).await?,
-            None => self.engine.delete(key, revision).await?,
-        };
+        let Some(parts) = self.engine.parts() else { return self.engine.delete(key, revision).await.map(drop) };
+        let prefix = driver::marks_prefix(key);
+        let marks = parts.read_parts(key, &prefix, None).await?.parts;
+        let is_later = |value: &str| matches!(store::check::<MarkPart>(value), Err(Invalid::Format(_)));
+        if !marks.iter().any(|(_, value)| is_later(value)) {
+            parts.delete_parts(key, revision, &prefix).await?;
+        }
         Ok(())
     }
 }

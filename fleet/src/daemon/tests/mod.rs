@@ -213,6 +213,28 @@ fn the_register_of_an_event_is_deleted_once_all_of_its_machines_are_forgotten() 
     });
 }
 
+/// Machines are updated in turn: what the later version keeps in a register would be lost.
+#[test]
+fn a_register_of_another_format_is_not_deleted() {
+    const LATER: &str = r#"{"format":9,"later":true}"#;
+    run_with_audit(CONFIG, async |daemon| {
+        for key in ["machines/a", "marks/past/0/b", "events/past/1"] {
+            put(&daemon, key, LATER).await;
+        }
+        put(&daemon, "events/past/0", EMPTY_EVENT).await;
+        put(&daemon, "events/past/2", EMPTY_EVENT).await;
+        put(&daemon, "marks/past/2/b", "[").await;
+        let problem = daemon.leave().await.expect_err("another format");
+        assert!(problem.0.starts_with("the register machines/a has format 9, "), "{problem}");
+        is_over(&daemon, "past");
+        sleep(EVENT_KEPT).await;
+        daemon.delete_past_events().await.expect("no problem");
+        let registers = daemon.engine.list("").await.expect("the registers");
+        let keys: Vec<_> = registers.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["events/past/0", "events/past/1", "machines/a", "marks/past/0/b"]);
+    });
+}
+
 /// Both read and write in their turn, so that no swap is refused.
 #[test]
 fn another_process_of_the_same_name_is_noticed() {
