@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use scheduled_events_core::UnixSeconds;
 use serde_json::json;
 
-use super::output::{output_width, print};
+use super::output::{moment, output_width, print};
 use super::table::Table;
 use crate::config::window::opening;
 use crate::config::{Config, GroupConfig};
@@ -103,9 +104,9 @@ impl Registers {
 
     /// As wide as the terminal, if that is possible: tables that are wider have the beginnings of the ids only.
     fn text(&self, groups: &[GroupConfig], width: Option<usize>) -> String {
-        let tables = self.tables(ID_MAX);
+        let tables = self.tables(ID_MAX, None);
         let is_wide = |width| tables.lines().any(|line| line.chars().count() > width);
-        let mut text = if width.is_some_and(is_wide) { self.tables(ID_SHORT) } else { tables };
+        let mut text = if width.is_some_and(is_wide) { self.tables(ID_SHORT, width) } else { tables };
         let indented = |line: &str| {
             let options = textwrap::Options::new(width.unwrap_or(usize::MAX)).subsequent_indent("  ");
             textwrap::fill(line, options.word_splitter(textwrap::WordSplitter::NoHyphenation))
@@ -133,27 +134,30 @@ impl Registers {
     }
 
     /// The events, the groups and the machines. Ids have at most so many characters.
-    fn tables(&self, id_max: usize) -> String {
+    fn tables(&self, id_max: usize, width: Option<usize>) -> String {
         let mut text = String::new();
         let none = |what: &str| match self.problems.len() {
             0 => what.to_owned(),
             _ => format!("{what}, as far as the registers can be read"),
         };
-        let mut events = Table::new(&["EVENT", "TYPE", "MACHINE", "STATE", "SINCE"]);
+        let mut events = Table::new(&["EVENT", "TYPE", "MACHINE", "STATE", "SINCE", "NOT BEFORE"]);
         for (id, event) in &self.events {
             for (index, name) in event.resources.iter().enumerate() {
                 let (state, since) = Self::state_of(event, name);
-                let (id, event_type) = if index == 0 { (id.as_str(), event.event_type.as_str()) } else { ("", "") };
+                let first = (id.as_str(), event.event_type.as_str(), event.not_before);
+                let (id, event_type, not_before) = if index == 0 { first } else { ("", "", None) };
+                let time = |seconds: Stamp| UnixSeconds(seconds.try_into().unwrap_or(i64::MAX));
                 events.row([
                     cut(id, id_max),
                     event_type.escape_debug().to_string(),
                     name.to_string(),
                     state.into(),
                     ago(since),
+                    not_before.map_or(String::new(), |at| moment(time(at), time(now()))),
                 ]);
             }
         }
-        events.write(&mut text, &none("no event was announced to the gate"));
+        events.write_within(width, &mut text, &none("no event was announced to the gate"));
         let mut group_rows = Table::new(&["GROUP", "LIMIT", "OUT", "MACHINE", "FOR EVENT", "SINCE"]);
         for (name, group) in &self.groups {
             let mut first = true;
@@ -202,6 +206,7 @@ impl Registers {
                 "record": "event",
                 "event_id": id,
                 "event_type": event.event_type,
+                "not_before": event.not_before,
                 "machines": machines.collect::<Vec<_>>(),
                 "decided_by": event.go.as_ref().map(|go| &go.by),
                 "decided_at": event.go.as_ref().map(|go| go.at),
@@ -442,6 +447,26 @@ mod tests {
         let is_it =
             line.starts_with("e was decided ") && line.ends_with(" ago: a posts the approval, or the next machine");
         assert!(is_it, "{text}");
+    }
+
+    #[test]
+    fn until_when_there_is_time_is_shown() {
+        let not_before = now() + 870;
+        let event = json!({"event_type": "Reboot", "not_before": not_before, "resources": ["a", "b"], "marks": {}});
+        let registers = Registers {
+            events: vec![("e".into(), serde_json::from_value(event).expect("an event"))],
+            groups: Vec::new(),
+            machines: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        let minute = Timestamp::from_second(not_before.cast_signed()).expect("a time").strftime("%F %H:%M").to_string();
+        let is_shown = |line: &str| line.contains(&format!("{minute} UTC, in 14m "));
+        let text = registers.text(&[], None);
+        assert!(text.lines().next().is_some_and(|line| line.ends_with("  NOT BEFORE")), "{text}");
+        assert_eq!(text.lines().position(is_shown), Some(1), "{text}");
+        let narrow = registers.text(&[], Some(50));
+        assert!(narrow.lines().any(|line| line.starts_with("  not before: ") && is_shown(line)), "{narrow}");
+        assert!(registers.json(&[]).contains(&format!("\"not_before\":{not_before}")));
     }
 
     #[test]

@@ -83,7 +83,11 @@ impl Involvement {
     /// groups themselves: the zone of a machine can become known. What was confirmed for others does not count then.
     pub fn set_shares(&mut self, part: &Part) {
         self.part.closed.clone_from(&part.closed);
-        self.part.event.not_before = part.event.not_before;
+        if self.part.event.not_before != part.event.not_before {
+            self.part.event.not_before = part.event.not_before;
+            // With it, the register gets the new time.
+            self.progress.forget_mark();
+        }
         let slots = |part: &Part| part.shares.iter().map(|share| (share.group.clone(), share.slots.clone())).collect();
         let (before, now): (Vec<_>, Vec<_>) = (slots(&self.part), slots(part));
         if before != now {
@@ -265,14 +269,17 @@ impl Involvement {
                 return Ok(None);
             }
         }
+        let time = register.not_before;
         self.describe(&mut register);
+        let is_new_time = register.not_before != time;
         change.apply(&mut register, now());
         let machine = &self.part.machine;
         let Marked { mark, at } = register.marks[machine];
         let mark = encode(&key, &MarkPart { machine: machine.clone(), mark, at })?;
-        // A mark alone does not change the register, which only has to exist: so marks are not in each other's way.
+        // A mark alone does not change the register, unless its time is another one: so marks are not in each other's way.
         register.marks.clear();
-        let value = (is_go || self.event_revision.is_none()).then(|| encode(&key, &register)).transpose()?;
+        let value =
+            (is_go || is_new_time || self.event_revision.is_none()).then(|| encode(&key, &register)).transpose()?;
         let change = PartChange {
             key: &key,
             expected: self.event_revision.as_ref(),
@@ -292,6 +299,7 @@ impl Involvement {
     fn describe(&self, register: &mut EventRegister) {
         register.event_type.clone_from(&self.part.event.event_type);
         register.duration = self.part.event.duration;
+        register.not_before = self.part.event.not_before_seconds().or(register.not_before);
         register.resources.clone_from(&self.part.event.resources);
     }
 

@@ -57,6 +57,11 @@ impl Event {
         Self { id, event_type, duration: None, resources, is_urgent, not_before: None }
     }
 
+    /// When Azure starts it at the latest, as registers have it: in seconds since 1970.
+    pub(super) fn not_before_seconds(&self) -> Option<u64> {
+        self.not_before.map(|time| u64::try_from(time.as_second()).unwrap_or_default())
+    }
+
     /// The key of the event's register. Another type, another duration, or other machines, make it another register: what was
     /// decided for the event as it was says nothing about the event as it is. The incarnation is not part of it: it changes with
     /// any other event. An unknown duration differs from every number.

@@ -323,7 +323,7 @@ impl Part {
 
     /// This part's event as the next one.
     fn as_next(&self, index: usize) -> Next {
-        let not_before = self.event.not_before.map(|time| u64::try_from(time.as_second()).unwrap_or_default());
+        let not_before = self.event.not_before_seconds();
         let (event_id, slots, by) = (self.event.id.clone(), self.shares[index].slots.clone(), self.machine.clone());
         Next { event_id, slots, by, not_before }
     }
@@ -421,6 +421,11 @@ impl Progress {
     /// It is unknown whether the event's register was changed.
     pub fn event_unknown(&mut self) {
         self.event = None;
+        self.mark = None;
+    }
+
+    /// The mark is to be made again.
+    pub fn forget_mark(&mut self) {
         self.mark = None;
     }
 

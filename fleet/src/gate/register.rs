@@ -60,6 +60,10 @@ pub struct EventRegister {
     /// For how many seconds; `None` if that is unknown. The key contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<u64>,
+    /// When Azure starts it at the latest, in seconds since 1970, as the last machine that marked itself knew it; `None` if that is
+    /// unknown. For people; the key does not contain it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<u64>,
     /// The machines that it affects. For people; the key contains them.
     pub resources: BTreeSet<Name>,
     /// The marks. A machine without one has not been heard of.
@@ -204,6 +208,9 @@ impl EventChange {
     pub fn apply(&self, register: &mut EventRegister, at: Stamp) {
         match self {
             Self::Mark(machine, mark) => {
+                // One that is made again is as old as it was.
+                let before = register.marks.get(machine).filter(|marked| marked.mark == *mark);
+                let at = before.map_or(at, |marked| marked.at);
                 register.marks.insert(machine.clone(), Marked { mark: *mark, at });
             }
             Self::Go(machine) => {

@@ -129,7 +129,14 @@ mod tests {
     use super::*;
     use crate::engine::memory::MemoryEngine;
     use crate::gate::driver::change_group;
-    use crate::gate::{GroupChange, GroupRegister};
+    use crate::gate::{EventRegister, GroupChange, GroupRegister};
+
+    /// So a later version can add what nothing is decided by, and earlier ones work beside it.
+    #[test]
+    fn a_member_that_is_not_known_is_skipped() {
+        let value = r#"{"format":1,"event_type":"Reboot","resources":["a"],"later":{},"marks":{},"go":null}"#;
+        assert_eq!(check::<EventRegister>(value).expect("a register").event_type, "Reboot");
+    }
 
     #[tokio::test]
     async fn a_register_of_another_format_is_refused_and_not_overwritten() {

@@ -7,7 +7,7 @@ use scheduled_events::clock::Clock;
 use scheduled_events::record::{Record, write_json};
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{EventKind, UnixSeconds};
-use scheduled_events_fleet::cli::output::{output_width, print};
+use scheduled_events_fleet::cli::output::{moment, output_width, print};
 use scheduled_events_fleet::cli::table::Table;
 use scheduled_events_fleet::failure::Failure;
 use scheduled_events_fleet::log;
@@ -123,18 +123,6 @@ impl EventsArgs {
     }
 }
 
-/// When something is, such as `2026-11-25 22:26 UTC, in 14m 32s`.
-fn moment(at: UnixSeconds, now: UnixSeconds) -> String {
-    let written = at.to_string();
-    let minute = written.get(..16).unwrap_or(&written).replace('T', " ");
-    let left = Duration::from_secs(u64::try_from(at.since(now)).unwrap_or_default());
-    // Two units are precise enough.
-    let text = humantime::format_duration(left).to_string();
-    let text: Vec<_> = text.split(' ').take(2).collect();
-    let ahead = if left.is_zero() { String::new() } else { format!(", in {}", text.join(" ")) };
-    format!("{minute} UTC{ahead}")
-}
-
 fn lines(found: &[Notice], now: UnixSeconds) -> String {
     let mut table = Table::new(&["TYPE", "STATE", "NOT BEFORE", "GROUP", "MACHINES", "EVENT"]);
     for notice in found {
@@ -154,24 +142,4 @@ fn lines(found: &[Notice], now: UnixSeconds) -> String {
     let mut lines = String::new();
     table.write_within(output_width(), &mut lines, "no events");
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_ahead_has_two_units_at_most() {
-        let at = UnixSeconds(1_795_645_612);
-        for (ahead, expected) in [
-            (0, ""),
-            (59, ", in 59s"),
-            (60, ", in 1m"),
-            (872, ", in 14m 32s"),
-            (7505, ", in 2h 5m"),
-            (405_000_000, ", in 12years 10months"),
-        ] {
-            assert_eq!(moment(at, UnixSeconds(at.0 - ahead)), format!("2026-11-25 22:26 UTC{expected}"));
-        }
-    }
 }

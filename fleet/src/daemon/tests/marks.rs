@@ -25,6 +25,33 @@ fn a_mark_that_is_lost_is_made_again() {
     });
 }
 
+/// Operators see until when there is time, as far as the machines know. Marks that are registers of their own leave the event's alone.
+#[test]
+fn the_register_of_an_event_has_its_time_as_it_is_now() {
+    for others in [1, 99] {
+        run_with(TWO_GROUPS, async |daemon| {
+            let names = (0..others).map(|index| Name::from(format!("b{index}").as_str()));
+            let event = Event::new("e", "Reboot", names.chain(["a".into()]).collect());
+            let starts_at = |second: i64| {
+                let not_before = Some(Timestamp::from_second(second).expect("a time"));
+                Event { not_before, ..event.clone() }
+            };
+            let shown =
+                async || store::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read").0.not_before;
+            assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
+            assert_eq!(shown().await, None);
+            for second in [1000, 2000] {
+                for question in [Question::Prepare, Question::Approve, Question::Approve] {
+                    daemon.answer(question, starts_at(second)).await.expect("an answer");
+                    assert_eq!(shown().await, Some(second.cast_unsigned()), "{others} others");
+                }
+            }
+            daemon.answer(Question::Approve, starts_at(3000)).await.expect("an answer");
+            assert_eq!(shown().await, Some(3000), "{others} others");
+        });
+    }
+}
+
 #[test]
 fn what_was_decided_before_an_event_was_over_does_not_count_when_it_comes_back() {
     run_with_audit(TWO_GROUPS, async |daemon| {
