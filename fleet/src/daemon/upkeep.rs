@@ -148,13 +148,7 @@ impl Daemon {
             let freed = |own: bool| releases.iter().filter(|change| change.is_of(&self.machine) == own).count();
             self.freed.set(self.freed.get() + freed(false) as u64);
             holds_any |= own > freed(true);
-            let events: Vec<_> = self.events.borrow().values().cloned().collect();
-            for asked in events {
-                // Busy means that it is being asked, and will see for itself.
-                if let Ok(mut involvement) = asked.involvement.try_lock() {
-                    involvement.saw_group(&group, &register);
-                }
-            }
+            self.saw_group(&group, &register);
         }
         if lingering.is_empty() && !holds_any && !self.has_claimed.get() {
             self.next_look.set(None);
@@ -165,19 +159,31 @@ impl Daemon {
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
+    /// No event that was asked about relies on a claim that is gone.
+    fn saw_group(&self, group: &str, register: &GroupRegister) {
+        for asked in self.events.borrow().values() {
+            // Busy means that it is being asked, and will see for itself.
+            if let Ok(mut involvement) = asked.involvement.try_lock() {
+                involvement.saw_group(group, register);
+            }
+        }
+    }
+
     /// Gives back the slots that this machine holds, whatever is recorded. The caller knows that it has no event and is in service.
     ///
     /// # Errors
     /// The engine does not answer.
     pub async fn give_back(&self) -> Result<(), EngineError> {
         let (registers, _) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
-        for (key, register) in registers {
+        for (key, mut register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key);
             let changes = register.releases(|_, machine| *machine == self.machine);
             driver::change_group(&*self.engine, group, &changes, register.held().len()).await?;
             for change in &changes {
                 log::line(&format!("warning: {change} in the group {group}, although no record says so"));
+                change.apply(&mut register, driver::now());
             }
+            self.saw_group(group, &register);
         }
         Ok(())
     }

@@ -113,6 +113,19 @@ fn a_claim_that_was_freed_by_hand_is_not_relied_on() {
 }
 
 #[test]
+fn a_claim_that_was_given_back_is_not_relied_on() {
+    let config = CONFIG.replace("per_zone = true", "");
+    run_with(&config, async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        daemon.give_back().await.expect("given back");
+        let register = r#"{"format":1,"limit":1,"claims":{"other":{"slots":["b"],"by":["b"],"at":1}}}"#;
+        put(&daemon, "groups/db", register).await;
+        let answer = daemon.answer(Question::Prepare, event(&["a"])).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+    });
+}
+
+#[test]
 fn a_machine_counts_in_its_zone_before_it_is_in_the_store() {
     run(async |daemon| {
         // The store did not answer when the daemon was started, and knows a zone that this machine has left.
