@@ -325,6 +325,10 @@ fn remove_deleted(folder: &Path, deleted: &Version, now: Option<StoreTime>) {
 /// Removes a register with all versions up to this one, and not those that somebody has added since.
 fn remove_versions(folder: &Path, last: u64) -> io::Result<()> {
     let mut versions = numbers(folder)?;
+    // Another machine has removed them since, and the numbers may be those of a register that was written after that.
+    if !versions.contains(&last) {
+        return Ok(());
+    }
     // The current one goes last, so that no older one becomes current.
     versions.sort_unstable();
     for version in versions.into_iter().filter(|found| *found <= last) {
@@ -365,6 +369,22 @@ mod tests {
         engine.clock.saw(now.into());
         assert_eq!(engine.list("groups/").await, Ok(Vec::new()));
         assert!(!register.exists());
+    }
+
+    /// Two machines look at the same time, and the register is written again after the first one has removed it.
+    #[tokio::test]
+    async fn a_register_that_is_written_again_while_it_leaves_stays() {
+        let root = tempfile::tempdir().expect("a folder");
+        let engine = FolderEngine::new(root.path());
+        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else { panic!("it is written") };
+        assert_eq!(engine.delete("groups/a", &revision).await, Ok(true));
+        let folder = root.path().join("groups/a");
+        let deleted = current(&folder).expect("read").expect("a version").number;
+        remove_versions(&folder, deleted).expect("removed");
+        assert!(!folder.exists());
+        assert!(matches!(engine.swap("groups/a", None, "b").await, Ok(Swap::Done(_))));
+        remove_versions(&folder, deleted).expect("nothing to remove");
+        assert_eq!(engine.read("groups/a").await.map(|found| found.map(|found| found.value)), Ok(Some("b".into())));
     }
 
     #[test]
