@@ -37,7 +37,7 @@ use output::print;
 #[command(name = "scheduled-events-fleet", version, max_term_width = 100)]
 struct Cli {
     /// The configuration of this machine
-    #[arg(long, value_name = "FILE", default_value = "/etc/scheduled-events/fleet.toml")]
+    #[arg(long, value_name = "FILE", default_value = "/etc/scheduled-events/fleet.toml", global = true)]
     config: PathBuf,
     #[command(subcommand)]
     command: Command,
