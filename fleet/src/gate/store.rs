@@ -61,10 +61,17 @@ pub async fn list<T: DeserializeOwned>(
 pub fn decode<T: DeserializeOwned>(key: &str, value: &str) -> Result<T, EngineError> {
     check(value).map_err(|invalid| {
         EngineError(match invalid {
-            Invalid::Damaged(error) => format!(
-                "the register {key} cannot be read: {error}: it is left as it is; `scheduled-events-fleet delete-register \
-                 {key}` deletes it"
-            ),
+            Invalid::Damaged(error) => {
+                let places = if key.starts_with("groups/") {
+                    " and all places in it: make sure first that the machines of the group are in service"
+                } else {
+                    ""
+                };
+                format!(
+                    "the register {key} cannot be read: {error}: it is left as it is; `scheduled-events-fleet delete-register \
+                     {key}` deletes it{places}"
+                )
+            }
             Invalid::Format(found) => {
                 let found = found.map_or("no format".to_owned(), |format| format!("format {format}"));
                 format!(
