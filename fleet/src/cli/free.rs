@@ -24,7 +24,8 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
         sleep(patience).await;
         if engine.read(&key).await.map_err(refused)?.is_none_or(|now| now.revision != revision) {
             return Err(Failure::refused(format!(
-                "the daemon of {machine} runs, and frees its slots once it is back in service; --force frees them now"
+                "the daemon of {machine} runs, and frees its slots once it is back in service; --force frees them now, \
+                 although it may be out of service"
             )));
         }
         silent = Some(revision);
@@ -47,9 +48,10 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
         }
     }
     if !problems.is_empty() {
-        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        let problems = problems.join("; ");
-        return Err(Failure::refused(format!("{problems}; {machine} may hold a slot in what cannot be read")));
+        for problem in problems {
+            log::line(&format!("error: {problem}"));
+        }
+        return Err(Failure::refused(format!("{machine} may hold a slot in what cannot be read")));
     }
     if silent.is_none() && freed == 0 {
         return Err(Failure::refused(format!("{machine} holds no slot")));

@@ -19,6 +19,7 @@ use crate::gate::driver::{MARKS, marks_prefix, now};
 use crate::gate::members::{Member, Patience, Presence, presence};
 use crate::gate::store::{decode, list};
 use crate::gate::{Event, EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, shares};
+use crate::log;
 use crate::names::Name;
 
 /// The longest id that is shown, and the longest in a table that would be wider than the terminal.
@@ -57,7 +58,11 @@ pub(super) async fn status(config: &Config, json: bool) -> Result<(), Failure> {
     let engine = engine::open(config).await.map_err(Failure::usage)?;
     let registers = Registers::read(&*engine, config).await.map_err(|error| Failure::refused(error.to_string()))?;
     print(&if json { registers.json(&config.groups) } else { registers.text(&config.groups, output_width()) })?;
-    if registers.problems.is_empty() { Ok(()) } else { Err(Failure::refused(registers.problems.join("; "))) }
+    let Some((last, others)) = registers.problems.split_last() else { return Ok(()) };
+    for problem in others {
+        log::line(&format!("error: {problem}"));
+    }
+    Err(Failure::refused(last))
 }
 
 impl Registers {
@@ -181,7 +186,7 @@ impl Registers {
             }
         }
         text.push('\n');
-        group_rows.write(&mut text, &none("no machine is out of service"));
+        group_rows.write(&mut text, &none("no place is taken"));
         let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT", "STATE"]);
         for (name, machine) in &self.machines {
             let zone = machine.register.zone.clone().unwrap_or_default().escape_debug().to_string();
@@ -191,7 +196,7 @@ impl Registers {
             machines.row([name.to_string(), zone, machine.register.forced.to_string(), age, machine.state().into()]);
         }
         text.push('\n');
-        machines.write(&mut text, &none("no daemon has run yet"));
+        machines.write(&mut text, &none("no daemon is registered"));
         text
     }
 
@@ -282,7 +287,7 @@ impl Registers {
         let mut why = format!("not ready: {}", message::list(&missing));
         let silent: Vec<_> = missing.iter().filter(|name| !self.machines.contains_key(name)).cloned().collect();
         if !silent.is_empty() {
-            let _ = write!(why, "; no daemon ever ran on: {}", message::list(&silent));
+            let _ = write!(why, "; no daemon is registered on: {}", message::list(&silent));
         }
         let announced = Event::new(id, &event.event_type, event.resources.clone());
         // It waits for no place and no window.
@@ -428,9 +433,9 @@ mod tests {
             machines: BTreeMap::new(),
             problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
         };
-        assert!(registers(&[]).text(&[], None).contains("\nno machine is out of service\n"));
+        assert!(registers(&[]).text(&[], None).contains("\nno place is taken\n"));
         let text = registers(&["the register groups/web cannot be read"]).text(&[], None);
-        assert!(text.contains("\nno machine is out of service, as far as the registers can be read\n"), "{text}");
+        assert!(text.contains("\nno place is taken, as far as the registers can be read\n"), "{text}");
     }
 
     #[test]

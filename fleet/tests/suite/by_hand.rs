@@ -82,7 +82,7 @@ fn an_operator_types_what_the_guide_says() {
         assert_eq!((code, text), (Some(0), own(expected)), "{line}: {errors}");
     }
     let (text, _) = status(0);
-    assert!(text.contains("no machine is out of service") && !text.contains("WestNO_2"), "{text}");
+    assert!(text.contains("no place is taken") && !text.contains("WestNO_2"), "{text}");
     wait_for("the start of the event", || {
         let (_, events, _) = run(Command::new(watcher_command()).args(["list", "--json"]));
         (events.contains(&listed) && events.contains("\"Started\"")).then_some(())

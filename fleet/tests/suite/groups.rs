@@ -108,7 +108,7 @@ fn a_maintenance_window() {
         status.contains("e1 waits: not ready: web_1; outside the maintenance windows of the group web until "),
         "{status}"
     );
-    assert!(status.contains("no machine is out of service"), "{status}");
+    assert!(status.contains("no place is taken"), "{status}");
 
     // One that cannot is prepared for, and Azure starts it.
     let urgent = starts_in(event("e2", "Reboot", &["web_1"]), 1);

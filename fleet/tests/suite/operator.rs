@@ -38,7 +38,7 @@ fn a_machine_that_does_not_come_back_is_freed_by_hand() {
 
     let status = run(root.path(), &["status"]);
     let text = String::from_utf8(status.stdout).expect("text");
-    assert!(text.contains("e1 waits: not ready: Web_0, web_2; no daemon ever ran on: Web_0, web_2"), "{text}");
+    assert!(text.contains("e1 waits: not ready: Web_0, web_2; no daemon is registered on: Web_0, web_2"), "{text}");
     assert!(!text.contains('\u{1b}'), "text from outside is escaped: {text:?}");
     let json = run(root.path(), &["status", "--json"]);
     let records: Vec<Value> = String::from_utf8(json.stdout)
