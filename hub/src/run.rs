@@ -1,11 +1,9 @@
 //! `run`: sources, machines, and what others see of them, until the hub is stopped.
 
-use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
 
-use scheduled_events::clock::Clock;
 use scheduled_events::policy_file;
 use scheduled_events_core::Action;
 use scheduled_events_fleet::log;
@@ -14,17 +12,14 @@ use scheduled_events_fleet::supervision::{asked_to_stop, notify_stopping};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::approvals::Approvals;
 use crate::azure::arm::Arm;
 use crate::azure::identity::Identity;
 use crate::azure::queue::Queue;
 use crate::config::{Approve, Config};
 use crate::dispatch::Dispatch;
-use crate::gates::Gates;
-use crate::hooks::Pool;
 use crate::journal::Journal;
 use crate::message::Message;
-use crate::metrics::{Gauges, Metrics};
+use crate::metrics::Gauges;
 use crate::shared::Shared;
 use crate::source::{ask_graph, check_access, read_queue};
 use crate::store::Store;
@@ -66,21 +61,7 @@ pub async fn run(config: Config) -> Result<(), String> {
             return Ok(());
         }
     };
-    let shared = Rc::new(Shared {
-        pool: Pool::new(config.hooks.at_once),
-        reserve: Pool::new(config.hooks.at_once),
-        recoveries: Pool::new(config.hooks.at_once),
-        approvals: Approvals::new(arm.clone(), store.clone()),
-        gates: Gates::new(&config, &journal)?,
-        metrics: Metrics::default(),
-        clock: Clock::start(),
-        reconciled_at: Cell::default(),
-        machines: std::cell::RefCell::default(),
-        policy,
-        store,
-        journal,
-        config,
-    });
+    let shared = Shared::new(config, policy, arm.clone(), store, journal)?;
     let dispatch = Dispatch::new(shared.clone(), stop);
     log::line(&format!("running: {} machines from an earlier run", kept.len()));
     dispatch.restore(kept);

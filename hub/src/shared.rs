@@ -10,6 +10,7 @@ use scheduled_events_core::{Policy, UnixMillis};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::approvals::Approvals;
+use crate::azure::arm::Arm;
 use crate::config::Config;
 use crate::gates::Gates;
 use crate::hooks::Pool;
@@ -51,6 +52,35 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// What the machines of a hub with this configuration share.
+    ///
+    /// # Errors
+    /// A sentence: the configuration of the fleet is invalid.
+    pub fn new(
+        config: Config,
+        policy: Policy,
+        arm: Arm,
+        store: Rc<Store>,
+        journal: Rc<Journal>,
+    ) -> Result<Rc<Self>, String> {
+        let pool = || Pool::new(config.hooks.at_once);
+        Ok(Rc::new(Self {
+            pool: pool(),
+            reserve: pool(),
+            recoveries: pool(),
+            approvals: Approvals::new(arm, store.clone()),
+            gates: Gates::new(&config, &journal)?,
+            metrics: Metrics::default(),
+            clock: Clock::start(),
+            reconciled_at: Cell::default(),
+            machines: RefCell::default(),
+            policy,
+            store,
+            journal,
+            config,
+        }))
+    }
+
     /// The time of day that `NotBefore` refers to: Azure's, if this machine's clock differs by much.
     pub fn time_of_day(&self) -> UnixMillis {
         self.approvals.time_of_day(self.clock.time_of_day())

@@ -67,8 +67,6 @@ impl Machine {
             Some(status) => self.session.on_response(&Response { status, retry_after, body: b"" }, now),
             None => self.session.on_failure(Cause::Unreachable, now),
         };
-        // What was approved is not approved again after a crash.
-        self.save().await?;
         self.shared.metrics.approval(result.is_ok());
         if let (RequestOutcome::ApprovalFailed { .. }, Err(error)) = (outcome, &result) {
             let text = format!("warning: approval of {} failed: {error}", self.posted.join(", "));
@@ -82,6 +80,7 @@ impl Machine {
         let members: Vec<_> = members.collect();
         let record = Record::Approval { event_ids: &ids, status, events: &members };
         self.shared.record(&self.facts.resource_id, record);
-        Ok(())
+        // What was approved is not approved again after a crash.
+        self.save().await.map(drop)
     }
 }

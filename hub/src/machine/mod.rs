@@ -251,10 +251,9 @@ impl Machine {
                     let is_this = |waiting: &Waiting| waiting.attempt == Some(attempt);
                     let by_last_call =
                         self.session.waiting(now).any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
-                    self.save().await?;
                     self.report(&event, |event| Record::Prepare { outcome: HookOutcome::Begun, event });
                     // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
-                    let _ = self.shared.journal.sync().await;
+                    self.save().await?;
                     let unknown = if event.not_before.is_some() { None } else { Some(COMMAND_TIME) };
                     let deadline = self.shared.config.hooks.prepare_timeout.or(unknown);
                     let hook = Hook { kind: Kind::Prepare { by_last_call }, events: vec![event], deadline };
@@ -419,14 +418,13 @@ impl Machine {
         self.answered(answer, outcome, hook).await
     }
 
-    /// Keeps and reports the end of a command.
+    /// Reports and keeps the end of a command.
     async fn answered(&mut self, answer: AnswerOutcome, outcome: HookOutcome, hook: &Hook) -> Result<(), StoreError> {
         let outcome = match answer {
             AnswerOutcome::Accepted => outcome,
             AnswerOutcome::Cancelled => HookOutcome::Cancelled,
             AnswerOutcome::Unexpected => return Ok(()),
         };
-        self.save().await?;
         self.shared.metrics.command(hook.kind == Kind::Recover, outcome);
         let event = &hook.events[0];
         if hook.kind == Kind::Recover {
@@ -438,7 +436,7 @@ impl Machine {
         } else {
             self.report(event, |event| Record::Prepare { outcome, event });
         }
-        Ok(())
+        self.save().await.map(drop)
     }
 
     fn on_gate(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) {
@@ -489,8 +487,12 @@ impl Machine {
             waits_for: self.events.keys().map(waits_for).collect(),
             out_of_service_since: self.session.out_of_service_since().map(|since| since.seconds().0),
         };
-        let shared = self.shared.clone();
-        shared.store.save(&mut self.entry, saved).await
+        if self.entry.has(&saved) {
+            return Ok(true);
+        }
+        // What a state knows is not recorded again. A crash between the two repeats a record, and loses none.
+        let _ = self.shared.journal.sync().await;
+        self.shared.store.save(&mut self.entry, saved).await
     }
 }
 

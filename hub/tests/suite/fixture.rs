@@ -217,6 +217,15 @@ impl Hub {
         wait::until(what, || self.records().into_iter().find(&is_it))
     }
 
+    /// Waits until the state says that an event waits for this. A record of what happened comes first.
+    pub(crate) fn await_state(&self, waits_for: &str) {
+        wait::until(waits_for, || {
+            let status = wait::output(self.command().arg("status"));
+            let text = String::from_utf8_lossy(&status.stdout).into_owned();
+            text.lines().any(|line| line.ends_with(&format!(" {waits_for}"))).then_some(())
+        });
+    }
+
     /// What a hook got, once it has run.
     pub(crate) fn await_hook(&self, name: &str) -> String {
         wait::until(name, || fs::read_to_string(self.path("hooks").join(name)).ok())

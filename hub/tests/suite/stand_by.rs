@@ -91,6 +91,7 @@ fn the_second_hub_takes_over_at_each_step() {
     pair.await_runs("prepare", 2);
     pair.let_end("prepare");
     pair.hubs[1].await_record("the approval", is("approval", ""));
+    pair.hubs[1].await_state("start");
 
     // Killed after the approval: nothing is repeated. The end arrives at the one that works by then.
     pair.hubs[0].start();

@@ -157,6 +157,7 @@ fn a_killed_hub_forgets_nothing_and_repeats_only_what_it_was_doing() {
     assert_eq!(control.with(|world| world.approvals.len()), 0);
     fs::write(hub.path("go"), "").expect("written");
     hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    hub.await_state("start");
     hub.kill();
     hub.start();
     queue.send(&message(&machine, &id, "Completed", &["db"]));

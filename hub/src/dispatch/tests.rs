@@ -1,0 +1,292 @@
+//! Machines between notices and their states, on a store that a test defines.
+
+use std::cell::Cell;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use scheduled_events_core::{Action, Policy, Rule};
+use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_fleet::engine::{Clock, Engine, Reply, Revision, Swap, Versioned};
+use scheduled_events_test_support::TestServer;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::*;
+use crate::azure::arm::Arm;
+use crate::azure::identity::Identity;
+use crate::config::Config;
+use crate::journal::Journal;
+use crate::notice::read;
+use crate::store::Store;
+use crate::store::tests::{slow, with_engine};
+
+const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
+
+const MACHINE: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/db";
+
+fn row(id: &str, status: &str) -> Notices {
+    let row = format!(
+        r#"{{"id":"{MACHINE}/providers/microsoft.maintenance/scheduledevents/{id}","type":"microsoft.maintenance/scheduledevents",
+        "properties":{{"EventId":"{id}","EventType":"Reboot","EventStatus":"{status}","Resources":["db"]}}}}"#
+    );
+    read(row.as_bytes()).expect("it can be read")
+}
+
+/// Runs work with a hub that has its files in this folder. `more` is added to its configuration.
+fn with_hub<F: Future<Output = ()>>(
+    folder: &Path,
+    more: &str,
+    policy: Policy,
+    store: Store,
+    work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F,
+) {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let config = format!(
+        "source = \"graph\"\nsubscriptions = [\"{SUBSCRIPTION}\"]\naudit = \"{}\"\nstate = \"{}\"\n\
+         identity = {{ kind = \"emulator\" }}\n{more}",
+        path("audit"),
+        path("state"),
+    );
+    let config = Config::parse(&config).expect("valid");
+    let done = scheduled_events_fleet::cli::block_on(async {
+        let identity = Identity::new(&config.identity, config.cloud).expect("an identity");
+        let arm = Arm::new(config.management_url().expect("an address"), identity).expect("a client");
+        let journal = Rc::new(Journal::open(&config.audit).expect("an audit file"));
+        let shared = Shared::new(config, policy, arm, Rc::new(store), journal).expect("a gate");
+        let (stop, stopped) = mpsc::channel(1);
+        work(Dispatch::new(shared, stop), stopped).await;
+    });
+    done.unwrap_or_else(|failure| panic!("{}", failure.message));
+}
+
+/// Runs work with a hub that only watches, whose store is slow.
+fn with_dispatch<F: Future<Output = ()>>(work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = slow(folder.path(), Duration::from_millis(200));
+    with_hub(folder.path(), "management = \"http://127.0.0.1:1\"\n", Policy::observe(), store, work);
+}
+
+#[test]
+fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() {
+    with_dispatch(async |dispatch, mut stopped| {
+        assert_eq!(dispatch.deliver(row("a", "Scheduled")).recv().await, None);
+        assert_eq!(dispatch.deliver(row("a", "Completed")).recv().await, None);
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(dispatch.deliver(row("b", "Scheduled")).recv().await, None);
+        assert_eq!(stopped.try_recv().ok(), None);
+        let kept = dispatch.shared.store.load().await.expect("an answer");
+        assert_eq!(kept[0].0.events[0].key, "b");
+        assert_eq!(dispatch.deliver(row("b", "Completed")).recv().await, None);
+        while !dispatch.shared.machines.borrow().is_empty() {
+            sleep(Duration::from_millis(50)).await;
+        }
+        assert!(dispatch.shared.store.load().await.expect("an answer").is_empty());
+    });
+}
+
+/// As if its end was in a message that was lost, and in a history that Azure keeps for days only.
+#[test]
+fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_it_appears() {
+    with_dispatch(async |dispatch, _stopped| {
+        let keys = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
+        let later = |hours: u64| Instant::now() + Duration::from_secs(hours * 3600);
+        let ahead = |id: &str| {
+            let row = row(id, "Scheduled").notices[0]
+                .message
+                .replace("\"Resources\"", "\"NotBefore\":\"Mon, 19 Sep 2039 18:29:47 GMT\",\"Resources\"");
+            read(row.as_bytes()).expect("it can be read")
+        };
+        for notices in [row("a", "Started"), row("b", "Started"), ahead("c")] {
+            assert_eq!(dispatch.deliver(notices).recv().await, None);
+        }
+        let open = || {
+            let mut open = dispatch.open_events();
+            open.sort();
+            open
+        };
+        // It may not be asked about them.
+        dispatch.set_refused([SUBSCRIPTION.to_owned()].into());
+        dispatch.absent(&keys(&["a", "b", "c"]), later(0));
+        dispatch.absent(&keys(&["a", "b", "c"]), later(100));
+        dispatch.set_refused(HashSet::new());
+        dispatch.absent(&keys(&["a", "b", "c"]), later(0));
+        dispatch.absent(&keys(&["a", "b", "c"]), later(5));
+        assert_eq!(open(), ["a", "b", "c"], "too early");
+        // It is there again for a while.
+        assert_eq!(dispatch.deliver(row("b", "Started")).recv().await, None);
+        dispatch.absent(&keys(&["a", "b", "c"]), later(7));
+        assert_eq!(open(), ["b", "c"], "the first is over, and the last has not begun");
+        dispatch.absent(&keys(&["b", "c"]), later(14));
+        assert_eq!(open(), ["c"]);
+        assert!(dispatch.orders.borrow().ended.is_empty(), "what may return is not remembered as over");
+        let kept = async |events: usize| {
+            while dispatch.shared.store.load().await.expect("an answer")[0].0.events.len() != events {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        kept(1).await;
+        assert_eq!(dispatch.deliver(row("a", "Started")).recv().await, None);
+        assert_eq!(open(), ["a", "c"], "it was not over");
+        kept(2).await;
+    });
+}
+
+#[test]
+fn an_event_whose_message_was_too_long_for_its_register_is_over_in_the_end() {
+    with_dispatch(async |dispatch, _stopped| {
+        let (key, resource_id, order) = ("a".to_owned(), MACHINE.to_owned(), EventOrder::default());
+        let event = SavedEvent { key, message: String::new(), resource_id, order };
+        let machine = MachineFacts { resource_id: MACHINE.into(), name: "db".into(), ..MachineFacts::default() };
+        let saved = Saved { machine, events: vec![event], ..Saved::default() };
+        dispatch.restore(vec![(saved, Entry::default())]);
+        let keys = dispatch.open_events();
+        assert_eq!(keys, ["a"]);
+        dispatch.absent(&keys, Instant::now());
+        dispatch.absent(&keys, Instant::now() + Duration::from_secs(7 * 3600));
+        assert!(dispatch.open_events().is_empty());
+    });
+}
+
+#[test]
+fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kept() {
+    with_dispatch(async |dispatch, mut stopped| {
+        // Another hub has written the register of this machine.
+        let machine = MachineFacts { resource_id: MACHINE.into(), ..MachineFacts::default() };
+        let saved = Saved { machine, ..Saved::default() };
+        dispatch.shared.store.save(&mut Entry::default(), saved).await.expect("written");
+        let mut kept = dispatch.deliver(row("a", "Scheduled"));
+        assert!(stopped.recv().await.expect("a reason").contains("taken over"));
+        let kept = tokio::time::timeout(Duration::from_millis(500), kept.recv()).await;
+        assert!(kept.is_err(), "the message would be deleted");
+        // The end of the hub does not wait for it.
+        let machine = dispatch.shared.machine(&key_of(MACHINE)).expect("a machine");
+        let _ = machine.send(Message::Stop);
+        machine.closed().await;
+    });
+}
+
+/// How long a hub may take to the next step.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An engine on a machine where the hub is killed once it has written so often.
+struct Killed {
+    engine: FolderEngine,
+    writes: Cell<usize>,
+    audit: PathBuf,
+    /// The audit file at that moment.
+    left: Rc<RefCell<Option<String>>>,
+}
+
+impl Engine for Killed {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        self.engine.read(key)
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+        Box::pin(async move {
+            let done = self.engine.swap(key, expected, value).await;
+            self.writes.set(self.writes.get() - 1);
+            if self.writes.get() == 0 {
+                self.left.replace(fs::read_to_string(&self.audit).ok());
+                std::future::pending::<()>().await;
+            }
+            done
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        self.engine.delete(key, expected)
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        self.engine.list(prefix)
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.engine.clock()
+    }
+}
+
+/// Follows an event from its announcement to its end, or from where a hub was killed. Returns the audit file: at the end, or when this hub was
+/// killed, after so many writes.
+fn follow(folder: &Path, control: &TestServer, approvals: &AtomicUsize, writes: Option<usize>) -> (String, bool) {
+    let (left, audit) = (Rc::<RefCell<Option<String>>>::default(), folder.join("audit"));
+    let _ = fs::remove_file(&audit);
+    let engine = Killed {
+        engine: FolderEngine::new(folder),
+        writes: Cell::new(writes.unwrap_or(usize::MAX)),
+        audit: audit.clone(),
+        left: left.clone(),
+    };
+    let store = with_engine(folder, Box::new(engine));
+    let policy = Policy::new(&[Rule::new(Action::Prepare)]).expect("a policy");
+    let more = format!(
+        "management = \"{}\"\napprove = \"arm\"\nhooks = {{ prepare = \"true\", recover = \"true\" }}\n",
+        control.url()
+    );
+    with_hub(folder, &more, policy, store, async |dispatch, _stopped| {
+        dispatch.restore(dispatch.shared.store.load().await.expect("an answer"));
+        let (begin, is_killed) = (Instant::now(), || left.borrow().is_some());
+        if approvals.load(Ordering::SeqCst) == 0 {
+            drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Scheduled")));
+            while approvals.load(Ordering::SeqCst) == 0 && !is_killed() {
+                assert!(begin.elapsed() < PATIENCE, "no approval: {}", fs::read_to_string(&audit).unwrap_or_default());
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+        // Azure's answer arrives.
+        sleep(Duration::from_millis(100)).await;
+        drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Completed")));
+        while !dispatch.shared.machines.borrow().is_empty() && !is_killed() {
+            assert!(begin.elapsed() < PATIENCE, "no end: {}", fs::read_to_string(&audit).unwrap_or_default());
+            sleep(Duration::from_millis(10)).await;
+        }
+        dispatch.shared.journal.finish();
+    });
+    let killed = left.take();
+    let is_killed = killed.is_some();
+    (killed.unwrap_or_else(|| fs::read_to_string(&audit).expect("an audit file")), is_killed)
+}
+
+/// A state that says what happened counts after a restart: nothing records it again.
+#[test]
+fn whichever_write_of_a_state_is_the_last_one_before_a_kill_no_record_is_lost() {
+    let mut kills = 0;
+    for writes in 1.. {
+        let (folder, approvals) = (tempfile::tempdir().expect("a folder"), Arc::<AtomicUsize>::default());
+        let count = approvals.clone();
+        let control = TestServer::start(move |connection| {
+            let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
+            while lines.next().is_some() {
+                lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
+                let _ = (&**connection).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let (mut audit, is_killed) = follow(folder.path(), &control, &approvals, Some(writes));
+        if is_killed {
+            audit += &follow(folder.path(), &control, &approvals, None).0;
+        }
+        let records: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        for (record, member, value) in [
+            ("change", "change", json!("scheduled")),
+            ("decision", "action", json!("prepare")),
+            ("prepare", "outcome", json!("begun")),
+            ("prepare", "outcome", json!("ready")),
+            ("approval", "status", json!(200)),
+            ("change", "change", json!("completed")),
+            ("recover", "outcome", json!("done")),
+        ] {
+            let is_it = |found: &Value| found["record"] == record && found[member] == value;
+            assert!(records.iter().any(is_it), "killed after {writes} writes, {record} {value} is lost: {audit}");
+        }
+        if !is_killed {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 5, "{kills} writes");
+}
