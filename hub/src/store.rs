@@ -319,7 +319,12 @@ impl Store {
                 }
                 Err(why) => {
                     entry.is_uncertain = true;
-                    if !self.may_repeat(&format!("error: cannot keep the state of a machine: {why}")).await {
+                    if !self
+                        .may_repeat(&format!(
+                            "error: cannot keep the state of a machine, so only a last call prepares it: {why}"
+                        ))
+                        .await
+                    {
                         return Ok(false);
                     }
                 }

@@ -323,7 +323,7 @@ impl Machine {
                     self.ended(attempt, &hook, &ended, now).await?;
                 }
             }
-            Message::Gate { attempt, answer } => self.on_gate(attempt, answer, now),
+            Message::Gate { attempt, answer } => self.on_gate(attempt, answer).await?,
             Message::Approved(results) => self.on_approval(results, now).await?,
             Message::Agent(has_agent) => self.set_agent(has_agent),
             Message::Stop => {
@@ -439,16 +439,22 @@ impl Machine {
         self.save().await.map(drop)
     }
 
-    fn on_gate(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) {
-        let Some((phase, event)) = self.commands.answered(attempt) else { return };
+    async fn on_gate(&mut self, attempt: u32, mut answer: GateAnswer) -> Result<(), StoreError> {
+        let Some((phase, event)) = self.commands.answered(attempt) else { return Ok(()) };
+        // A restart would forget a preparation that no state has, and its machine would stay out of service. The last call does not wait.
+        if (phase, answer) == (GatePhase::Prepare, GateAnswer::Open) && !self.write(self.state()).await? {
+            answer = GateAnswer::Closed;
+        }
+        let now = self.set_time();
         if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
-            return;
+            return Ok(());
         }
         let key = (event_key(&event.event_id), phase);
         // A closed gate is asked every few seconds, and one that is open says nothing new.
         if self.gate_answers.insert(key, answer) != Some(answer) {
             self.report(&event, |event| Record::Gate { phase, outcome: answer.into(), event });
         }
+        Ok(())
     }
 
     /// Keeps a record about an event.
@@ -473,26 +479,31 @@ impl Machine {
         if self.events.is_empty() && self.entry.is_new() {
             return Ok(true);
         }
+        let state = self.state();
+        if self.entry.has(&state) { Ok(true) } else { self.write(state).await }
+    }
+
+    /// Keeps a state. What it knows is not recorded again, so that is recorded first: a crash between the two repeats a record.
+    async fn write(&mut self, state: Saved) -> Result<bool, StoreError> {
+        let _ = self.shared.journal.sync().await;
+        self.shared.store.save(&mut self.entry, state).await
+    }
+
+    fn state(&self) -> Saved {
         let mut snapshot = vec![0; MachineSession::SNAPSHOT_MAX];
         let length = self.session.snapshot(&mut snapshot).unwrap_or_default();
         let waiting = self.session.waiting(self.shared.clock.now());
         let waiting: HashMap<String, &str> =
             waiting.map(|(event, waiting)| (event_key(event.event_id().as_str()), waiting.waits_for.word())).collect();
         let waits_for = |key: &String| waiting.get(key).copied().unwrap_or_default().to_owned();
-        let saved = Saved {
+        Saved {
             writer: String::new(),
             machine: self.facts.clone(),
             session: BASE64_STANDARD.encode(&snapshot[..length]),
             events: self.events.values().map(Known::saved).collect(),
             waits_for: self.events.keys().map(waits_for).collect(),
             out_of_service_since: self.session.out_of_service_since().map(|since| since.seconds().0),
-        };
-        if self.entry.has(&saved) {
-            return Ok(true);
         }
-        // What a state knows is not recorded again. A crash between the two repeats a record, and loses none.
-        let _ = self.shared.journal.sync().await;
-        self.shared.store.save(&mut self.entry, saved).await
     }
 }
 

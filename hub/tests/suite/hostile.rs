@@ -153,24 +153,69 @@ fn a_preempt_does_not_wait_for_the_command_of_a_later_event() {
     hub.await_hook(&format!("prepare-slow-{}", event_id(1)));
 }
 
-/// Without a store nobody else can take over, so what must not wait does not.
-#[test]
-fn a_state_folder_that_cannot_be_written_delays_nothing_but_the_end_of_messages() {
-    let (control, queue) = (Control::start(), TestQueue::start());
-    let mut hub = Hub::new(&control.url(), Some(&queue), "");
-    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
-    hub.start();
-    control.await_query();
-    // As on a disk that is full, nothing can be written.
+/// From now on no state can be kept, as on a disk that is full.
+fn fill_state(hub: &Hub) {
     fs::create_dir_all(hub.path("state/hub")).expect("a folder");
     fs::rename(hub.path("state/hub"), hub.path("away")).expect("renamed");
     fs::write(hub.path("state/hub"), "").expect("written");
-    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
-    hub.await_record("the approval", approval(200));
-    queue.send(&message(&machine, &id, "Completed", &["db"]));
-    hub.await_hook(&format!("recover-db-{id}"));
-    assert_eq!(queue.length(), 2, "{}", hub.read("log"));
+}
+
+fn free_state(hub: &Hub) {
     fs::remove_file(hub.path("state/hub")).expect("removed");
+    fs::rename(hub.path("away"), hub.path("state/hub")).expect("renamed");
+}
+
+fn is_closed(record: &Value) -> bool {
+    record["record"] == "gate" && record["phase"] == "prepare" && record["outcome"] == "closed"
+}
+
+/// The event ends before the hub is started again, and Resource Graph has no more than its end then.
+#[test]
+fn a_hub_that_is_killed_while_no_state_can_be_kept_forgets_no_recovery() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    hub.start();
+    control.await_query();
+    fill_state(&hub);
+    control.with(|world| world.rows = vec![row(&machine, &id, "Scheduled", &["db"])]);
+    let is_ready = |record: &Value| record["record"] == "prepare" && record["outcome"] == "ready";
+    hub.await_record("a decision about the preparation", |record| is_closed(record) || is_ready(record));
+    hub.kill();
+    free_state(&hub);
+    let queries = control.with(|world| {
+        world.rows = vec![row(&machine, &id, "Completed", &["db"])];
+        world.queries.len()
+    });
+    hub.start();
+    wait::until("three queries", || (control.with(|world| world.queries.len()) >= queries + 3).then_some(()));
+    let has_run = |hook: &str| hub.path("hooks").join(format!("{hook}-db-{id}")).exists();
+    assert!(!has_run("prepare") || has_run("recover"), "the machine stays out of service");
+}
+
+/// Without a store nobody else can take over, so what must not wait does not.
+#[test]
+fn while_no_state_can_be_kept_machines_are_prepared_by_the_last_call() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (later, soon) = (resource("virtualMachines", "later"), resource("virtualMachines", "soon"));
+    let prepared = |hub: &Hub, name: &str| hub.path("hooks").join(name).exists();
+    hub.start();
+    control.await_query();
+    fill_state(&hub);
+    queue.send(&message(&later, &event_id(1), "Scheduled", &["later"]));
+    hub.await_record("the answer to the first one", is_closed);
+    let mut preempt = message(&soon, &event_id(2), "Scheduled", &["soon"]);
+    preempt["data"]["resourceInfo"]["properties"]["EventType"] = json!("Preempt");
+    queue.send(&preempt);
+    hub.await_hook(&format!("prepare-soon-{}", event_id(2)));
+    queue.send(&message(&soon, &event_id(2), "Completed", &["soon"]));
+    hub.await_hook(&format!("recover-soon-{}", event_id(2)));
+    let first = format!("prepare-later-{}", event_id(1));
+    assert!(!prepared(&hub, &first) && queue.length() == 3, "{}", hub.read("log"));
+    free_state(&hub);
+    hub.await_record("the approval of the first one", approval(200));
+    assert!(prepared(&hub, &first));
     wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
     assert!(hub.read("log").matches("cannot keep the state").count() < 10, "{}", hub.read("log"));
 }
@@ -269,11 +314,9 @@ fn a_hub_that_stops_deletes_no_message_that_it_could_not_keep() {
     send("slow", 1);
     hub.await_record("its command", |record| record["record"] == "prepare" && record["outcome"] == "begun");
     wait::until("the end of its message", || (queue.length() == 0).then_some(()));
-    // As on a disk that is full, nothing can be written.
-    fs::rename(hub.path("state/hub"), hub.path("away")).expect("renamed");
-    fs::write(hub.path("state/hub"), "").expect("written");
+    fill_state(&hub);
     send("db", 2);
-    hub.await_record("the approval", approval(200));
+    hub.await_record("the other machine", is_closed);
     let process = &mut hub.process.as_mut().expect("it runs").0;
     kill_process(Pid::from_child(process), Signal::TERM).expect("sent");
     assert!(wait::ended(process).success());
