@@ -28,6 +28,8 @@ pub struct Gauges {
     pub waiting: usize,
     /// Records that the audit file lacks.
     pub lost: u64,
+    /// Failed attempts to write the state of a machine.
+    pub save_failures: u64,
     /// Requests to approve.
     pub requests: u64,
     /// When Resource Graph answered last, in seconds since 1970.
@@ -115,7 +117,7 @@ impl Metrics {
     }
 
     fn text(&self, gauges: Gauges) -> String {
-        let Gauges { machines, events, waiting, lost, requests, reconciled } = gauges;
+        let Gauges { machines, events, waiting, lost, save_failures, requests, reconciled } = gauges;
         let mut text = String::new();
         let counters = self.counters.borrow();
         // Writing to a string does not fail.
@@ -131,6 +133,12 @@ impl Metrics {
             ("events", "gauge", "Events that are not over.", events.to_string()),
             ("commands_waiting", "gauge", "Commands that wait for their turn.", waiting.to_string()),
             ("audit_records_lost_total", "counter", "Records that the audit file lacks.", lost.to_string()),
+            (
+                "state_save_failures_total",
+                "counter",
+                "Failed attempts to write the state of a machine.",
+                save_failures.to_string(),
+            ),
             ("approval_requests_total", "counter", "Requests to approve one event or a list.", requests.to_string()),
             ("reconciled_timestamp_seconds", "gauge", "When Resource Graph answered last.", reconciled.to_string()),
         ] {

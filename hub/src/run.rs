@@ -119,6 +119,7 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
             events: dispatch.open_events().len(),
             waiting: shared.pool.waiting() + shared.recoveries.waiting(),
             lost: shared.journal.lost(),
+            save_failures: shared.store.failures(),
             requests: shared.approvals.sent.get(),
             reconciled: shared.reconciled_at.get(),
         };

@@ -143,6 +143,8 @@ pub struct Store {
     last_beat: Cell<Instant>,
     /// When it was logged last that a request failed.
     logged: Cell<Option<Instant>>,
+    /// How often the state of a machine could not be written.
+    failures: Cell<u64>,
     _lock: FileLock,
 }
 
@@ -181,6 +183,7 @@ impl Store {
             take_over_after,
             last_beat: Cell::new(Instant::now()),
             logged: Cell::default(),
+            failures: Cell::default(),
             _lock: lock,
         })
     }
@@ -332,6 +335,11 @@ impl Store {
         }
     }
 
+    /// How often the state of a machine could not be written.
+    pub const fn failures(&self) -> u64 {
+        self.failures.get()
+    }
+
     /// Logs from time to time that a request failed.
     fn log_failure(&self, why: &str) {
         if self.logged.get().is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
@@ -342,6 +350,7 @@ impl Store {
 
     /// Logs that a write failed, and waits until it may be repeated. Returns whether it has to be.
     async fn may_repeat(&self, why: &str) -> bool {
+        self.failures.set(self.failures.get() + 1);
         self.log_failure(why);
         if self.take_over_after.is_some() {
             sleep(RETRY).await;

@@ -29,6 +29,7 @@ fn open(folder: &Path) -> Store {
         take_over_after: Some(Duration::from_secs(3)),
         last_beat: Cell::new(Instant::now()),
         logged: Cell::default(),
+        failures: Cell::default(),
         _lock: lock.expect("a lock"),
     }
 }

@@ -211,6 +211,9 @@ fn while_no_state_can_be_kept_machines_are_prepared_by_the_last_call() {
     hub.await_hook(&format!("prepare-soon-{}", event_id(2)));
     queue.send(&message(&soon, &event_id(2), "Completed", &["soon"]));
     hub.await_hook(&format!("recover-soon-{}", event_id(2)));
+    let failures = "\nscheduled_events_hub_state_save_failures_total ";
+    let has_failed = |text: &str| text.split(failures).nth(1).is_some_and(|rest| !rest.starts_with("0\n"));
+    wait::until("the failures in the metrics", || has_failed(&hub.read("hub.prom")).then_some(()));
     let first = format!("prepare-later-{}", event_id(1));
     assert!(!prepared(&hub, &first) && queue.length() == 3, "{}", hub.read("log"));
     free_state(&hub);
