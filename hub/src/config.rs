@@ -16,6 +16,9 @@ use serde::de::{Deserializer, Error as _};
 /// The file that is read if no other one is given.
 pub const DEFAULT_FILE: &str = "/etc/scheduled-events/hub.toml";
 
+/// How long the hub that works may be silent, if the configuration does not say it.
+pub const TAKE_OVER_AFTER: Duration = Duration::from_secs(30);
+
 /// How a subscription's id looks.
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -52,9 +55,9 @@ pub struct Config {
     pub gate: Option<PathBuf>,
     /// The configuration of a fleet, whose engine keeps the state in place of `state`, so that a second hub can take over.
     pub store: Option<PathBuf>,
-    /// With `store`: how long the hub that works may be silent until another one takes over.
-    #[serde(default = "default_take_over", deserialize_with = "duration")]
-    pub take_over_after: Duration,
+    /// With `store`: how long the hub that works may be silent until another one takes over, or [`TAKE_OVER_AFTER`].
+    #[serde(default, deserialize_with = "some_duration")]
+    pub take_over_after: Option<Duration>,
     /// For `source = "queue"`.
     pub queue: Option<Queue>,
     /// Who the hub is at Azure.
@@ -226,6 +229,12 @@ impl Config {
         if config.source == SourceKind::Queue && config.queue.is_none() {
             return problem("`source = \"queue\"` needs a table `queue` with the `url` of the queue");
         }
+        if config.source == SourceKind::Graph && config.queue.is_some() {
+            return problem(
+                "found a table `queue` and `source = \"graph\"`, which reads no queue: remove the table, or set \
+                 `source = \"queue\"`",
+            );
+        }
         if let Some(queue) = &config.queue {
             if queue.emulator && queue.sas_file.is_some() {
                 return problem("`queue.emulator` and `queue.sas_file` exclude each other: one credential is used");
@@ -241,7 +250,13 @@ impl Config {
         if config.identity.kind == IdentityKind::Az && config.identity.client_id.is_some() {
             return problem("`identity.client_id` is for a managed or a workload identity, not for `kind = \"az\"`");
         }
-        if config.store.is_some() && config.take_over_after < Duration::from_secs(3) {
+        if config.store.is_none() && config.take_over_after.is_some() {
+            return problem(
+                "found `take_over_after` without `store`, expected both: without a store no other hub can take over; set \
+                 `store`, or remove `take_over_after`",
+            );
+        }
+        if config.take_over_after.is_some_and(|time| time < Duration::from_secs(3)) {
             return problem("`take_over_after` is shorter than 3s: a hub that works would count as silent");
         }
         Ok(config)
@@ -270,16 +285,17 @@ const fn default_reconcile() -> Duration {
     Duration::from_secs(300)
 }
 
-const fn default_take_over() -> Duration {
-    Duration::from_secs(30)
-}
-
 fn subscriptions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let found = Vec::<String>::deserialize(deserializer)?;
     if found.is_empty() {
         return Err(D::Error::custom("found no subscription, expected at least one id"));
     }
-    found.iter().try_for_each(|id| check_subscription(id).map_err(D::Error::custom))?;
+    for (index, id) in found.iter().enumerate() {
+        check_subscription(id).map_err(D::Error::custom)?;
+        if found[..index].iter().any(|other| other.eq_ignore_ascii_case(id)) {
+            return Err(D::Error::custom(format!("found {id:?} twice, expected each subscription once")));
+        }
+    }
     Ok(found)
 }
 
@@ -381,6 +397,8 @@ mod tests {
 
     const COMMON: &str = "subscriptions = [\"8d9a9e4f-5b1f-4a0c-9c6f-1d2e3f405162\"]\naudit = \"/a\"\nstate = \"/s\"\n";
 
+    const TWICE: &str = "8d9a9e4f-5b1f-4a0c-9c6f-1d2e3f405162";
+
     fn error(text: &str) -> String {
         toml_file::place(text, Config::parse(text).expect_err("an error"))
     }
@@ -418,6 +436,19 @@ mod tests {
                 "`management` is \"http://example.com\": it is not https",
             ),
             (format!("{graph}[identity]\nkind = \"emulator\""), "`identity.kind` is \"emulator\", and `management`"),
+            (
+                format!("{graph}[queue]\nurl = \"https://x/q\""),
+                "found a table `queue` and `source = \"graph\"`, which reads no queue: remove the table, or set",
+            ),
+            (
+                format!("{graph}take_over_after = \"1m\""),
+                "found `take_over_after` without `store`, expected both: without a store no other hub can take over",
+            ),
+            (format!("{graph}store = \"/f\"\ntake_over_after = \"2s\""), "`take_over_after` is shorter than 3s"),
+            (
+                format!("source = \"graph\"\nsubscriptions = [\"{TWICE}\", \"{}\"]", TWICE.to_uppercase()),
+                "2:17 found \"8D9A9E4F-5B1F-4A0C-9C6F-1D2E3F405162\" twice, expected each subscription once",
+            ),
         ] {
             let error = error(&text);
             assert!(error.starts_with(expected), "{error}\nexpected: {expected}");
@@ -433,7 +464,7 @@ mod tests {
             let row = page.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).expect("a row");
             row.split('`').nth(3).expect("a default").to_owned()
         };
-        for (key, default) in [("reconcile", config.reconcile), ("take_over_after", config.take_over_after)] {
+        for (key, default) in [("reconcile", config.reconcile), ("take_over_after", TAKE_OVER_AFTER)] {
             assert_eq!(humantime::parse_duration(&stated(key)).expect("a duration"), default, "{key}");
         }
         assert_eq!(stated("policy"), default_policy());

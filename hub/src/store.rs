@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::config::Config;
+use crate::config::{Config, TAKE_OVER_AFTER};
 
 /// What the keys of machines begin with.
 const MACHINES: &str = "hub/machines/";
@@ -174,7 +174,7 @@ impl Store {
             None => Box::new(FolderEngine::of_one_process(folder)),
             Some(file) => open_store(file).await?,
         };
-        let take_over_after = config.store.as_ref().map(|_| config.take_over_after);
+        let take_over_after = config.store.as_ref().map(|_| config.take_over_after.unwrap_or(TAKE_OVER_AFTER));
         Ok(Self {
             engine,
             writer: format!("{:016x}-{}", scheduled_events::watch::seed(), std::process::id()),

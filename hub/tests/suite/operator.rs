@@ -269,6 +269,7 @@ fn a_missing_right_is_named_with_the_command_that_gives_it() {
     assert_eq!((code, problem.as_str()), (1, "error: 1 of these fail\n"));
     // A queue that nobody answers for, and a program that does not exist.
     let config = configured.read("hub.toml").replace("prepare = \"sh", "prepare = \"/no/such/program");
+    let config = config.replace("source = \"graph\"", "source = \"queue\"");
     let queue = "\n[queue]\nurl = \"http://127.0.0.1:1/devstoreaccount1/events\"\nemulator = true\n";
     fs::write(configured.path("hub.toml"), config + queue).expect("written");
     let (code, text, _) = check();
