@@ -253,6 +253,13 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
         WaitsFor::Start => format!("approved; {start}"),
         WaitsFor::StartUnapproved => match waits.action {
             Some(Action::Ignore) => format!("ignored{rule}; {start}"),
+            // No reason speaks against it but the time.
+            Some(Action::Approve | Action::Prepare)
+                if waits.until.is_some_and(|start| start <= now)
+                    && waits.reason.as_deref().is_some_and(|reason| !reason.starts_with("not approved: ")) =>
+            {
+                format!("not approved in time; {start}")
+            }
             Some(Action::Approve | Action::Prepare) => format!("not approved{rule}{reason}; {start}"),
             _ => format!("held{rule}{reason}; {start}"),
         },
@@ -321,6 +328,16 @@ mod tests {
                     ..waits(WaitsFor::StartUnapproved)
                 },
                 "not approved by rule 1: several VMs, set a gate or leader; its start is unknown",
+            ),
+            (
+                WaitingEvent {
+                    until: Some(later(-60)),
+                    rule: Some(1),
+                    action: Some(Action::Prepare),
+                    reason: Some(Reason::Rule.to_string()),
+                    ..waits(WaitsFor::StartUnapproved)
+                },
+                "not approved in time; starts not before 22:19:00 UTC (1 min ago)",
             ),
             (
                 WaitingEvent { until: Some(later(5)), ..waits(WaitsFor::GateToPrepare) },

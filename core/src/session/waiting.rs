@@ -40,7 +40,7 @@ pub enum WaitsFor {
     Approval,
     /// The start of the event: it is approved.
     Start,
-    /// The start of the event without an approval: the decision is not to approve it.
+    /// The start of the event without an approval: the decision is not to approve it, or its `NotBefore` has passed before the gate opened.
     StartUnapproved,
     /// The start of the event without an approval: the preparation failed.
     StartUnprepared,
@@ -287,6 +287,11 @@ impl EventProgress {
         };
         if is_early {
             return due();
+        }
+        let awaits_yes = context.has_gate && (self.lacks_yes() || self.gate.ask_at(GatePhase::Approve).is_some());
+        if awaits_yes && event.not_before().is_some_and(|start| start <= context.time_of_day) {
+            // No gate is asked any more.
+            return Pending::until(WaitsFor::StartUnapproved, start);
         }
         if context.has_gate && self.lacks_yes() {
             return Pending::until(WaitsFor::GateToPrepare, gate_retry(GatePhase::Prepare));

@@ -332,6 +332,25 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     }
 }
 
+/// Azure starts the event then, and nobody is asked any more.
+#[test]
+fn the_state_shows_that_an_approval_is_too_late() {
+    let control = Control::start();
+    let mut configured = Hub::new(&control.url(), None, "");
+    let set = resource("virtualMachineScaleSets", "front");
+    configured.prepare_with("test $SCHEDULED_EVENTS_MACHINE = front_0\n");
+    let mut event = row(&set, &event_id(1), "Scheduled", &["front_0", "front_1"]);
+    let start = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(5);
+    event["properties"]["NotBefore"] = json!(start.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    control.with(|world| world.rows = vec![event]);
+    configured.start();
+    wait::until("what the machine that is ready waits for", || {
+        let (_, text, _) = run(configured.command().arg("status"));
+        text.lines().any(|line| line.contains("front_0") && line.ends_with(" start-unapproved")).then_some(())
+    });
+    assert!(control.with(|world| world.approvals.is_empty()));
+}
+
 #[test]
 fn the_state_shows_which_machine_waits_for_what() {
     let control = Control::start();

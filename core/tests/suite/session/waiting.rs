@@ -113,6 +113,35 @@ fn the_gate_is_waited_for_in_both_phases() {
     assert_eq!(waits_for(&host, "a"), WaitsFor::Document);
 }
 
+/// Azure starts the event without an approval then, and no gate is asked for one.
+#[test]
+fn once_the_start_has_passed_no_gate_is_waited_for() {
+    let mut host = Host::<4>::new(Setup { gate: true, ..setup(Action::Prepare) });
+    host.gate_answer = None;
+    host.serve(&[event("a").not_before(600)]);
+    host.answer_gate(GateAnswer::Open);
+    host.run();
+    host.ready("a");
+    host.answer_gate(GateAnswer::Closed);
+    assert_eq!(waits_for(&host, "a"), WaitsFor::GateToApprove);
+    host.advance(600);
+    host.serve(&[event("a").not_before(600)]);
+    let late = waiting(&host, "a");
+    assert_eq!((late.waits_for, late.until), (WaitsFor::StartUnapproved, Some(after_start(600))));
+
+    // The same after the last call.
+    let mut host = Host::<4>::new(Setup { gate: true, ..setup(Action::Prepare) });
+    host.gate_answer = Some(GateAnswer::Closed);
+    host.serve(&[event("a").not_before(600)]);
+    host.advance(300);
+    host.serve(&[event("a").not_before(600)]);
+    host.ready("a");
+    assert_eq!(waits_for(&host, "a"), WaitsFor::GateToPrepare);
+    host.advance(300);
+    host.serve(&[event("a").not_before(600)]);
+    assert_eq!(waits_for(&host, "a"), WaitsFor::StartUnapproved);
+}
+
 #[test]
 fn after_a_restart_the_first_document_is_waited_for_and_the_times_in_and_out_of_service_are_kept() {
     let mut host = host::<4>(Action::Prepare);
