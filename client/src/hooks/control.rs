@@ -86,7 +86,7 @@ impl CommandOutcome {
             Self::Succeeded => return true,
             Self::Failed { reason, .. } => ("warning", format!("failed: {reason}")),
             Self::DeadlinePassed => ("warning", "took too long and was terminated".to_owned()),
-            Self::Stopped => ("warning", "was terminated, because the watcher stops".to_owned()),
+            Self::Stopped => ("warning", "was terminated, because this program stops".to_owned()),
             Self::Cancelled => ("note", "was terminated, because it is not needed any more".to_owned()),
             Self::NotStarted(why) => ("error", format!("could not be started: {why}")),
         };
@@ -222,7 +222,7 @@ impl RunningCommand {
     }
 
     /// Asks the command and all its children to terminate, and kills them after
-    /// [`COMMAND_GRACE`](crate::limits::COMMAND_GRACE): the watcher stops.
+    /// [`COMMAND_GRACE`](crate::limits::COMMAND_GRACE): this program stops.
     ///
     /// ```
     /// use std::sync::mpsc;

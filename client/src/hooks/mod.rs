@@ -45,7 +45,7 @@ use crate::platform::{self, COMMAND_ID};
 use crate::record::EventRecord;
 use process::{Report, Task};
 
-/// Variables that systemd sets for the watcher, and that its commands must not see.
+/// Variables that systemd sets for this program, and that its commands must not see.
 pub const SUPERVISOR_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// How the names of a command's variables start. Inherited ones are removed, so that each is about the event.

@@ -1,4 +1,4 @@
-//! The register of running commands, through which a watcher finds those that a killed one left running.
+//! The register of running commands, through which a program finds those that it left running when it was killed.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;

@@ -67,7 +67,7 @@ pub enum HookOutcome {
     Failed,
     /// It took too long and was ended.
     TimedOut,
-    /// It was ended because the watcher stops.
+    /// It was ended because the program that ran it stops.
     Stopped,
     /// It was ended because it is not needed any more: the event is over or another one than before, or the machine has to
     /// stay out of service.

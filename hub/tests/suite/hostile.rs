@@ -398,6 +398,8 @@ fn a_command_that_prints_without_end_delays_no_other_machine_and_not_the_end_of_
     let process = &mut hub.process.as_mut().expect("it runs").0;
     kill_process(Pid::from_child(process), Signal::TERM).expect("sent");
     assert!(wait::ended(process).success());
+    let log = hub.read("log");
+    assert!(log.contains("the prepare loud command was terminated, because this program stops"), "{log}");
 }
 
 /// As of machines that are gone, on which a command hangs. Their events came first.

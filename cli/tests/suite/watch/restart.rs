@@ -460,7 +460,7 @@ fn sighup_stops_the_watcher_and_its_commands_unless_it_was_started_with_it_ignor
     let run = fixture.start();
     fixture.await_command("prepare a");
     crate::support::signal(run.id(), Signal::HUP);
-    assert!(run.finish().with_code(0).stderr.contains("was terminated, because the watcher stops"));
+    assert!(run.finish().with_code(0).stderr.contains("was terminated, because this program stops"));
     let arguments = ["watch", "--json", "--endpoint", &fixture.service.url(), "--interval", "200ms", "--vm-name", VM];
     // As nohup does.
     let ignoring =
