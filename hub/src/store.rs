@@ -282,17 +282,13 @@ impl Store {
     /// # Errors
     /// The engine does not answer.
     pub async fn load(&self) -> Result<Vec<(Saved, Entry)>, EngineError> {
-        let mut found = Vec::new();
-        for (key, register) in self.engine.list(MACHINES).await? {
-            match store::decode::<Saved>(&key, &register.value) {
-                Ok(saved) => {
-                    // It is written again before anything is done.
-                    found.push((saved, Entry { revision: Some(register.revision), ..Entry::default() }));
-                }
-                Err(why) => log::printable(&format!("error: {why}")),
-            }
+        let (found, problems) = read_all(&*self.engine).await?;
+        for why in problems {
+            log::printable(&format!("error: {why}"));
         }
-        Ok(found)
+        // Each is written again before anything is done.
+        let entry = |revision| Entry { revision: Some(revision), ..Entry::default() };
+        Ok(found.into_iter().map(|(saved, revision)| (saved, entry(revision))).collect())
     }
 
     /// Writes what is kept of a machine. Returns whether it is kept. With a store, that is repeated until it is: another hub may have taken
@@ -431,14 +427,20 @@ async fn in_time<T>(time: Duration, reply: impl Future<Output = Result<T, Engine
 /// # Errors
 /// A sentence: the engine does not answer, or its configuration is invalid.
 pub async fn look(config: &Config) -> Result<(Vec<Saved>, Vec<String>), String> {
-    let (mut machines, mut problems) = (Vec::new(), Vec::new());
     let engine = match &config.store {
         None => Box::new(FolderEngine::new(&config.state)),
         Some(file) => open_store(file).await?,
     };
-    for (key, register) in engine.list(MACHINES).await.map_err(|why| why.to_string())? {
+    let (found, problems) = read_all(&*engine).await.map_err(|why| why.to_string())?;
+    Ok((found.into_iter().map(|(saved, _)| saved).collect(), problems))
+}
+
+/// All machines that are kept, and why some cannot be read.
+async fn read_all(engine: &dyn Engine) -> Result<(Vec<(Saved, Revision)>, Vec<String>), EngineError> {
+    let (mut machines, mut problems) = (Vec::new(), Vec::new());
+    for (key, register) in engine.list(MACHINES).await? {
         match store::decode(&key, &register.value) {
-            Ok(saved) => machines.push(saved),
+            Ok(saved) => machines.push((saved, register.revision)),
             Err(why) => problems.push(why.to_string()),
         }
     }
