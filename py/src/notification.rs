@@ -152,8 +152,8 @@ impl PartialEq for PyNotification {
 #[pymethods]
 impl PyNotification {
     #[classattr]
-    fn __match_args__() -> (&'static str, &'static str, &'static str) {
-        ("state", "event", "resource_id")
+    fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str, &'static str) {
+        ("id", "time", "resource_id", "state", "event")
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

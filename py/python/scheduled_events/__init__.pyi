@@ -523,7 +523,7 @@ class Notification:
     ``completed`` or ``canceled``, never back: ignore one of an earlier state.
     """
 
-    __match_args__ = ("state", "event", "resource_id")
+    __match_args__ = ("id", "time", "resource_id", "state", "event")
     @property
     def id(self) -> str | None:
         """The id of the message, the same if it is delivered again; None for a row of Resource Graph."""

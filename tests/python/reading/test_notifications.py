@@ -79,7 +79,8 @@ def test_notifications_are_a_sequence() -> None:
     with pytest.raises(IndexError):
         notifications[2]
     assert list(pickle.loads(pickle.dumps(notifications))) == [first, second]
-    assert [getattr(first, name) for name in first.__match_args__] == [first.state, first.event, first.resource_id]
+    members = [first.id, first.time, first.resource_id, first.state, first.event]
+    assert [getattr(first, name) for name in first.__match_args__] == members
     assert repr(first).startswith(
         "<Notification '6e9f8439-8bf5-48f1-805d-ad8ab7cd1951' state='scheduled' event=<Event "
     )
