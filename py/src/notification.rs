@@ -96,7 +96,7 @@ pub(crate) struct PyNotification {
     /// When the event changed, or the message was sent: an aware datetime in UTC; None if neither is known.
     #[pyo3(get)]
     time: Option<Py<PyAny>>,
-    /// The machine, or the set that the machines are in, as received; empty if it is absent.
+    /// The machine, or the set that the machines are in, as received, maybe followed by the event; or empty.
     #[pyo3(get)]
     resource_id: String,
     /// ``scheduled``, ``started``, ``completed``, ``canceled``, or another word; empty if there is none.

@@ -532,7 +532,7 @@ class Notification:
         """When the event changed, or the message was sent: an aware datetime in UTC; None if neither is known."""
     @property
     def resource_id(self) -> str:
-        """The machine, or the set that the machines are in, as received; empty if it is absent."""
+        """The machine, or the set that the machines are in, as received, maybe followed by the event; or empty."""
     @property
     def state(self) -> str:
         """``scheduled``, ``started``, ``completed``, ``canceled``, or another word; empty if there is none."""
