@@ -106,9 +106,9 @@ test-python: ## test the Python package: types, tests
 
 test-fleet: ## test the fleet's gate and the hub with a real etcd and Azurite, and three machines with one approval
 	@tests/setup rust fleet
-	$(CARGO) build $(WORKSPACE) --bin scheduled-events
 	cd fleet && $(CARGO) clippy $(WORKSPACE) --all-targets -- -D warnings
 	cd fleet && $(CARGO) clippy $(WORKSPACE) --test model --test scale --test cost -- -D warnings
+	$(CARGO) build $(WORKSPACE) --bin scheduled-events
 	program=$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/scheduled-events") && cd fleet && SCHEDULED_EVENTS=$$program $(CARGO) test $(WORKSPACE)
 	@fleet/tests/chaos/check.py --self-test
 	fleet/tests/chaos/run etcd --seconds 10 --machines 12
