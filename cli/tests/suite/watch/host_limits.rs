@@ -1,5 +1,7 @@
 //! The system refuses the watcher threads and processes: polling goes on, and what was refused is tried again.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Command;
 
 use rustix::process::{Resource, Signal, getrlimit};
@@ -248,10 +250,28 @@ fn a_command_that_leaves_something_running_takes_two_files_and_sixty_four_of_the
     eventually("an approval", || (service.posted() == ["mine"]).then_some(()));
 }
 
+/// Its listeners alone fit below the limit, with a few connections.
 #[test]
 fn a_server_of_a_thousand_machines_raises_the_limit_of_open_files() {
-    let served = ["replay", "preempt", "--machines", "1000", "--speed", "600", "--", "true"];
-    let finished = Run::start(with_open_files("-Sn", 1024, &served)).finish_within(3 * PATIENCE);
-    let listening = finished.stdout.lines().filter(|line| line.starts_with("listening on ")).count();
-    assert_eq!(listening, 1000, "{}", finished.stderr);
+    let server = Run::start(with_open_files("-Sn", 1024, &["replay", "preempt", "--machines", "1000"]));
+    let addresses = eventually("a thousand addresses", || {
+        let lines = server.stdout();
+        let addresses = lines.lines().filter_map(|line| line.strip_prefix("listening on http://")?.split(' ').next());
+        let addresses: Vec<_> = addresses.map(str::to_owned).collect();
+        (addresses.len() == 1000).then_some(addresses)
+    });
+    let connections = addresses[..50].iter().map(|address| {
+        let mut connection = TcpStream::connect(address).expect("a connection");
+        connection.set_read_timeout(Some(PATIENCE)).expect("a connection");
+        let request = format!(
+            "GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\nHost: {address}\r\nMetadata: true\r\n\r\n"
+        );
+        connection.write_all(request.as_bytes()).expect("a server that reads");
+        let mut status = [0; "HTTP/1.1 200".len()];
+        connection.read_exact(&mut status).expect("a response");
+        assert_eq!(&status, b"HTTP/1.1 200");
+        connection
+    });
+    let open: Vec<_> = connections.collect();
+    assert_eq!(open.len(), 50);
 }
