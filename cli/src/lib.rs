@@ -11,7 +11,7 @@
 //! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
 //! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`, `man`.
 //! - `test`: `replay`, `record`, `scenarios`, `demo`.
-//! - `output` writes, and turns facts into text. `endpoint` finds and asks the metadata service. `system` and `platform`
+//! - `output` writes, and turns facts into text. `endpoint` finds and asks the metadata service. `startup`, `systemd` and `platform`
 //!   integrate the command with the system.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
