@@ -29,6 +29,27 @@ fn the_paths_that_contributing_names_exist() {
     errors.check(paths);
 }
 
+/// A path starts with a folder of the repository there, since pages also name files of a machine.
+#[test]
+fn the_paths_that_pages_name_exist() {
+    let root = Path::new(ROOT);
+    // A name in the store of the hub.
+    let known = ["hub/machines/HASH"];
+    let mut paths = 0;
+    let mut errors = Errors::default();
+    for line in pages().iter().flat_map(|page| lines(page)) {
+        for path in line.code_spans().filter(|span| is_path(span) && !known.contains(span)) {
+            let folder = path.split_once('/').map_or("", |(folder, _)| folder);
+            let is_ours = !["", "target"].contains(&folder) && root.join(folder).is_dir();
+            paths += usize::from(is_ours);
+            if is_ours && !root.join(path).exists() {
+                errors.add(&line, format_args!("`{path}` does not exist"));
+            }
+        }
+    }
+    errors.check(paths);
+}
+
 #[test]
 fn relative_links_lead_to_files_and_headings() {
     let mut links = 0;
