@@ -1,13 +1,15 @@
 """Fixtures of several tests."""
 
+import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from left_over import left
 
 import scheduled_events as se
 
@@ -23,6 +25,17 @@ DOCUMENT = b"""{"DocumentIncarnation":2,"Events":[{"EventId":"C7061BAC-AFDC-4513
 "EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["WestNO_0","WestNO_1"],
 "NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT","Description":"Live Migration.","EventSource":"Platform",
 "DurationInSeconds":5}]}"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_over() -> "Iterator[None]":
+    """Fail the last test of each process if tests have left servers or sockets. It ends after all other fixtures."""
+    yield
+    gc.collect()  # A test that keeps an error keeps what its traceback names.
+    end = time.monotonic() + 5.0
+    while what := left():
+        assert time.monotonic() < end, f"the tests have left {len(what)} behind: {', '.join(what)}"
+        time.sleep(0.02)
 
 
 @pytest.fixture
