@@ -1,39 +1,4 @@
-//! The replay server: a local imitation of Azure's metadata service, to put under the tests of a client of Scheduled Events.
-//!
-//! It serves a [`Scenario`] over HTTP as the service does: the same documents, the same refusals, and events that wait for an
-//! approval or for their `NotBefore`. A [`Fault`] makes it misbehave in one of the ways that clients have met in practice, and
-//! a [`Verdict`] names the rules of the service that the client broke. The client is any program or library that speaks HTTP;
-//! here it is a loop of ten lines:
-//!
-//! ```
-//! use scheduled_events_replay::{Scenario, Server, ServerConfig};
-//!
-//! // Your client: it approves what is announced, and polls until nothing is.
-//! fn approve_all(endpoint: &str) -> Result<(), Box<dyn std::error::Error>> {
-//!     let url = format!("{endpoint}/metadata/scheduledevents?api-version=2020-07-01");
-//!     for announced in [true, false] {
-//!         while {
-//!             std::thread::sleep(std::time::Duration::from_millis(200)); // at most five requests a second
-//!             let body = ureq::get(&url).header("Metadata", "true").call()?.body_mut().read_to_string()?;
-//!             let document: serde_json::Value = serde_json::from_str(&body)?;
-//!             for event in document["Events"].as_array().into_iter().flatten().filter(|event| event["EventStatus"] == "Scheduled") {
-//!                 let approval = serde_json::json!({ "StartRequests": [{ "EventId": event["EventId"] }] });
-//!                 ureq::post(&url).header("Metadata", "true").send(approval.to_string())?;
-//!             }
-//!             document["Events"].as_array().is_none_or(Vec::is_empty) == announced
-//!         } {}
-//!     }
-//!     Ok(())
-//! }
-//!
-//! // Its test: a reboot at sixty times the speed.
-//! let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
-//! let server = Server::start(ServerConfig::new(scenario).speed(60.0))?;
-//! approve_all(&server.url())?;
-//! let verdict = server.verdict(0);
-//! assert!(verdict.is_clean(), "{:#?}", verdict.findings());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! A request whose `Host` is neither an IP address nor `localhost` gets a 400, so that no web page in a browser on this machine
 //! reaches the server through a name of its own (DNS rebinding). What the real service does is not known.
