@@ -4,15 +4,19 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use scheduled_events_fleet::engine::Engine;
+use scheduled_events_fleet::engine::folder::FolderEngine;
 use scheduled_events_test_support::{TestServer, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::fixture::{FLEET_COMMAND, Process, wait_for};
 
-/// Machines that share registers, in a folder unless the test chooses another store.
+/// Machines that share registers: in a folder unless the test chooses another store, or `make test-kubernetes` runs it on a cluster.
 pub(crate) struct Fleet {
     root: TempDir,
+    #[cfg(feature = "kubernetes")]
+    cluster: Option<crate::cluster::Cluster>,
     /// The store, as in the configuration.
     store: String,
     /// The groups, as in the configuration.
@@ -24,6 +28,7 @@ pub(crate) struct Gate {
     pub(crate) config: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) daemon: Option<Process>,
+    kubeconfig: PathBuf,
     _metadata: Option<TestServer>,
 }
 
@@ -40,7 +45,39 @@ impl Fleet {
         let root = TempDir::new().expect("a folder");
         std::fs::create_dir(root.path().join("registers")).expect("a folder");
         let store = format!("engine = \"folder\"\nfolder.path = \"{}\"", root.path().join("registers").display());
-        Self { root, store, groups: groups.to_owned() }
+        #[cfg(feature = "kubernetes")]
+        if crate::cluster::real().is_some() {
+            let cluster = crate::cluster::Cluster::start();
+            let store = format!("engine = \"kubernetes\"\nkubernetes = {{ namespace = {:?} }}", cluster.agents);
+            return Self { root, cluster: Some(cluster), store, groups: groups.to_owned() };
+        }
+        Self {
+            root,
+            #[cfg(feature = "kubernetes")]
+            cluster: None,
+            store,
+            groups: groups.to_owned(),
+        }
+    }
+
+    /// The engine of a folder or of a cluster. It belongs to the runtime that waits for it.
+    pub(crate) async fn engine(&self) -> Box<dyn Engine> {
+        #[cfg(feature = "kubernetes")]
+        if let Some(cluster) = &self.cluster {
+            let client = cluster.agent_client().await;
+            let namespace = Some(cluster.agents.clone());
+            return Box::new(scheduled_events_fleet::engine::kubernetes::KubernetesEngine::new(client, namespace));
+        }
+        Box::new(FolderEngine::new(&self.path().join("registers")))
+    }
+
+    /// The agent's credential on a cluster.
+    fn kubeconfig(&self) -> PathBuf {
+        #[cfg(feature = "kubernetes")]
+        if let Some(cluster) = &self.cluster {
+            return cluster.folder.path().join("agent");
+        }
+        PathBuf::new()
     }
 
     /// The same in Azurite.
@@ -85,7 +122,7 @@ impl Fleet {
         );
         let config = folder.join("fleet.toml");
         std::fs::write(&config, text).expect("a configuration");
-        let mut gate = Gate { config, folder, daemon: None, _metadata: None };
+        let mut gate = Gate { config, folder, daemon: None, kubeconfig: self.kubeconfig(), _metadata: None };
         gate.start_daemon();
         gate
     }
@@ -136,7 +173,7 @@ impl Gate {
 
     pub(crate) fn fleet(&self) -> Command {
         let mut command = Command::new(FLEET_COMMAND);
-        command.arg("--config").arg(&self.config);
+        command.arg("--config").arg(&self.config).env("KUBECONFIG", &self.kubeconfig);
         command
     }
 

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use scheduled_events_fleet::engine::folder::FolderEngine;
-use scheduled_events_fleet::engine::{Engine, Swap};
+use scheduled_events_fleet::engine::Swap;
 use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::{Value, json};
 
@@ -19,13 +18,9 @@ fn group(max_unavailable: u32) -> String {
     format!("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = {max_unavailable}\n")
 }
 
-fn engine(fleet: &Fleet) -> FolderEngine {
-    FolderEngine::new(&fleet.path().join("registers"))
-}
-
 /// The keys and the values of the registers.
 fn registers(fleet: &Fleet, prefix: &str) -> Vec<(String, String)> {
-    let found = block_on(engine(fleet).list(prefix)).expect("the registers");
+    let found = block_on(async { fleet.engine().await.list(prefix).await }).expect("the registers");
     found.into_iter().map(|(key, register)| (key, register.value)).collect()
 }
 
@@ -138,12 +133,13 @@ fn a_place_that_comes_back_from_a_backup_is_given_back_again() {
     assert!(has_place(&fleet, "web_1"));
     gate.recovered("e");
     wait_for("a free place", || (!has_place(&fleet, "web_1")).then_some(()));
-    let engine = engine(&fleet);
     for (key, value) in backup {
-        wait_for("the restore", || {
-            let now = block_on(engine.read(&key)).expect("read").map(|register| register.revision);
-            (block_on(engine.swap(&key, now.as_ref(), &value)).expect("an answer") != Swap::Conflict).then_some(())
-        });
+        let restored = async || {
+            let engine = fleet.engine().await;
+            let now = engine.read(&key).await.expect("read").map(|register| register.revision);
+            engine.swap(&key, now.as_ref(), &value).await.expect("an answer")
+        };
+        wait_for("the restore", || (block_on(restored()) != Swap::Conflict).then_some(()));
     }
     wait_for("a free place", || (!has_place(&fleet, "web_1")).then_some(()));
 }

@@ -46,7 +46,7 @@ pub(crate) struct Cluster {
 }
 
 /// The kubeconfig of a real cluster with all rights, if the tests are to use one.
-fn real() -> Option<PathBuf> {
+pub(crate) fn real() -> Option<PathBuf> {
     std::env::var_os("KUBERNETES_TEST_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
