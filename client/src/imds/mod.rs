@@ -145,9 +145,10 @@ impl Imds {
     /// ```
     pub fn new(endpoint: &str, api_version: &str, allow_any: bool) -> Result<Self, String> {
         let endpoint = endpoint.trim_end_matches('/');
-        let uri: Uri = endpoint.parse().map_err(|error| format!("the endpoint {endpoint:?} is not a URL: {error}"))?;
+        let shown = without_secrets(endpoint);
+        let uri: Uri = endpoint.parse().map_err(|error| format!("the endpoint {shown:?} is not a URL: {error}"))?;
         if uri.scheme_str() != Some("http") {
-            return Err(format!("the endpoint {endpoint:?} must start with http://, as {ENDPOINT} does"));
+            return Err(format!("the endpoint {shown:?} must start with http://, as {ENDPOINT} does"));
         }
         // The library drops a fragment without an error.
         if uri.path().len() > 1
@@ -157,11 +158,11 @@ impl Imds {
         {
             let authority = uri.authority().map_or("", |authority| authority.as_str());
             let instead = if authority.contains('@') { ENDPOINT } else { &format!("http://{authority}") };
-            return Err(format!("the endpoint {endpoint:?} must be a scheme, a host and a port; try {instead}"));
+            return Err(format!("the endpoint {shown:?} must be a scheme, a host and a port; try {instead}"));
         }
         // The HTTP library would silently replace an invalid port by 80.
         if uri.authority().is_some_and(|host| host.as_str() != host.host()) && uri.port_u16().is_none() {
-            return Err(format!("the endpoint {endpoint:?} must have a port from 0 to 65535, or none"));
+            return Err(format!("the endpoint {shown:?} must have a port from 0 to 65535, or none"));
         }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let local = host.eq_ignore_ascii_case("localhost")
@@ -169,7 +170,7 @@ impl Imds {
             || host == "169.254.169.254";
         if !local && !allow_any {
             return Err(format!(
-                "the endpoint {endpoint:?} is neither 169.254.169.254 nor on this machine; --allow-endpoint accepts it"
+                "the endpoint {shown:?} is neither 169.254.169.254 nor on this machine; --allow-endpoint accepts it"
             ));
         }
         if api_version.is_empty() || !api_version.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
@@ -404,6 +405,21 @@ pub fn names_for<'a>(names: &'a [&'a str], api_version: &str) -> VmNames<'a> {
     if api_version == UNDERSCORED_API_VERSION { names.underscored() } else { names }
 }
 
+/// An address as messages show it: user information, a query and a fragment can be secrets. It need not be valid.
+fn without_secrets(address: &str) -> String {
+    let (scheme, rest) = address.split_at(address.find("://").map_or(0, |at| at + 3));
+    let (user, place) = match rest.rsplit_once('@') {
+        // It is unknown where the secret begins and ends.
+        Some((user, _)) if user.contains(['?', '#']) => return format!("{scheme}***"),
+        Some((_, place)) => ("***@", place),
+        None => ("", rest),
+    };
+    match place.find(['?', '#']) {
+        Some(at) => format!("{scheme}{user}{}***", &place[..=at]),
+        None => format!("{scheme}{user}{place}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -427,6 +443,18 @@ mod tests {
         ] {
             let refused = Imds::new(endpoint, API_VERSION, false).expect_err(endpoint);
             assert!(refused.contains(reason), "{endpoint}: {refused}");
+        }
+        for (endpoint, shown) in [
+            ("http://user:secret@127.0.0.1/", "http://***@127.0.0.1"),
+            ("http://127.0.0.1/x?sig=secret#secret", "http://127.0.0.1/x?***"),
+            ("http://127.0.0.1#secret", "http://127.0.0.1#***"),
+            ("http://127.0.0.1/?sig=secret@secret", "http://***"),
+            ("https://user:sec?ret@127.0.0.1", "https://***"),
+            ("user:secret@127.0.0.1", "***@127.0.0.1"),
+            ("http://user:secret@[::1", "http://***@[::1"),
+        ] {
+            let refused = Imds::new(endpoint, API_VERSION, true).expect_err(endpoint);
+            assert!(refused.contains(&format!("{shown:?}")) && !refused.contains("sec"), "{endpoint}: {refused}");
         }
         assert!(Imds::new("http://127.0.0.1:80/", API_VERSION, false).is_ok());
         assert!(Imds::new("http://[::1]:8080", API_VERSION, false).is_ok());
