@@ -61,8 +61,13 @@ fn operations_grow_with_the_number_of_machines_and_no_faster() {
     let large = measure(150, 1, true);
     let per_machine = |outcome: &Outcome, machines: u64| outcome.on_events.operations() / machines;
     assert!(per_machine(&large, 150) <= 3 * per_machine(&small, 10).max(8), "{large:?}");
-    let latency = large.ready_to_approved.expect("it was approved");
-    assert!(latency < Duration::from_secs(10), "{latency:?}");
+    is_approved_soon(&large);
+}
+
+/// No more than a second after the last machine is ready, also at a thousand machines.
+fn is_approved_soon(outcome: &Outcome) {
+    let latency = outcome.ready_to_approved.expect("it was approved");
+    assert!(latency <= Duration::from_secs(1), "{latency:?}");
 }
 
 /// All machines mark themselves, take their slots and free them at once, each kind in one register.
@@ -143,7 +148,11 @@ fn performance() {
     let mut rows = Vec::new();
     for machines in [1, 3, 10, 60, 100, 300, 1000] {
         let seeds = if machines <= 100 { 1..=5 } else { 1..=1 };
-        rows.push((machines, true, seeds.map(|seed| measure(machines, seed, true)).collect::<Vec<_>>()));
+        let outcomes: Vec<_> = seeds.map(|seed| measure(machines, seed, true)).collect();
+        if machines == 1000 {
+            outcomes.iter().for_each(is_approved_soon);
+        }
+        rows.push((machines, true, outcomes));
         if machines >= 100 && std::env::var_os("WITHOUT_PARTS").is_some() {
             rows.push((machines, false, vec![measure(machines, 1, false)]));
         }
