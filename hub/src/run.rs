@@ -4,6 +4,7 @@ use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use scheduled_events::policy_file;
 use scheduled_events_core::Action;
 use scheduled_events_fleet::log;
@@ -30,11 +31,15 @@ const STOP_TIME: Duration = Duration::from_secs(15);
 /// How often the metrics file is written.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How many files and sockets may be open: some 300, and two for each of the 768 commands that can run at a time.
+const OPEN_FILES: u64 = 4096;
+
 /// Runs the hub until it is stopped.
 ///
 /// # Errors
 /// A sentence: a file cannot be used, or another hub has taken over.
 pub async fn run(config: Config) -> Result<(), String> {
+    allow_open_files();
     let policy = policy_file::load(&config.policy)?;
     warn(&config, policy.rules().iter().any(|rule| rule.action == Action::Prepare));
     let identity = Identity::new(&config.identity, config.cloud)?;
@@ -99,6 +104,17 @@ pub async fn run(config: Config) -> Result<(), String> {
     shared.store.release().await;
     shared.journal.finish();
     result
+}
+
+/// Lets this process and its commands have [`OPEN_FILES`], or as many as the system allows it. Most systems allow 1,024 at first.
+fn allow_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // No limit is `None`.
+    if current.is_some_and(|current| current < OPEN_FILES) {
+        let current = Some(maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES)));
+        // It works with fewer commands, too.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    }
 }
 
 /// Reports that this process works while it is on standby, or begins.

@@ -1,7 +1,9 @@
 //! Commands that misbehave.
 
 use std::fs;
+use std::process::Command;
 
+use scheduled_events_test_support::process::Process;
 use scheduled_events_test_support::wait;
 
 use crate::control::Control;
@@ -43,4 +45,21 @@ fn a_command_that_prints_without_end_costs_no_memory_and_holds_up_nobody() {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
     let peak: u64 = peak.expect("a size");
     assert!(peak < 200_000, "{peak} KiB");
+}
+
+#[test]
+fn more_files_may_be_open_than_most_systems_allow_at_first() {
+    let hub = Hub::new("http://127.0.0.1:1", None, "");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 256; exec \"$0\" \"$@\""]).arg(hub.command().get_program());
+    let process = Process::start(command.args(hub.command().get_args()).arg("run"));
+    let limits = || fs::read_to_string(format!("/proc/{}/limits", process.0.id())).expect("limits");
+    let most =
+        limits().lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().nth(1)?.parse().ok());
+    let expected = most.map_or(4096, |most: u64| most.min(4096)).to_string();
+    wait::until("a higher limit", || {
+        let limits = limits();
+        let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+        (files.split_whitespace().next() == Some(&expected)).then_some(())
+    });
 }
