@@ -392,9 +392,11 @@ impl Store {
                 }
             }
         };
+        // Nobody has written it since it was read or written here last.
+        let is_unchanged = found.as_ref().map(|register| &register.revision) == entry.revision.as_ref();
         let is_own = match found.as_ref().map(|register| store::check::<Saved>(&register.value)) {
             None => entry.is_uncertain,
-            Some(Ok(saved)) => entry.is_uncertain && saved.writer == self.writer,
+            Some(Ok(saved)) => is_unchanged || entry.is_uncertain && saved.writer == self.writer,
             Some(Err(Invalid::Damaged(error))) => {
                 log::printable(&format!("error: the register {key} is damaged, and is written anew: {error}"));
                 true

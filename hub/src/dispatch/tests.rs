@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scheduled_events_core::{Action, Policy, Rule};
 use scheduled_events_fleet::engine::folder::FolderEngine;
-use scheduled_events_fleet::engine::{Clock, Engine, Reply, Revision, Swap, Versioned};
+use scheduled_events_fleet::engine::{Clock, Engine, EngineError, Reply, Revision, Swap, Versioned};
 use scheduled_events_test_support::TestServer;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -289,4 +289,84 @@ fn whichever_write_of_a_state_is_the_last_one_before_a_kill_no_record_is_lost() 
         kills += 1;
     }
     assert!(kills > 5, "{kills} writes");
+}
+
+/// An engine whose disk is full once it has written so often.
+struct Full(FolderEngine, Cell<usize>);
+
+impl Engine for Full {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        self.0.read(key)
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+        match self.1.get().checked_sub(1) {
+            Some(writes) => {
+                self.1.set(writes);
+                self.0.swap(key, expected, value)
+            }
+            None => Box::pin(async { Err(EngineError("No space left on device".into())) }),
+        }
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        self.0.delete(key, expected)
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        self.0.list(prefix)
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.0.clock()
+    }
+}
+
+/// A hub is killed once its machine is ready or may not be prepared, and the event ends before the next one starts. The disk is full after so
+/// many writes of each. Returns whether the machine was prepared, and put back, and why the second hub stopped.
+fn killed_on_a_full_disk(writes: [usize; 2]) -> (bool, bool, Option<String>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let more = format!(
+        "management = \"http://127.0.0.1:1\"\napprove = \"arm\"\nhooks = {{ prepare = \"touch {}\", recover = \"touch {}\" }}\n",
+        path("prepared").display(),
+        path("recovered").display(),
+    );
+    let mut why = None;
+    for (writes, status) in writes.into_iter().zip(["Scheduled", "Completed"]) {
+        let store =
+            with_engine(folder.path(), Box::new(Full(FolderEngine::of_one_process(folder.path()), Cell::new(writes))));
+        let policy = Policy::new(&[Rule::new(Action::Prepare)]).expect("a policy");
+        with_hub(folder.path(), &more, policy, store, async |dispatch, mut stopped| {
+            dispatch.restore(dispatch.shared.store.load().await.expect("an answer"));
+            drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", status)));
+            let begin = Instant::now();
+            loop {
+                let audit = fs::read_to_string(path("audit")).unwrap_or_default();
+                let is_decided = audit.contains("\"outcome\":\"ready\"") || audit.contains("\"outcome\":\"closed\"");
+                let is_done =
+                    if status == "Scheduled" { is_decided } else { dispatch.shared.machines.borrow().is_empty() };
+                why = stopped.try_recv().ok();
+                if is_done || why.is_some() {
+                    break;
+                }
+                assert!(begin.elapsed() < PATIENCE, "{status}: {audit}");
+                sleep(Duration::from_millis(10)).await;
+            }
+            dispatch.shared.journal.finish();
+        });
+    }
+    (path("prepared").exists(), path("recovered").exists(), why)
+}
+
+/// What an earlier process has written is no other hub's.
+#[test]
+fn a_hub_that_starts_on_a_full_disk_puts_a_machine_back_and_goes_on() {
+    for writes in 0..3 {
+        assert_eq!(
+            killed_on_a_full_disk([usize::MAX, writes]),
+            (true, true, None),
+            "the disk is full after {writes} writes"
+        );
+    }
 }
