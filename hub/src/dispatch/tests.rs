@@ -359,6 +359,14 @@ fn killed_on_a_full_disk(writes: [usize; 2]) -> (bool, bool, Option<String>) {
     (path("prepared").exists(), path("recovered").exists(), why)
 }
 
+/// The write after which a machine is prepared may be the last one.
+#[test]
+fn whichever_write_of_a_state_finds_the_disk_full_no_recovery_is_forgotten() {
+    let results: Vec<_> = (0..6).map(|writes| killed_on_a_full_disk([writes, usize::MAX])).collect();
+    assert!(results.iter().all(|(is_prepared, is_recovered, _)| !is_prepared || *is_recovered), "{results:?}");
+    assert!(!results[0].0 && results[5].0, "{results:?}");
+}
+
 /// What an earlier process has written is no other hub's.
 #[test]
 fn a_hub_that_starts_on_a_full_disk_puts_a_machine_back_and_goes_on() {

@@ -441,9 +441,16 @@ impl Machine {
 
     async fn on_gate(&mut self, attempt: u32, mut answer: GateAnswer) -> Result<(), StoreError> {
         let Some((phase, event)) = self.commands.answered(attempt) else { return Ok(()) };
-        // A restart would forget a preparation that no state has, and its machine would stay out of service. The last call does not wait.
-        if (phase, answer) == (GatePhase::Prepare, GateAnswer::Open) && !self.write(self.state()).await? {
-            answer = GateAnswer::Closed;
+        let now = self.set_time();
+        // A restart would forget a preparation that no state has, and its machine would stay out of service. So the state that has it is
+        // kept first. The last call does not wait.
+        if (phase, answer) == (GatePhase::Prepare, GateAnswer::Open) {
+            let mut ahead = self.session.clone();
+            let _ = ahead.gate_answered(attempt, answer, now);
+            let prepares = matches!(ahead.next(now), Step::Prepare { .. });
+            if !self.write(self.state(if prepares { &ahead } else { &self.session })).await? {
+                answer = GateAnswer::Closed;
+            }
         }
         let now = self.set_time();
         if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
@@ -479,7 +486,7 @@ impl Machine {
         if self.events.is_empty() && self.entry.is_new() {
             return Ok(true);
         }
-        let state = self.state();
+        let state = self.state(&self.session);
         if self.entry.has(&state) { Ok(true) } else { self.write(state).await }
     }
 
@@ -489,10 +496,11 @@ impl Machine {
         self.shared.store.save(&mut self.entry, state).await
     }
 
-    fn state(&self) -> Saved {
+    /// The state with this session.
+    fn state(&self, session: &MachineSession) -> Saved {
         let mut snapshot = vec![0; MachineSession::SNAPSHOT_MAX];
-        let length = self.session.snapshot(&mut snapshot).unwrap_or_default();
-        let waiting = self.session.waiting(self.shared.clock.now());
+        let length = session.snapshot(&mut snapshot).unwrap_or_default();
+        let waiting = session.waiting(self.shared.clock.now());
         let waiting: HashMap<String, &str> =
             waiting.map(|(event, waiting)| (event_key(event.event_id().as_str()), waiting.waits_for.word())).collect();
         let waits_for = |key: &String| waiting.get(key).copied().unwrap_or_default().to_owned();
@@ -502,7 +510,7 @@ impl Machine {
             session: BASE64_STANDARD.encode(&snapshot[..length]),
             events: self.events.values().map(Known::saved).collect(),
             waits_for: self.events.keys().map(waits_for).collect(),
-            out_of_service_since: self.session.out_of_service_since().map(|since| since.seconds().0),
+            out_of_service_since: session.out_of_service_since().map(|since| since.seconds().0),
         }
     }
 }
