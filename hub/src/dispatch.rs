@@ -376,4 +376,4 @@ fn too_long(event: &SavedEvent, machine: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

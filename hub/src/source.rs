@@ -78,7 +78,7 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
             let (queue, dispatch) = (queue.clone(), dispatch.clone());
             tokio::task::spawn_local(async move {
                 match kept {
-                    Ok(kept) => delete_once_kept(&queue, &dispatch, message, kept).await,
+                    Ok(kept) => delete_once_kept(&queue, &dispatch, message, kept, INVISIBLE / 2).await,
                     Err(why) => set_aside(&queue, &dispatch, &message, &why).await,
                 }
                 drop(slot);
@@ -133,15 +133,21 @@ fn queue_failed(dispatch: &Dispatch, why: &str) {
     log::printable(&format!("warning: {why}"));
 }
 
-/// Deletes a message once what it says is kept and in the audit file. Until it is kept, its time is renewed. While the audit file cannot
-/// be written, it appears again and again.
-async fn delete_once_kept(queue: &Queue, dispatch: &Dispatch, mut message: Message, mut kept: mpsc::Receiver<()>) {
+/// Deletes a message once what it says is kept and in the audit file. Until it is kept, its time is renewed, so often. While the audit
+/// file cannot be written, it appears again and again.
+async fn delete_once_kept(
+    queue: &Queue,
+    dispatch: &Dispatch,
+    mut message: Message,
+    mut kept: mpsc::Receiver<()>,
+    renew_every: Duration,
+) {
     let work = async {
         let _ = kept.recv().await;
         dispatch.shared.journal.sync().await
     };
     tokio::pin!(work);
-    let mut renewals = interval_at(Instant::now() + INVISIBLE / 2, INVISIBLE / 2);
+    let mut renewals = interval_at(Instant::now() + renew_every, renew_every);
     let is_in_audit = loop {
         let renewed = tokio::select! {
             is_in_audit = &mut work => break is_in_audit,
@@ -296,5 +302,64 @@ impl Problem {
             log::line(&format!("{} answers again", self.name));
         }
         self.pause = RETRY_FIRST;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::sync::Mutex;
+
+    use scheduled_events_test_support::TestServer;
+
+    use super::*;
+    use crate::config::{Cloud, Identity as IdentityConfig, IdentityKind, Queue as QueueConfig};
+    use crate::dispatch::tests::with_dispatch;
+
+    const MESSAGES: &str = "<QueueMessagesList><QueueMessage><MessageId>m</MessageId><PopReceipt>receipt1</PopReceipt>\
+        <DequeueCount>1</DequeueCount><MessageText>e30=</MessageText></QueueMessage></QueueMessagesList>";
+
+    /// Each renewal gives the message another receipt, without which it is neither renewed nor deleted.
+    #[test]
+    fn the_time_of_a_message_is_renewed_until_it_is_kept() {
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let seen = requests.clone();
+        let server = TestServer::start(move |connection| {
+            let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
+            while let Some(first) = lines.next() {
+                lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
+                let (status, body) = if first.starts_with("GET") { (200, MESSAGES) } else { (204, "") };
+                let mut seen = seen.lock().expect("no panic");
+                seen.push(first);
+                let head = format!("x-ms-popreceipt: receipt{}\r\nContent-Type: application/xml", seen.len());
+                let length = body.len();
+                let _ =
+                    write!(&**connection, "HTTP/1.1 {status} x\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+            }
+        });
+        let seen = || requests.lock().expect("no panic").clone();
+        with_dispatch(async |dispatch, _stopped| {
+            let url = format!("{}/devstoreaccount1/events", server.url()).parse().expect("an address");
+            let config = QueueConfig { url, poison: None, sas_file: None, emulator: true };
+            let identity = IdentityConfig { kind: IdentityKind::Emulator, client_id: None };
+            let identity = Identity::new(&identity, Cloud::Public).expect("an identity");
+            let queue = Queue::new(&config, &identity).expect("a queue");
+            let message = queue.receive().await.expect("an answer").pop().expect("a message");
+            let (keeping, kept) = mpsc::channel(1);
+            let renewed_twice = async {
+                while seen().len() < 3 {
+                    sleep(Duration::from_millis(10)).await;
+                }
+                drop(keeping);
+            };
+            let deleted = delete_once_kept(&queue, &dispatch, message, kept, Duration::from_millis(50));
+            tokio::join!(deleted, renewed_twice);
+        });
+        let seen = seen();
+        let (last, renewals) = seen[1..].split_last().expect("requests");
+        assert!(last.starts_with("DELETE ") && renewals.iter().all(|request| request.starts_with("PUT ")), "{seen:?}");
+        for (number, request) in seen[1..].iter().enumerate() {
+            assert!(request.contains(&format!("popreceipt=receipt{}", number + 1)), "{seen:?}");
+        }
     }
 }

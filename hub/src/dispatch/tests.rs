@@ -63,7 +63,7 @@ fn with_hub<F: Future<Output = ()>>(
 }
 
 /// Runs work with a hub that only watches, whose store is slow.
-fn with_dispatch<F: Future<Output = ()>>(work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F) {
+pub(crate) fn with_dispatch<F: Future<Output = ()>>(work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = slow(folder.path(), Duration::from_millis(200));
     with_hub(folder.path(), "management = \"http://127.0.0.1:1\"\n", Policy::observe(), store, work);
