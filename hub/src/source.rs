@@ -112,10 +112,14 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
     Ok(dispatch.deliver(notices))
 }
 
-/// Copies a message, and deletes it once the audit file has it. If that fails, it appears again.
+/// Copies a message once the audit file can be written, and deletes it once that has it. If that fails, it appears again.
 async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &str) {
     let Shared { journal, metrics, clock, .. } = &*dispatch.shared;
     let work = async {
+        // While the audit file cannot be written, the message appears again and again. One copy is enough.
+        if !journal.sync().await {
+            return Ok(());
+        }
         queue.copy_aside(message).await?;
         log::printable(&format!("warning: a message of the queue is set aside: {why}"));
         let content = message.content.as_deref().unwrap_or(message.text.as_bytes());
