@@ -318,6 +318,26 @@ fn messages_meet_their_faults_and_are_reported() {
     assert_eq!((of("answers 500"), of("is delivered"), of("is lost (fault: message.lost@2)")), (1, 2, 1), "{texts:?}");
 }
 
+/// Event Grid delivers at least once, and in any order.
+#[test]
+fn messages_are_repeated_and_reversed_as_the_fault_says() {
+    for (fault, expected, different) in [
+        ("message.repeated", &["Scheduled", "Scheduled", "Started", "Started", "Completed", "Completed"][..], 3),
+        ("message.new-id", &["Scheduled", "Scheduled", "Started", "Started", "Completed", "Completed"], 6),
+        ("message.reversed:3", &["Completed", "Started", "Scheduled"], 3),
+    ] {
+        let queue = Queue::start(&[]);
+        let server = start(queue.config(builtin("user-reboot")).fault(fault.parse().expect(fault)));
+        while server.step() {}
+        assert_eq!(queue.statuses(expected.len()), expected, "{fault}");
+        let bodies = queue.bodies.lock().expect("no panic");
+        let different_in = |member: &str| {
+            bodies.iter().map(|body| body[member].to_string()).collect::<std::collections::HashSet<_>>().len()
+        };
+        assert_eq!((different_in("id"), different_in("data")), (different, 3), "{fault}");
+    }
+}
+
 #[test]
 fn a_queue_that_nobody_serves_is_found_at_the_start() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
