@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use rustix::process::{Pid, Signal, kill_process};
 use scheduled_events_test_support::wait;
 
 use crate::control::Control;
@@ -151,4 +152,34 @@ fn an_event_of_an_earlier_run_is_not_approved_before_it_is_seen_again() {
     // As it was before.
     control.with(|world| world.rows = vec![row(&set, &id, "Scheduled", &["front_0"])]);
     hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+}
+
+/// As when the package is updated, or the pod is moved. The command is ended, and has not failed.
+#[test]
+fn a_hub_that_is_stopped_while_it_prepares_or_recovers_does_it_again_after_its_restart() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    let script = "cd $(dirname $0)\necho x >>$1.runs\nuntil test -e $1.go; do sleep 0.05; done\n";
+    fs::write(hub.path("hook"), script).expect("written");
+    hub.start();
+    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    let await_runs = |hub: &Hub, name: &str, runs| {
+        wait::until(name, || (hub.read(&format!("{name}.runs")).lines().count() == runs).then_some(()));
+    };
+    for (name, record) in [("prepare", "approval"), ("recover", "recover")] {
+        await_runs(&hub, name, 1);
+        let process = &mut hub.process.as_mut().expect("it runs").0;
+        kill_process(Pid::from_child(process), Signal::TERM).expect("sent");
+        assert!(wait::ended(process).success(), "{}", hub.read("log"));
+        hub.start();
+        await_runs(&hub, name, 2);
+        fs::write(hub.path(&format!("{name}.go")), "").expect("written");
+        hub.await_record(record, |found| found["record"] == record);
+        if name == "prepare" {
+            queue.send(&message(&machine, &id, "Completed", &["db"]));
+        }
+    }
+    let failed: Vec<_> = hub.records().into_iter().filter(|record| record["outcome"] == "failed").collect();
+    assert_eq!(failed, [serde_json::Value::Null; 0]);
 }
