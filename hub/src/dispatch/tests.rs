@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::journal::Journal;
 use crate::notice::read;
 use crate::store::Store;
-use crate::store::tests::{slow, with_engine};
+use crate::store::tests::{replaced, slow, with_engine};
 
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -251,21 +251,26 @@ fn follow(folder: &Path, control: &TestServer, approvals: &AtomicUsize, writes: 
     (killed.unwrap_or_else(|| fs::read_to_string(&audit).expect("an audit file")), is_killed)
 }
 
+/// A service that approves, and counts it.
+fn approving(count: &Arc<AtomicUsize>) -> TestServer {
+    let count = count.clone();
+    TestServer::start(move |connection| {
+        let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
+        while lines.next().is_some() {
+            lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
+            let _ = (&**connection).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    })
+}
+
 /// A state that says what happened counts after a restart: nothing records it again.
 #[test]
 fn whichever_write_of_a_state_is_the_last_one_before_a_kill_no_record_is_lost() {
     let mut kills = 0;
     for writes in 1.. {
         let (folder, approvals) = (tempfile::tempdir().expect("a folder"), Arc::<AtomicUsize>::default());
-        let count = approvals.clone();
-        let control = TestServer::start(move |connection| {
-            let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
-            while lines.next().is_some() {
-                lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
-                let _ = (&**connection).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-                count.fetch_add(1, Ordering::SeqCst);
-            }
-        });
+        let control = approving(&approvals);
         let (mut audit, is_killed) = follow(folder.path(), &control, &approvals, Some(writes));
         if is_killed {
             audit += &follow(folder.path(), &control, &approvals, None).0;
@@ -376,5 +381,29 @@ fn a_hub_that_starts_on_a_full_disk_puts_a_machine_back_and_goes_on() {
             (true, true, None),
             "the disk is full after {writes} writes"
         );
+    }
+}
+
+/// As after SIGSTOP and SIGCONT: it has not noticed yet that another hub may work.
+#[test]
+fn a_hub_whose_turn_may_be_over_runs_no_command_and_sends_no_approval() {
+    for (action, begun) in [(Action::Prepare, "\"outcome\":\"begun\""), (Action::Approve, "\"record\":\"approval\"")] {
+        let (folder, approvals) = (tempfile::tempdir().expect("a folder"), Arc::<AtomicUsize>::default());
+        let (control, prepared) = (approving(&approvals), folder.path().join("prepared"));
+        let hooks = format!("hooks = {{ prepare = \"touch {}\" }}", prepared.display());
+        let more = format!("management = \"{}\"\napprove = \"arm\"\n{hooks}\n", control.url());
+        let policy = Policy::new(&[Rule::new(action)]).expect("a policy");
+        with_hub(folder.path(), &more, policy, replaced(folder.path()), async |dispatch, _stopped| {
+            drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Scheduled")));
+            let audit = || fs::read_to_string(folder.path().join("audit")).unwrap_or_default();
+            let begin = Instant::now();
+            while !audit().contains(begun) {
+                assert!(begin.elapsed() < PATIENCE, "{}", audit());
+                sleep(Duration::from_millis(10)).await;
+            }
+            sleep(Duration::from_millis(500)).await;
+            dispatch.shared.journal.finish();
+        });
+        assert_eq!((prepared.exists(), approvals.load(Ordering::SeqCst)), (false, 0));
     }
 }

@@ -14,7 +14,14 @@ pub(crate) fn alone(folder: &Path) -> Store {
     Store { take_over_after: None, ..open(folder) }
 }
 
-/// The same on this engine.
+/// A store that another hub may have taken over.
+pub(crate) fn replaced(folder: &Path) -> Store {
+    let store = open(folder);
+    store.last_beat.set(Instant::now() - store.take_over_after.expect("a time"));
+    store
+}
+
+/// A store on this engine that no other hub shares.
 pub(crate) fn with_engine(folder: &Path, engine: Box<dyn Engine>) -> Store {
     Store { engine, ..alone(folder) }
 }
