@@ -114,7 +114,7 @@ test-fleet: ## test the fleet's gate and the hub with a real etcd and Azurite, a
 	fleet/tests/chaos/run etcd --seconds 10 --machines 12
 
 ##@ Steps of `make verify`
-scale-hub: ## let the hub follow ten thousand events at a time; 2 min
+scale-hub: ## let the hub follow ten thousand events at a time, and ten thousand more; 4 min
 	@tests/setup rust fleet
 	cd fleet && $(CARGO) test $(WORKSPACE) --test suite ten_thousand -- --ignored --nocapture
 
