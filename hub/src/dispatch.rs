@@ -31,6 +31,9 @@ const LEAVE: Duration = Duration::from_millis(LEAVE_MS as u64);
 /// keeps no history of it any more. It is long, since a fault of Resource Graph must not put a machine back that is about to go down.
 const ABSENT_HOURS: u32 = 6;
 
+/// How long an event may be known from Resource Graph until no message about it means that Event Grid does not fill the queue.
+const QUEUED_WITHIN: Duration = Duration::from_secs(600);
+
 /// Passes notices on.
 pub struct Dispatch {
     /// What all machines share.
@@ -42,6 +45,8 @@ pub struct Dispatch {
     registered: RefCell<Option<HashSet<Name>>>,
     /// The subscriptions, in lower case, that Resource Graph may not be asked about; `None` until that was checked.
     refused: RefCell<Option<HashSet<String>>>,
+    /// The events that are new in Resource Graph, of which the queue had no message, and since when.
+    unqueued: RefCell<HashMap<String, Instant>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<String>,
 }
@@ -130,8 +135,8 @@ impl Dispatch {
     /// Passes notices on to machines, which it starts. A reason to stop is sent to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
         let (orders, tagged) = (RefCell::default(), RefCell::default());
-        let (registered, refused) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { shared, orders, tagged, registered, refused, stop })
+        let (registered, refused, unqueued) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Rc::new(Self { shared, orders, tagged, registered, refused, unqueued, stop })
     }
 
     /// Starts the machines that an earlier process has kept. One that cannot be read is logged and left as it is.
@@ -193,6 +198,11 @@ impl Dispatch {
                 Arrival::Repeated => "repeated",
                 Arrival::Late => "late",
             });
+            if notices.is_queued {
+                self.unqueued.borrow_mut().remove(&notice.key);
+            } else if arrival == Arrival::New && self.shared.reconciled_at.get() != 0 {
+                self.unqueued.borrow_mut().insert(notice.key.clone(), Instant::now());
+            }
             if arrival == Arrival::Late {
                 continue;
             }
@@ -361,8 +371,19 @@ impl Dispatch {
         }
     }
 
-    /// Resource Graph has answered.
-    pub fn reconciled(&self) {
+    /// Resource Graph has answered. An event that it had first is soon in the queue, too, unless that is not filled.
+    pub fn reconciled(&self, now: Instant) {
+        let mut unqueued = self.unqueued.borrow_mut();
+        for (key, _) in unqueued.extract_if(|_, since| now - *since >= QUEUED_WITHIN) {
+            if self.shared.config.queue.is_some() {
+                self.shared.metrics.message("missing");
+                log::printable(&format!(
+                    "warning: the queue has had no message about event {key}, which Resource Graph had {} minutes ago; does a \
+                     system topic fill the queue? events-policy prints how to make one",
+                    QUEUED_WITHIN.as_secs() / 60
+                ));
+            }
+        }
         self.shared.reconciled_at.set(self.shared.clock.time_of_day().seconds().0);
     }
 }

@@ -47,7 +47,7 @@ const COUNTERS: [(&str, &str, &str); 6] = [
 ];
 
 /// What counts from 0: Prometheus sees no increase in a counter that appears with 1.
-const FROM_ZERO: [(&str, &str); 12] = [
+const FROM_ZERO: [(&str, &str); 13] = [
     ("commands_total", "command=\"prepare\",outcome=\"ready\""),
     ("commands_total", "command=\"prepare\",outcome=\"failed\""),
     ("commands_total", "command=\"prepare\",outcome=\"timed-out\""),
@@ -58,6 +58,7 @@ const FROM_ZERO: [(&str, &str); 12] = [
     ("messages_total", "result=\"applied\""),
     ("messages_total", "result=\"left-out\""),
     ("messages_total", "result=\"set-aside\""),
+    ("messages_total", "result=\"missing\""),
     ("problems_total", "where=\"queue\""),
     ("problems_total", "where=\"graph\""),
 ];
@@ -86,7 +87,7 @@ impl Metrics {
         self.count("approvals_total", if is_approved { "result=\"approved\"" } else { "result=\"failed\"" });
     }
 
-    /// A message was read: `applied`, `left-out` or `set-aside`.
+    /// A message was read: `applied`, `left-out` or `set-aside`. Or it is `missing`.
     pub fn message(&self, result: &str) {
         self.count("messages_total", &format!("result=\"{result}\""));
     }

@@ -45,6 +45,8 @@ pub struct Notices {
     pub left_out: usize,
     /// Why events are not acted upon: what is wrong with the ids of their resources, or with one of several messages or rows.
     pub problems: Vec<String>,
+    /// Whether it is a message of the queue.
+    pub is_queued: bool,
 }
 
 /// Reads a message, an array of messages, or an array of rows.

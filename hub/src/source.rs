@@ -18,7 +18,7 @@ use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, tagged};
 use crate::azure::identity::Identity;
 use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
 use crate::dispatch::Dispatch;
-use crate::notice;
+use crate::notice::{self, Notices};
 use crate::shared::Shared;
 
 /// How many messages are worked on at a time.
@@ -109,7 +109,7 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
         journal.set_aside(&why, content, clock.time_of_day().seconds());
     }
     metrics.message(if notices.notices.is_empty() { "left-out" } else { "applied" });
-    Ok(dispatch.deliver(notices))
+    Ok(dispatch.deliver(Notices { is_queued: true, ..notices }))
 }
 
 /// Copies a message once the audit file can be written, and deletes it once that has it. If that fails, it appears again.
@@ -177,7 +177,7 @@ pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
         match reconcile(&arm, &dispatch).await {
             Ok(()) => {
                 problem.passed();
-                dispatch.reconciled();
+                dispatch.reconciled(Instant::now());
                 sleep(every).await;
             }
             Err(error) => sleep(problem.failed(&dispatch, &format!("cannot ask Resource Graph: {error}"))).await,

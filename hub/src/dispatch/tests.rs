@@ -19,6 +19,7 @@ use crate::azure::arm::Arm;
 use crate::azure::identity::Identity;
 use crate::config::Config;
 use crate::journal::Journal;
+use crate::metrics::Gauges;
 use crate::notice::read;
 use crate::store::Store;
 use crate::store::tests::{replaced, slow, with_engine};
@@ -44,8 +45,9 @@ fn with_hub<F: Future<Output = ()>>(
     work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F,
 ) {
     let path = |name: &str| folder.join(name).display().to_string();
+    let source = if more.contains("[queue]") { "queue" } else { "graph" };
     let config = format!(
-        "source = \"graph\"\nsubscriptions = [\"{SUBSCRIPTION}\"]\naudit = \"{}\"\nstate = \"{}\"\n\
+        "source = \"{source}\"\nsubscriptions = [\"{SUBSCRIPTION}\"]\naudit = \"{}\"\nstate = \"{}\"\n\
          identity = {{ kind = \"emulator\" }}\n{more}",
         path("audit"),
         path("state"),
@@ -84,6 +86,40 @@ fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() 
             sleep(Duration::from_millis(50)).await;
         }
         assert!(dispatch.shared.store.load().await.expect("an answer").is_empty());
+    });
+}
+
+/// As if there was no system topic.
+#[test]
+fn an_event_that_the_queue_has_no_message_about_is_counted_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = "management = \"http://127.0.0.1:1\"\n[queue]\nurl = \"http://127.0.0.1:1/a/events\"\nemulator = true\n";
+    let store = slow(folder.path(), Duration::ZERO);
+    with_hub(folder.path(), more, Policy::observe(), store, async |dispatch, _stopped| {
+        let missing = |minutes: u64| {
+            dispatch.reconciled(Instant::now() + Duration::from_secs(minutes * 60));
+            let path = folder.path().join("hub.prom");
+            dispatch.shared.metrics.write(&path, Gauges::default());
+            let text = fs::read_to_string(path).expect("metrics");
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("scheduled_events_hub_messages_total{result=\"missing\"} "));
+            line.map(str::to_owned)
+        };
+        let of_queue = |notices| Notices { is_queued: true, ..notices };
+        // It was announced before the hub began.
+        drop(dispatch.deliver(row("a", "Scheduled")));
+        assert_eq!(missing(0).as_deref(), Some("0"));
+        // The message is first, or late, or does not come.
+        drop(dispatch.deliver(of_queue(row("b", "Scheduled"))));
+        for id in ["b", "c", "d"] {
+            drop(dispatch.deliver(row(id, "Scheduled")));
+        }
+        assert_eq!(missing(9).as_deref(), Some("0"));
+        drop(dispatch.deliver(of_queue(row("c", "Scheduled"))));
+        assert_eq!(missing(11).as_deref(), Some("1"));
+        drop(dispatch.deliver(row("d", "Completed")));
+        assert_eq!(missing(60).as_deref(), Some("1"));
     });
 }
 
