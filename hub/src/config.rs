@@ -458,8 +458,8 @@ mod tests {
     #[test]
     fn the_guide_has_a_configuration_and_the_defaults() {
         let page = include_str!("../../docs/outside.md");
-        let block = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
-        let config = Config::parse(block).expect("a configuration");
+        let start = page.split("\n## Start\n").nth(1).and_then(|rest| rest.split("```toml\n").nth(1)).expect("a block");
+        let config = Config::parse(start.split("```").next().unwrap_or_default()).expect("a configuration");
         let stated = |key: &str| {
             let row = page.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).expect("a row");
             row.split('`').nth(3).expect("a default").to_owned()

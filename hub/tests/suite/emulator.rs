@@ -66,6 +66,30 @@ fn an_event_is_drained_for_approved_and_recovered_from_although_messages_repeat(
 }
 
 #[test]
+fn what_the_guide_lets_one_try_is_drained_for_approved_and_recovered_from() {
+    let page = include_str!("../../../docs/outside.md");
+    let section = page.split("\n## ").find(|section| section.starts_with("Try it\n")).expect("a section");
+    let blocks =
+        |kind: &'static str| section.split(kind).skip(1).map(|rest| rest.split("```").next().expect("its end"));
+    let files: Vec<_> = blocks("```toml\n").collect();
+    let commands = blocks("```console\n").last().expect("commands");
+    let emulator = Emulator::start("user-reboot", None, &["--speed", "5"]);
+    let mut hub = Hub::new(&emulator.management, None, "");
+    std::fs::write(hub.path("hub.toml"), files[0].replace("http://127.0.0.1:8081", &emulator.management))
+        .expect("written");
+    std::fs::write(hub.path("try-policy.toml"), files[1]).expect("written");
+    assert_eq!(
+        commands,
+        "$ scheduled-events replay user-reboot --control-plane --listen 127.0.0.1:8080\n\
+         $ scheduled-events-hub --config try.toml run\n"
+    );
+    hub.start();
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    assert!(hub.read("log").contains("drain") && hub.read("log").contains("undrain"), "{}", hub.read("log"));
+}
+
+#[test]
 fn lost_messages_and_a_quota_cost_time_and_not_the_event() {
     let queue = TestQueue::start();
     let faults =
@@ -162,7 +186,8 @@ fn a_tag_in_another_case_names_an_agent() {
 #[test]
 fn an_eviction_that_was_prepared_for_is_recovered_from() {
     let queue = TestQueue::start();
-    let emulator = Emulator::start("preempt", Some(&queue), &["--speed", "5"]);
+    // Not faster: a busy machine may need the thirty seconds of notice.
+    let emulator = Emulator::start("preempt", Some(&queue), &[]);
     let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1h\"");
     hub.start();
     hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");

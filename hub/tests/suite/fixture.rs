@@ -165,7 +165,7 @@ impl Hub {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scheduled-events-hub"));
-        command.arg("--config").arg(self.path("hub.toml"));
+        command.arg("--config").arg(self.path("hub.toml")).current_dir(self.folder.path());
         command
     }
 
