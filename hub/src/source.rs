@@ -31,7 +31,7 @@ const EMPTY: Duration = Duration::from_secs(1);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LAST: Duration = Duration::from_secs(30);
 
-/// A message that was received so often and never deleted ends this program, or cannot be kept: it is set aside.
+/// A message that was received so often and never deleted ends this program, or cannot be kept or recorded: it is set aside.
 const RECEIVED_MAX: i64 = 20;
 
 /// How long a page of rows is waited for until the machines have kept it.
@@ -94,7 +94,7 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
 /// Passes on what a message says. The channel ends once it is kept. Or why the message cannot be read.
 fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<()>, String> {
     if message.received > RECEIVED_MAX {
-        return Err(format!("it was received {} times and never kept", message.received));
+        return Err(format!("it was received {} times and never deleted", message.received));
     }
     let content = message.content.as_ref().map_err(Clone::clone)?;
     let notices = notice::read(content)?;

@@ -221,7 +221,7 @@ fn what_is_set_aside_is_in_the_poison_queue() {
     assert!(found.contains(&kept[0]) && found.contains(&"bm90IEpTT04=".to_owned()), "{found:?}");
     let set_aside: Vec<_> = hub.records().into_iter().filter(|record| record["record"] == "set-aside").collect();
     assert_eq!(set_aside.len(), 2, "{set_aside:?}");
-    assert!(hub.read("log").contains("it was received 21 times and never kept"), "{}", hub.read("log"));
+    assert!(hub.read("log").contains("it was received 21 times and never deleted"), "{}", hub.read("log"));
     assert!(!hub.path("hooks").join(format!("prepare-db-{id}")).exists());
 }
 
