@@ -34,7 +34,7 @@ def nothing_is_left_over() -> "Iterator[None]":
     gc.collect()  # A test that keeps an error keeps what its traceback names.
     end = time.monotonic() + 5.0
     while what := left():
-        assert time.monotonic() < end, f"the tests have left {len(what)} behind: {', '.join(what)}"
+        assert time.monotonic() < end, f"the tests have left {len(what)} open: {', '.join(what)}"
         time.sleep(0.02)
 
 
