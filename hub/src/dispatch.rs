@@ -200,7 +200,10 @@ impl Dispatch {
             });
             if notices.is_queued {
                 self.unqueued.borrow_mut().remove(&notice.key);
-            } else if arrival == Arrival::New && self.shared.reconciled_at.get() != 0 {
+            } else if self.shared.config.queue.is_some()
+                && arrival == Arrival::New
+                && self.shared.reconciled_at.get() != 0
+            {
                 self.unqueued.borrow_mut().insert(notice.key.clone(), Instant::now());
             }
             if arrival == Arrival::Late {
@@ -375,14 +378,12 @@ impl Dispatch {
     pub fn reconciled(&self, now: Instant) {
         let mut unqueued = self.unqueued.borrow_mut();
         for (key, _) in unqueued.extract_if(|_, since| now - *since >= QUEUED_WITHIN) {
-            if self.shared.config.queue.is_some() {
-                self.shared.metrics.message("missing");
-                log::printable(&format!(
-                    "warning: the queue has had no message about event {key}, which Resource Graph had {} minutes ago; does a \
-                     system topic fill the queue? events-policy prints how to make one",
-                    QUEUED_WITHIN.as_secs() / 60
-                ));
-            }
+            self.shared.metrics.message("missing");
+            log::printable(&format!(
+                "warning: the queue has had no message about event {key}, which Resource Graph had {} minutes ago; does a \
+                 system topic fill the queue? events-policy prints how to make one",
+                QUEUED_WITHIN.as_secs() / 60
+            ));
         }
         self.shared.reconciled_at.set(self.shared.clock.time_of_day().seconds().0);
     }
