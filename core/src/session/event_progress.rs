@@ -480,6 +480,11 @@ impl EventProgress {
         }
     }
 
+    /// Whether the gate opened for the approval, and no poll has confirmed the event since.
+    pub(super) fn awaits_confirmation(&self) -> bool {
+        self.gate.awaits_confirmation()
+    }
+
     /// Records that the answer to this poll shows the event as it was.
     pub(super) fn confirm(&mut self, poll: u32) {
         self.gate.confirm(poll);

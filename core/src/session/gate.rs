@@ -62,6 +62,11 @@ impl Gate {
         self.opened_at_poll.is_some() && self.confirmed
     }
 
+    /// Whether the event may be approved as soon as a poll shows it unchanged.
+    pub(super) const fn awaits_confirmation(&self) -> bool {
+        self.opened_at_poll.is_some() && !self.confirmed
+    }
+
     /// When the gate is to be asked in this phase: at once, or after an answer that was not yes. `None` if it is open.
     pub(super) fn ask_at(&self, phase: GatePhase) -> Option<UnixMillis> {
         let is_open = match phase {

@@ -363,7 +363,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Reports the answer to [`Step::Gate`] with this attempt number. A gate that is not open is asked again after five
-    /// seconds. An event is approved only if a poll that began after the answer shows it unchanged.
+    /// seconds. An event is approved only if a poll that began after the answer shows it unchanged. That poll is sent at once.
     ///
     /// ```
     /// use scheduled_events_core::{
@@ -392,13 +392,17 @@ impl<const N: usize> Session<N> {
     pub fn gate_answered(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) -> AnswerOutcome {
         let polls = self.polls;
         let is_polling = self.source != SessionSource::Notifications;
-        self.each_progress(|progress| {
+        let outcome = self.each_progress(|progress| {
             let outcome = progress.gate_answered(attempt, answer, polls, now);
             if !is_polling {
                 progress.confirm(u32::MAX);
             }
             outcome
-        })
+        });
+        if self.progress.iter().any(EventProgress::awaits_confirmation) {
+            self.pacer.poll_soon(now);
+        }
+        outcome
     }
 
     /// The first outcome other than `Unexpected`.

@@ -92,6 +92,13 @@ impl Pacer {
         FIRST_TIMEOUT_MS
     }
 
+    /// Does not wait for the interval to end, unless polls fail.
+    pub(super) fn poll_soon(&mut self, now: UnixMillis) {
+        if self.failures == 0 {
+            self.next_poll = self.next_poll.min(now);
+        }
+    }
+
     /// Limits all delays counted from `now`, so that a clock that was set back does not stop polling.
     pub(super) fn set_clock(&mut self, now: UnixMillis) {
         let latest = now.plus(self.interval_ms.max(POLL_GAP_MAX_MS));

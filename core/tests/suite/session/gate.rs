@@ -84,6 +84,35 @@ fn a_closed_gate_is_asked_again_in_time_however_long_the_interval() {
 }
 
 #[test]
+fn a_gate_that_opens_for_the_approval_is_confirmed_at_once_however_long_the_interval() {
+    use scheduled_events_core::{Response, Session, SessionConfig, Step, VmNames};
+
+    let policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
+    let config = SessionConfig { policy, gate: true, interval_ms: 60_000, ..SessionConfig::new(VmNames::new(&[VM])) };
+    let mut session = Session::<4>::new(&config).unwrap();
+    let mut now = crate::common::START;
+    let body = crate::common::document(1, &[event("a")]);
+    let mut polled = Vec::new();
+    loop {
+        match session.next(now) {
+            Step::Get { .. } => {
+                polled.push(now.millis_since(crate::common::START));
+                session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, now);
+            }
+            Step::Gate { attempt, .. } => {
+                now = now.plus(10_000);
+                let _ = session.gate_answered(attempt, GateAnswer::Open, now);
+            }
+            Step::Wait { until } => now = until,
+            Step::Post { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(polled, [0, 10_000]);
+    assert!(now.millis_since(crate::common::START) <= 10_200, "the requests are spaced, and no more");
+}
+
+#[test]
 fn a_change_closes_the_gate_again() {
     let mut host = gated(Action::Approve, None);
     host.cancels = false;
