@@ -23,6 +23,7 @@ pub mod metadata;
 pub mod names;
 #[cfg(feature = "kubernetes")]
 pub mod node;
+mod random;
 pub mod relay;
 pub mod secret;
 pub mod supervision;

@@ -35,6 +35,7 @@ use crate::gate::{Answer, Event, EventRegister, MachineRegister, Part, Why};
 use crate::gate::{closed_windows, events_prefix, shares, store};
 use crate::log;
 use crate::names::Name;
+use crate::random::part_of;
 use crate::supervision::{Metrics, Supervisor};
 use audit::Audit;
 use message::Reply;
@@ -58,10 +59,11 @@ const CORRECTED_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// So many ids of events that started without a decision are kept.
 const FORCED_KEPT: usize = 32;
 
-/// A refusal counts for this part of the time for which an event has waited, and for a minute at most: what is free then shall not wait
-/// for those that could take it. So many events that wait for the places of one group hardly load the store.
-const REFUSAL_COUNTS_FOR: u32 = 16;
-const REFUSAL_COUNTS_AT_MOST: Duration = Duration::from_secs(60);
+/// A refusal counts for at most this part of the time for which an event has waited, and for two minutes: what is free then shall not wait
+/// for those that could take it. So many events that wait for the places of one group hardly load the store. A random part of up to one
+/// half is taken off, so that events that were announced together do not look together.
+const REFUSAL_COUNTS_FOR: u32 = 8;
+const REFUSAL_COUNTS_AT_MOST: Duration = Duration::from_secs(120);
 
 /// The daemon of one machine.
 pub struct Daemon {
@@ -140,7 +142,7 @@ struct Asked {
 /// The last refusal of an event that is not the next one to get places, and since when it is refused.
 struct Refusal {
     since: Instant,
-    at: Instant,
+    until: Instant,
     event: Event,
     answer: Answer,
 }
@@ -465,17 +467,18 @@ impl Asked {
     fn last_refusal(&self, question: Question, event: &Event) -> Option<Answer> {
         let refusal = self.refusal.borrow();
         let refusal = refusal.as_ref().filter(|refusal| question == Question::Prepare && refusal.event == *event)?;
-        let counts_for = (refusal.at.duration_since(refusal.since) / REFUSAL_COUNTS_FOR).min(REFUSAL_COUNTS_AT_MOST);
-        (refusal.at.elapsed() < counts_for).then(|| refusal.answer.clone())
+        (Instant::now() < refusal.until).then(|| refusal.answer.clone())
     }
 
     fn keep_refusal(&self, question: Question, event: &Event, answer: &Answer, is_next: bool) {
         let waits = matches!(answer, Answer::Closed(Why::NoSlot { .. } | Why::Reserved { .. })) && !is_next;
         let since = self.refusal.take().map(|refusal| refusal.since);
         if question == Question::Prepare && waits {
-            let at = Instant::now();
-            let refusal = Refusal { since: since.unwrap_or(at), at, event: event.clone(), answer: answer.clone() };
-            *self.refusal.borrow_mut() = Some(refusal);
+            let now = Instant::now();
+            let since = since.unwrap_or(now);
+            let longest = (now.duration_since(since) / REFUSAL_COUNTS_FOR).min(REFUSAL_COUNTS_AT_MOST);
+            let until = now + longest - part_of(longest / 2);
+            *self.refusal.borrow_mut() = Some(Refusal { since, until, event: event.clone(), answer: answer.clone() });
         }
     }
 }

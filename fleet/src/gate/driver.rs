@@ -1,7 +1,6 @@
 //! Carries out the steps of the protocol on an engine.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +12,7 @@ use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Ma
 use super::store::{decode, encode, read, swap};
 use crate::engine::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Whole};
 use crate::names::Name;
+use crate::random::part_of;
 
 /// The marks of an event of more machines are registers of their own, where the engine has such.
 const MARKS_IN_EVENT_MAX: usize = 64;
@@ -382,8 +382,7 @@ pub fn now() -> Stamp {
 async fn pause(machines: usize, conflicts: u32) {
     let machines = u32::try_from(machines).unwrap_or(u32::MAX);
     let longest = CHANGE_TIME.saturating_mul(machines).saturating_mul(1 << conflicts.min(10)).min(PAUSE_MAX);
-    let share = u32::try_from(RandomState::new().hash_one(conflicts) % 1000).unwrap_or(0);
-    tokio::time::sleep(longest * share / 1000).await;
+    tokio::time::sleep(part_of(longest)).await;
 }
 
 #[cfg(test)]

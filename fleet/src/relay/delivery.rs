@@ -5,7 +5,6 @@
 //! is tried a few times, and then kept in a file of its own, so that one record does not hold up the others.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -19,6 +18,7 @@ use super::targets::{self, Failure, Filter, Item, Target};
 use super::transport::{Outcome, Request, Transport};
 use crate::config::relay::{Start, TargetConfig};
 use crate::log;
+use crate::random::part_of;
 
 /// How often the audit file is examined for new lines.
 const POLL: Duration = Duration::from_millis(500);
@@ -298,8 +298,7 @@ impl Delivery {
     fn failed(&mut self, reason: &str, wait: Option<Duration>) -> Step {
         let backoff = RETRY_FIRST.saturating_mul(1 << self.failures.min(16)).min(RETRY_MAX);
         // Machines that failed together do not come back together.
-        let random = RandomState::new().hash_one(0) % 400;
-        let backoff = backoff.mul_f64(0.8 + f64::from(u32::try_from(random).unwrap_or(0)) / 1000.0);
+        let backoff = backoff.mul_f64(0.8) + part_of(backoff.mul_f64(0.4));
         self.failures = self.failures.saturating_add(1);
         self.log_failure(&format!("cannot deliver, and tries again: {reason}"));
         Step::Failed(wait.map_or(backoff, |wait| wait.max(RETRY_FIRST)))
