@@ -363,7 +363,8 @@ impl<const N: usize> Session<N> {
     }
 
     /// Reports the answer to [`Step::Gate`] with this attempt number. A gate that is not open is asked again after five
-    /// seconds. An event is approved only if a poll that began after the answer shows it unchanged. That poll is sent at once.
+    /// seconds. An event is approved only if a poll that began after the answer shows it unchanged. It does not wait for the end
+    /// of the interval.
     ///
     /// ```
     /// use scheduled_events_core::{
@@ -392,14 +393,16 @@ impl<const N: usize> Session<N> {
     pub fn gate_answered(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) -> AnswerOutcome {
         let polls = self.polls;
         let is_polling = self.source != SessionSource::Notifications;
+        let mut awaits_confirmation = false;
         let outcome = self.each_progress(|progress| {
             let outcome = progress.gate_answered(attempt, answer, polls, now);
             if !is_polling {
                 progress.confirm(u32::MAX);
             }
+            awaits_confirmation |= outcome == AnswerOutcome::Accepted && progress.awaits_confirmation();
             outcome
         });
-        if self.progress.iter().any(EventProgress::awaits_confirmation) {
+        if awaits_confirmation {
             self.pacer.poll_soon(now);
         }
         outcome

@@ -113,6 +113,43 @@ fn a_gate_that_opens_for_the_approval_is_confirmed_at_once_however_long_the_inte
 }
 
 #[test]
+fn only_a_yes_to_an_approval_is_confirmed_before_the_interval_ends() {
+    use scheduled_events_core::{Response, Session, SessionConfig, Step, VmNames};
+
+    let policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
+    let config = SessionConfig { policy, gate: true, interval_ms: 60_000, ..SessionConfig::new(VmNames::new(&[VM])) };
+    let mut session = Session::<4>::new(&config).unwrap();
+    let start = crate::common::START;
+    let (mut now, mut asked, mut polled) = (start, Vec::new(), Vec::new());
+    let documents = [vec![event("a"), event("b")], vec![event("b")]];
+    let bodies = [crate::common::document(1, &documents[0]), crate::common::document(2, &documents[1])];
+    while now.millis_since(start) < 115_000 {
+        match session.next(now) {
+            Step::Get { .. } => {
+                // The yes for an event comes during the poll that shows that it is over.
+                if let (1, Some((_, attempt))) = (polled.len(), asked.iter().find(|(id, _)| id == "a")) {
+                    let _ = session.gate_answered(*attempt, GateAnswer::Open, now);
+                }
+                let body = bodies[polled.len().min(1)].as_bytes();
+                polled.push(now.millis_since(start));
+                session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+            }
+            Step::Gate { event, attempt, .. } => {
+                let id = event.event_id().as_str().to_owned();
+                if id == "b" {
+                    let _ = session.gate_answered(attempt, GateAnswer::Closed, now);
+                }
+                asked.push((id, attempt));
+            }
+            Step::Wait { until } => now = until,
+            _ => {}
+        }
+    }
+    assert_eq!(polled, [0, 60_000, 60_200]);
+    assert!(asked.len() > 20, "{asked:?}");
+}
+
+#[test]
 fn a_change_closes_the_gate_again() {
     let mut host = gated(Action::Approve, None);
     host.cancels = false;
