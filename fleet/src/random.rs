@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-/// A part of this duration, in thousandths, that nobody knows beforehand.
+/// A random part of this duration: 0 to 999 thousandths.
 pub(crate) fn part_of(longest: Duration) -> Duration {
     let thousandths = u32::try_from(RandomState::new().hash_one(0) % 1000).unwrap_or(0);
     longest * thousandths / 1000

@@ -19,6 +19,7 @@ mod upkeep;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -35,7 +36,6 @@ use crate::gate::{Answer, Event, EventRegister, MachineRegister, Part, Why};
 use crate::gate::{closed_windows, events_prefix, shares, store};
 use crate::log;
 use crate::names::Name;
-use crate::random::part_of;
 use crate::supervision::{Metrics, Supervisor};
 use audit::Audit;
 use message::Reply;
@@ -59,9 +59,10 @@ const CORRECTED_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// So many ids of events that started without a decision are kept.
 const FORCED_KEPT: usize = 32;
 
-/// A refusal counts for at most this part of the time for which an event has waited, and for two minutes: what is free then shall not wait
-/// for those that could take it. So many events that wait for the places of one group hardly load the store. A random part of up to one
-/// half is taken off, so that events that were announced together do not look together.
+/// A refusal counts for at most this part of the time for which an event has waited, and for two minutes at most: what is free then shall
+/// not wait for those that could take it. So many events that wait for the places of one group hardly load the store. Up to one half is
+/// taken off, differently for each event and each look, so that events that were announced together do not look together, and the machines
+/// of one event do.
 const REFUSAL_COUNTS_FOR: u32 = 8;
 const REFUSAL_COUNTS_AT_MOST: Duration = Duration::from_secs(120);
 
@@ -139,8 +140,9 @@ struct Asked {
     refusal: RefCell<Option<Refusal>>,
 }
 
-/// The last refusal of an event that is not the next one to get places, and since when it is refused.
+/// The last refusal of an event that is not the next one to get places: how many there were, since when, and until when this one counts.
 struct Refusal {
+    count: u32,
     since: Instant,
     until: Instant,
     event: Event,
@@ -472,13 +474,16 @@ impl Asked {
 
     fn keep_refusal(&self, question: Question, event: &Event, answer: &Answer, is_next: bool) {
         let waits = matches!(answer, Answer::Closed(Why::NoSlot { .. } | Why::Reserved { .. })) && !is_next;
-        let since = self.refusal.take().map(|refusal| refusal.since);
+        let last = self.refusal.take();
         if question == Question::Prepare && waits {
             let now = Instant::now();
-            let since = since.unwrap_or(now);
+            let (count, since) = last.map_or((0, now), |last| (last.count.wrapping_add(1), last.since));
             let longest = (now.duration_since(since) / REFUSAL_COUNTS_FOR).min(REFUSAL_COUNTS_AT_MOST);
-            let until = now + longest - part_of(longest / 2);
-            *self.refusal.borrow_mut() = Some(Refusal { since, until, event: event.clone(), answer: answer.clone() });
+            let mut hash = DefaultHasher::new();
+            (event.key(), count).hash(&mut hash);
+            let until = now + longest - longest / 2 * u32::from(hash.finish().to_le_bytes()[0]) / 256;
+            let (event, answer) = (event.clone(), answer.clone());
+            *self.refusal.borrow_mut() = Some(Refusal { count, since, until, event, answer });
         }
     }
 }

@@ -52,8 +52,8 @@ KNOWN = 15_000
 RESERVED = 15_000
 # A refusal of an event that is not the next one counts for this part of the time for which it has waited, at most for
 # so long.
-WAITED_PART = 16
-REFUSED_MAX = 60_000
+WAITED_PART = 8
+REFUSED_MAX = 120_000
 
 
 def ready_since(steps: list[Step], event: str, at: int) -> int | None:

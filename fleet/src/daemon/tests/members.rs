@@ -266,41 +266,46 @@ fn a_reservation_outlives_the_daemon_that_made_it_while_the_watcher_asks() {
 /// the fleet.
 #[test]
 fn an_event_that_waits_after_the_next_one_does_not_look_at_all_machines() {
-    run_fleet(&ONE.replace("max_unavailable = 1", "max_unavailable = 2"), async |fleet| {
+    run_fleet(&ONE.replace("max_unavailable = 1", "max_unavailable = 3"), async |fleet| {
         let daemons: Vec<_> = ["holder", "a", "b", "waits", "other"].map(|name| fleet.start(name)).into();
         let all: Vec<_> = daemons.iter().collect();
         fleet.run(&all, Duration::from_secs(1)).await;
-        let [holder, a, _, waits, _] = &daemons[..] else { panic!("five machines") };
+        let [holder, a, _, waits, other] = &daemons[..] else { panic!("five machines") };
         let of =
             |id: &str, machines: &[&str]| Event::new(id, "Reboot", machines.iter().map(|&name| name.into()).collect());
         assert_eq!(holder.answer(Question::Prepare, of("held", &["holder"])).await, Ok(Answer::Open));
-        let (next, later) = (of("a", &["a", "b"]), of("z", &["waits"]));
+        let (next, later) = (of("a", &["a", "b", "c"]), of("z", &["waits", "other"]));
         assert!(matches!(a.answer(Question::Prepare, next.clone()).await, Ok(Answer::Closed(Why::NoSlot { .. }))));
-        let is_reserved = async || {
-            let answer = waits.answer(Question::Prepare, later.clone()).await;
+        let is_reserved = async |machine: &Rc<Daemon>| {
+            let answer = machine.answer(Question::Prepare, later.clone()).await;
             matches!(answer, Ok(Answer::Closed(Why::Reserved { .. })))
         };
-        // It marks itself.
-        assert!(is_reserved().await);
+        // They mark themselves.
+        assert!(is_reserved(waits).await && is_reserved(other).await);
         let mut looks = Vec::new();
         for five_seconds in 0..120 {
             let before = fleet.store.operations();
-            assert!(is_reserved().await);
+            assert!(is_reserved(waits).await);
             match fleet.store.operations() - before {
                 0 => {}
                 3 => looks.push(five_seconds),
                 other => panic!("{other} operations instead of the event, the group and who reserved it"),
             }
             let before = fleet.store.operations();
+            assert!(is_reserved(other).await);
+            let looks_with_it = fleet.store.operations() > before;
+            assert_eq!(looks_with_it, looks.last() == Some(&five_seconds), "the machines of an event look together");
+            let before = fleet.store.operations();
             let _ = a.answer(Question::Prepare, next.clone()).await;
             assert!(fleet.store.operations() > before, "the next one always looks");
             fleet.run(&all, Duration::from_secs(5)).await;
         }
-        // The longer it has waited, the less often it looks: after an eighth of that time, less up to one half, which is random.
+        // The longer it has waited, the less often it looks: after an eighth of that time, less up to one half.
         let pauses: Vec<_> = looks.windows(2).map(|pair| (pair[0], pair[1] - pair[0])).collect();
         let is_expected = |(waited, pause)| pause * 16 >= waited && pause * 8 <= waited + 8;
         assert!(pauses.iter().copied().all(is_expected), "{pauses:?}");
         assert!(pauses.iter().any(|(waited, pause)| pause * 8 + 8 < *waited), "none is shorter: {pauses:?}");
+        assert!(pauses.iter().any(|(waited, pause)| pause * 16 > *waited + 16), "none is longer: {pauses:?}");
         // Nothing waits for a machine that is gone.
         fleet.run(&[holder, waits], 3 * MINUTE).await;
         let answer = waits.answer(Question::Prepare, later.clone()).await;
