@@ -1,5 +1,6 @@
 //! What an operator types: `status` and `free`, on registers in a folder.
 
+use std::ffi::OsStr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -92,10 +93,14 @@ fn only_the_gate_needs_an_engine() {
     let config = root.path().join("fleet.toml");
     std::fs::write(&config, "machine = \"WestNO_0\"\n").expect("a configuration");
     for command in ["run", "status"] {
-        let output = wait::output(Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg(command));
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(errors.starts_with("error: the configuration has no `engine`, which the gate needs"), "{errors}");
-        assert_eq!(output.status.code(), Some(2));
+        // The option may be before the subcommand and after it.
+        let (option, config) = (OsStr::new("--config"), config.as_os_str());
+        for words in [[option, config, OsStr::new(command)], [OsStr::new(command), option, config]] {
+            let output = wait::output(Command::new(FLEET_COMMAND).args(words));
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(errors.starts_with("error: the configuration has no `engine`, which the gate needs"), "{errors}");
+            assert_eq!(output.status.code(), Some(2));
+        }
     }
 }
 
