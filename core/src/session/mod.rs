@@ -363,8 +363,8 @@ impl<const N: usize> Session<N> {
     }
 
     /// Reports the answer to [`Step::Gate`] with this attempt number. A gate that is not open is asked again after five
-    /// seconds. An event is approved only if a poll that began after the answer shows it unchanged. It does not wait for the end
-    /// of the interval.
+    /// seconds. An event is approved only if a poll that began after the answer shows it unchanged. That poll does not
+    /// wait for the end of the interval.
     ///
     /// ```
     /// use scheduled_events_core::{

@@ -5,8 +5,8 @@ use super::limits::{
 };
 use crate::time::UnixMillis;
 
-/// Schedules requests: one poll per interval, and one when a gate opens for an approval, back-off with jitter after failures, a pause if the server asks for one, at
-/// most five requests per second, and never a long time without a poll.
+/// Schedules requests: one poll per interval, and one when a gate opens for an approval, back-off with jitter after failures,
+/// a pause if the server asks for one, at most five requests per second, and never a long time without a poll.
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
     interval_ms: u32,

@@ -2,7 +2,10 @@
 
 use std::slice;
 
-use scheduled_events_core::{Action, GateAnswer, LastCall, Leader, Policy, Rule, Scope, TrackedEvent};
+use scheduled_events_core::{
+    Action, GateAnswer, LastCall, Leader, Policy, Response, Rule, Scope, Session, SessionConfig, Step, TrackedEvent,
+    VmNames,
+};
 
 use crate::common::{Host, OTHER, Setup, Spec, VM, event, host, no_steps, setup, steps_after};
 
@@ -57,13 +60,15 @@ fn a_closed_gate_is_asked_every_five_seconds_until_the_event_may_start() {
     }
 }
 
+fn polling_once_a_minute(action: Action) -> Session<4> {
+    let policy = Policy::new(&[Rule::new(action)]).unwrap();
+    let config = SessionConfig { policy, gate: true, interval_ms: 60_000, ..SessionConfig::new(VmNames::new(&[VM])) };
+    Session::new(&config).unwrap()
+}
+
 #[test]
 fn a_closed_gate_is_asked_again_in_time_however_long_the_interval() {
-    use scheduled_events_core::{Response, Session, SessionConfig, Step, VmNames};
-
-    let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
-    let config = SessionConfig { policy, gate: true, interval_ms: 60_000, ..SessionConfig::new(VmNames::new(&[VM])) };
-    let mut session = Session::<4>::new(&config).unwrap();
+    let mut session = polling_once_a_minute(Action::Prepare);
     let mut now = crate::common::START;
     let body = crate::common::document(1, &[event("a")]);
     let mut asked = Vec::new();
@@ -85,11 +90,7 @@ fn a_closed_gate_is_asked_again_in_time_however_long_the_interval() {
 
 #[test]
 fn a_gate_that_opens_for_the_approval_is_confirmed_at_once_however_long_the_interval() {
-    use scheduled_events_core::{Response, Session, SessionConfig, Step, VmNames};
-
-    let policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
-    let config = SessionConfig { policy, gate: true, interval_ms: 60_000, ..SessionConfig::new(VmNames::new(&[VM])) };
-    let mut session = Session::<4>::new(&config).unwrap();
+    let mut session = polling_once_a_minute(Action::Approve);
     let mut now = crate::common::START;
     let body = crate::common::document(1, &[event("a")]);
     let mut polled = Vec::new();
@@ -114,11 +115,7 @@ fn a_gate_that_opens_for_the_approval_is_confirmed_at_once_however_long_the_inte
 
 #[test]
 fn only_a_yes_to_an_approval_is_confirmed_before_the_interval_ends() {
-    use scheduled_events_core::{Response, Session, SessionConfig, Step, VmNames};
-
-    let policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
-    let config = SessionConfig { policy, gate: true, interval_ms: 60_000, ..SessionConfig::new(VmNames::new(&[VM])) };
-    let mut session = Session::<4>::new(&config).unwrap();
+    let mut session = polling_once_a_minute(Action::Approve);
     let start = crate::common::START;
     let (mut now, mut asked, mut polled) = (start, Vec::new(), Vec::new());
     let documents = [vec![event("a"), event("b")], vec![event("b")]];
