@@ -56,7 +56,7 @@ ifneq ($(filter check,$(MAKECMDGOALS)),)
 check-format lint test-fast: | set-up-check
 endif
 
-test: ## all features in Rust, C, C++ and Python; installs what it needs; 13 min
+test: ## all features in Rust, C, C++ and Python; installs what it needs; 13 to 16 min
 	@tests/setup --for test
 	@tests/run test
 
