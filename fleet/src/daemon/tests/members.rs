@@ -318,6 +318,16 @@ fn an_event_that_waits_after_the_next_one_does_not_look_at_all_machines() {
     });
 }
 
+/// The checker of chaos shares no code with the daemon.
+#[test]
+fn the_checker_of_chaos_knows_how_long_a_refusal_counts() {
+    let checker = include_str!("../../../tests/chaos/check.py").replace('_', "");
+    let most = REFUSAL_COUNTS_AT_MOST.as_millis();
+    for line in [format!("\nWAITEDPART = {REFUSAL_COUNTS_FOR}\n"), format!("\nREFUSEDMAX = {most}\n")] {
+        assert!(checker.contains(&line), "{line}");
+    }
+}
+
 #[test]
 fn where_the_limits_of_machines_differ_the_smallest_one_counts() {
     run_fleet(&ONE.replace("max_unavailable = 1", "max_unavailable = 2"), async |mut fleet| {
