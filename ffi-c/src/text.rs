@@ -135,8 +135,9 @@ pub unsafe extern "C" fn schedev_text_copy(
         let text = &text;
         let text = checked!(core_text(text));
         let buffer = checked!(output_buffer(buffer, capacity, needed));
-        buffer
-            .fill_text(text.decoded_len(), |target| Ok(text.copy_to(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.len()))
+        buffer.fill_text(text.decoded_len(), |target| {
+            Ok(text.copy_bytes_to(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.len())
+        })
     })
 }
 

@@ -83,11 +83,17 @@ fn number(incarnation: Incarnation<'_>) -> u64 {
 /// The capacity for a decoded text.
 const DECODED: usize = 256;
 
-/// A checksum of the decoded text. The other parsers decode while they parse.
+/// A checksum of the decoded text.
 fn decoded(text: Option<Text<'_>>, buffer: &mut [u8; DECODED]) -> u64 {
     let Some(text) = text else { return 0 };
     match text.as_str() {
         Some(plain) => digest(plain.as_bytes()),
-        None => text.copy_to(buffer).map_or(0, |text| digest(text.as_bytes())),
+        None => decoded_copy(text, buffer),
     }
+}
+
+/// The other parsers decode while they parse.
+#[inline(never)]
+fn decoded_copy(text: Text<'_>, buffer: &mut [u8; DECODED]) -> u64 {
+    text.copy_bytes_to(buffer).map_or(0, digest)
 }

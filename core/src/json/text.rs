@@ -155,7 +155,25 @@ impl<'a> Text<'a> {
     /// assert_eq!(Text::plain("vm_0").copy_to(&mut buffer), Ok("vm_0"));
     /// assert_eq!(Text::plain("vm_10").copy_to(&mut buffer), Err(BufferTooSmall { needed: 5 }));
     /// ```
+    #[inline(never)] // For texts with escapes: inlined, it would make the reading of others longer.
     pub fn copy_to<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b str, BufferTooSmall> {
+        let bytes = self.copy_bytes_to(buffer)?;
+        // Whole characters were copied, so this is UTF-8.
+        core::str::from_utf8(bytes).map_err(|_| BufferTooSmall { needed: bytes.len() })
+    }
+
+    /// Copies the decoded text to the front of `buffer`, and returns its UTF-8 as bytes: faster than [`copy_to`](Self::copy_to)
+    /// for a caller who needs no `str`.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`] with the number of bytes needed.
+    ///
+    /// ```
+    /// use scheduled_events_core::Text;
+    ///
+    /// assert_eq!(Text::from_raw(r"caf\u00e9", true).copy_bytes_to(&mut [0; 9]), Ok("café".as_bytes()));
+    /// ```
+    pub fn copy_bytes_to<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], BufferTooSmall> {
         // Decoding makes no text longer.
         let needed = if self.raw.len() <= buffer.len() { 0 } else { self.decoded_len() };
         if needed > buffer.len() {
@@ -167,8 +185,7 @@ impl<'a> Text<'a> {
             buffer.iter_mut().zip(self.raw.bytes()).for_each(|(to, from)| *to = from);
             self.raw.len()
         };
-        // Whole characters were copied, so this is UTF-8.
-        core::str::from_utf8(buffer.get(..length).unwrap_or_default()).map_err(|_| BufferTooSmall { needed: length })
+        Ok(buffer.get(..length).unwrap_or_default())
     }
 }
 
@@ -312,6 +329,7 @@ mod tests {
             assert_eq!(text.decoded_len(), characters.len(), "{raw}");
             let mut buffer = [b'.'; 20];
             assert_eq!(text.copy_to(&mut buffer), Ok(characters.as_str()), "{raw}");
+            assert_eq!(text.copy_bytes_to(&mut buffer), Ok(characters.as_bytes()), "{raw}");
             assert!(buffer[characters.len()..].iter().all(|byte| *byte == b'.'), "{raw}");
             let mut short = [b'.'; 20];
             if let Some(less) = characters.len().checked_sub(1) {
