@@ -12,10 +12,4 @@ case " $* " in *" --target"*) host= ;; esac
 if [ "$host" = x86_64-unknown-linux-gnu ] && [ "${minor:-0}" -ge 90 ]; then
   linker=-Clinker-features=-lld
 fi
-for type in cdylib staticlib; do
-  if [ "$type" = cdylib ] && [ -n "$linker" ]; then
-    cargo rustc --quiet -p scheduled-events-c --profile c-library --lib --crate-type "$type" "$@" -- "$linker"
-  else
-    cargo rustc --quiet -p scheduled-events-c --profile c-library --lib --crate-type "$type" "$@"
-  fi
-done
+cargo rustc --quiet -p scheduled-events-c --profile c-library --lib --crate-type cdylib,staticlib "$@" -- ${linker:+"$linker"}
