@@ -182,6 +182,20 @@ mod tests {
     }
 
     #[test]
+    fn a_poll_that_does_not_wait_for_its_interval_waits_for_all_else() {
+        let now = UnixMillis(1_700_000_000_000);
+        let mut pacer = Pacer::new(60_000, 1);
+        pacer.polled(now);
+        pacer.poll_soon(now);
+        assert_eq!(pacer.poll_at(), now.plus(REQUEST_SPACING_MS));
+        pacer.pause(now, 5);
+        assert_eq!(pacer.poll_at(), now.plus(5_000));
+        let delay = pacer.failed(now.plus(5_000), true);
+        pacer.poll_soon(now.plus(5_001));
+        assert_eq!(pacer.poll_at(), now.plus(5_000).plus(delay));
+    }
+
+    #[test]
     fn seeds_are_mixed_like_splitmix64() {
         // The first outputs of the reference implementation for these seeds.
         assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
