@@ -5,11 +5,10 @@ set -eu
 cd "$(dirname "$0")/.."
 # Since 1.90 rustc links with lld on this target. lld keeps the handler of panics although nothing can reach it, with all
 # that it prints backtraces with; the system's linker drops it, and the library is a third of the size.
-linker=
 host=$(rustc --version --verbose | sed -n 's/^host: //p')
 minor=$(rustc --version | sed -n 's/^rustc 1\.\([0-9]*\).*/\1/p')
 case " $* " in *" --target"*) host= ;; esac
 if [ "$host" = x86_64-unknown-linux-gnu ] && [ "${minor:-0}" -ge 90 ]; then
-  linker=-Clinker-features=-lld
+  set -- "$@" -- -Clinker-features=-lld
 fi
-cargo rustc --quiet -p scheduled-events-c --profile c-library --lib --crate-type cdylib,staticlib "$@" -- ${linker:+"$linker"}
+cargo rustc --quiet -p scheduled-events-c --profile c-library --lib --crate-type cdylib,staticlib "$@"
