@@ -264,7 +264,7 @@ windows() {
             "$work/archive/"
         packaging/licenses.py Cargo.toml scheduled-events-cli "$target" >"$work/archive/THIRD-PARTY"
         find "$work/archive" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
-        (cd "$work/archive" && rm -f "$out/$name-${target%%-*}.zip" && zip --quiet -9 --no-extra "$out/$name-${target%%-*}.zip" ./*)
+        (cd "$work/archive" && rm -f "$out/$name-${target%%-*}.zip" && zip --quiet -9 -X "$out/$name-${target%%-*}.zip" ./*)
     done
     log "the wheel for Windows"
     CARGO_ENCODED_RUSTFLAGS=$(flags) "$work/venv/bin/maturin" build --quiet --manifest-path py/Cargo.toml \
