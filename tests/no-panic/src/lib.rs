@@ -334,6 +334,7 @@ fn the_text(text: Text<'_>, other: &str) {
     reach((text == *other, text == other, text == Text::plain(other), text.eq_ignore_ascii_case(other)));
     reach(Text::from_raw(text.raw(), true) == text);
     reach(text.copy_to(black_box(&mut [0; 40])).map(str::len));
+    reach(text.copy_bytes_to(black_box(&mut [0; 40])).map(<[u8]>::len));
     text.chars().for_each(reach);
 }
 
