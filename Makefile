@@ -292,7 +292,7 @@ publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-ru
 	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events-replay \
 		--package scheduled-events --package scheduled-events-cli $(ARGS)
 
-mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy.rs session/mod.rs"
+mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy/mod.rs session/mod.rs"
 	@tests/setup mutants
 	@tests/mutants $(FILES)
 
