@@ -283,6 +283,8 @@ fuzz-corpora: ## minimise what fuzzing found and keep it in fuzz/corpora
 advisories: ## check the dependencies for known vulnerabilities; downloads the list from GitHub
 	@tests/setup deny
 	$(CARGO) deny --locked check advisories
+	cd fleet && $(CARGO) deny --locked check advisories
+	cd page && $(CARGO) deny --locked check advisories
 
 check-version: ## check that a tag, the versions and the changelog agree: make check-version TAG=v1.2.3
 	@packaging/check-version $(TAG)
