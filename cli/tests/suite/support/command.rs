@@ -225,14 +225,12 @@ impl Run {
         let mut checked = 0;
         loop {
             let ended = self.ended().is_some();
-            let length = self.stdout.lock().expect("a lock").len();
-            // Parsing is expensive, so only new output is a reason for it.
-            if length != checked {
-                checked = length;
-                if let Some(record) = self.records().into_iter().find(&passes) {
-                    return record;
-                }
+            // Parsing is expensive, so each line is parsed once.
+            let stdout = self.stdout();
+            if let Some(record) = records(&stdout[checked..]).into_iter().find(&passes) {
+                return record;
             }
+            checked = stdout.rfind('\n').map_or(0, |end| end + 1);
             assert!(!ended, "ended without {what}\n{}\n{}", self.stdout(), self.stderr());
             assert!(Instant::now() < deadline, "no {what}\n{}\n{}", self.stdout(), self.stderr());
             thread::sleep(INTERVAL);
