@@ -33,7 +33,7 @@ demo: ## show a maintenance from start to end against the built-in replay server
 
 install: ## install the C library, its headers and packages: make install PREFIX=$HOME/.local; with sudo: see packaging/README.md
 	@tests/setup cc
-	@ffi-c/install.sh $(PREFIX)
+	@ffi-c/install.sh '$(PREFIX)'
 
 wheel: ## build the Python wheel into target/wheels; for Windows: make packages PARTS=windows
 	@tests/setup wheel
