@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 
 from toolbox import HERE, ROOT, TARGET, WARNINGS, WORK, expect, run
@@ -19,7 +20,7 @@ def moved(prefix):
     shutil.copytree(prefix, there, symlinks=True)
     for flags in ([], ["--define-prefix"]):
         env = {**os.environ, "PKG_CONFIG_PATH": str(there / "lib/pkgconfig")}
-        found = run("pkg-config", *flags, "--cflags", "--libs", "scheduled_events", env=env).split()
+        found = shlex.split(run("pkg-config", *flags, "--cflags", "--libs", "scheduled_events", env=env))
         expect(str(prefix) + "/" not in " ".join(found), f"pkg-config {flags} gives the former prefix: {found}")
         out = WORK / "moved/program"
         run("gcc", *WARNINGS, PROGRAM, "-o", out, *found, f"-Wl,-rpath,{there}/lib")

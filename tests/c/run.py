@@ -16,6 +16,7 @@ import http.server
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -343,7 +344,7 @@ def installed():
 
 def pkg_config(prefix, *flags):
     env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
-    return run("pkg-config", "--cflags", "--libs", *flags, "scheduled_events", env=env).split()
+    return shlex.split(run("pkg-config", "--cflags", "--libs", *flags, "scheduled_events", env=env))
 
 
 @check
