@@ -1,4 +1,5 @@
-//! The layout: no circle of imports inside a crate, no dependency that points up, no file or folder that is too large.
+//! The layout: no circle of imports inside a crate, no dependency that points up, no file or folder that is too large. And no public
+//! function of core that the proof against panics leaves out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -261,6 +262,37 @@ fn uses_of_modules(folder: &str) -> BTreeSet<(String, String)> {
     };
     let imports = Crate::read(&sources).imports();
     imports.iter().flat_map(|(file, used)| used.iter().map(|used| (module(file), module(&used.file)))).collect()
+}
+
+/// What `make prove-no-panic` proves is what this program calls.
+#[test]
+fn the_program_that_cannot_panic_calls_each_public_function_of_core() {
+    let words_of = |folder: &str| -> Vec<Vec<String>> {
+        let is_rust = |path: &Path| path.extension().is_some_and(|end| end == "rs");
+        let files = below(&root().join(folder), &is_rust);
+        let sources = files.iter().map(|path| fs::read_to_string(path).expect("a source"));
+        sources.map(|source| words(&source).into_iter().map(|word| word.text).collect()).collect()
+    };
+    let (mut public, mut called) = (BTreeSet::new(), BTreeSet::new());
+    for file in words_of("core/src") {
+        for (at, _) in file.iter().enumerate().filter(|(_, word)| *word == "pub") {
+            let rest = &file[at + 1..];
+            let rest = if rest[0] == "const" { &rest[1..] } else { rest };
+            if rest[0] == "fn" {
+                public.insert(rest[1].clone());
+            }
+        }
+    }
+    for file in words_of("tests/no-panic/src") {
+        for used in file.windows(3).filter(|used| [".", "::"].contains(&used[0].as_str())) {
+            if ["(", ")", "::"].contains(&used[2].as_str()) {
+                called.insert(used[1].clone());
+            }
+        }
+    }
+    assert!(public.len() > 100, "found {} public functions", public.len());
+    let missing: Vec<_> = public.difference(&called).collect();
+    assert!(missing.is_empty(), "no file of tests/no-panic/src calls {missing:?}");
 }
 
 #[test]
