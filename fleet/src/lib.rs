@@ -15,6 +15,7 @@ pub mod daemon;
 pub mod engine;
 pub mod failure;
 pub mod gate;
+pub mod hexadecimal;
 pub mod http;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;

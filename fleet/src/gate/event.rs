@@ -1,12 +1,12 @@
 //! What the gate must know of an event.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::hexadecimal::hexadecimal;
 use crate::names::Name;
 
 /// The most characters of an event's id: more than any that Azure was seen to use.
@@ -84,7 +84,7 @@ impl Event {
             hash.update([0]);
             hash.update(resource.as_str().to_ascii_lowercase());
         }
-        format!("{}{}", events_prefix(&self.id), hex(&hash.finalize()[..12]))
+        format!("{}{}", events_prefix(&self.id), hexadecimal(&hash.finalize()[..12]))
     }
 }
 
@@ -99,15 +99,7 @@ fn id_key(id: &str) -> String {
     if (1..=ID_MAX).contains(&id.len()) && id.bytes().all(usual) {
         return id.to_owned();
     }
-    format!("sha256-{}", hex(&Sha256::digest(id.as_bytes())[..12]))
-}
-
-/// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("sha256-{}", hexadecimal(&Sha256::digest(id.as_bytes())[..12]))
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::event::{Event, hex};
+use super::event::Event;
 use super::members::{Member, Presence};
 use super::protocol::{Seen, Share};
 use crate::config::window::{Closed, WindowConfig, opening};
 use crate::config::{GroupConfig, Limit};
+use crate::hexadecimal::hexadecimal;
 use crate::names::Name;
 
 impl GroupConfig {
@@ -60,7 +61,7 @@ impl GroupConfig {
         if !windows.is_empty() {
             let _ = write!(text, ";windows={windows:?}");
         }
-        hex(&Sha256::digest(text)[..6])
+        hexadecimal(&Sha256::digest(text)[..6])
     }
 
     /// How many of so many machines may be out of service together. A share of an unknown number is without limit, so that nothing

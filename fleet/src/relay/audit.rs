@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::hexadecimal::hexadecimal;
+use crate::hexadecimal::hexadecimal;
 
 /// How many earlier files the watcher keeps: `FILE.1` to `FILE.4`.
 const EARLIER_FILES: u32 = 4;

@@ -10,7 +10,6 @@ pub mod audit;
 pub mod delivery;
 pub mod events;
 pub mod file;
-pub mod hexadecimal;
 pub mod message;
 pub mod record;
 pub mod state;

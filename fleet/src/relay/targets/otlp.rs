@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Endpoint, Failure, Item, Target, now};
 use crate::config::relay::{Signal, TargetConfig};
+use crate::hexadecimal::hexadecimal;
 use crate::log;
 use crate::relay::events::OpenEvent;
-use crate::relay::hexadecimal::hexadecimal;
 use crate::relay::message::{clean, headline};
 use crate::relay::record::Record;
 use crate::relay::transport::{Outcome, Request};
