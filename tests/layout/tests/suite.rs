@@ -296,6 +296,18 @@ fn the_program_that_cannot_panic_calls_each_public_function_of_core() {
 }
 
 #[test]
+fn the_table_of_a_folder_names_each_entry() {
+    for folder in ["tests", "packaging"] {
+        let page = fs::read_to_string(root().join(folder).join("README.md")).expect("README.md");
+        for entry in fs::read_dir(root().join(folder)).expect("a folder").flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let needs_none = name.starts_with('.') || ["README.md", "__pycache__"].contains(&name.as_str());
+            assert!(needs_none || page.contains(&format!("]({name})")), "{folder}/README.md lacks {name}");
+        }
+    }
+}
+
+#[test]
 fn no_file_and_no_folder_is_too_large() {
     let is_source = |path: &Path| {
         let end = path.extension().unwrap_or_default().to_string_lossy().into_owned();
