@@ -4,7 +4,7 @@
 pub struct Failure {
     /// 1 or 2.
     pub exit_code: u8,
-    /// Empty: there is nothing to tell.
+    /// Empty: there is nothing to report.
     pub message: String,
 }
 

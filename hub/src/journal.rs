@@ -156,9 +156,9 @@ impl Journal {
         synced.await.unwrap_or_default()
     }
 
-    /// Waits until there is room for another record, as there is unless many machines have an event at the same time. If the file cannot
+    /// Waits until there is capacity for another record, as there is unless many machines have an event at the same time. If the file cannot
     /// be written, nothing waits for it.
-    pub async fn room(self: &Rc<Self>) {
+    pub async fn capacity(self: &Rc<Self>) {
         while self.audit.is_half_full() && self.sync().await {}
     }
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_many_machines_at_a_time_find_room() {
+    fn records_of_many_machines_at_a_time_fit() {
         let folder = tempfile::tempdir().expect("a folder");
         let done = scheduled_events_fleet::cli::block_on(async {
             let journal = Rc::new(Journal::open(&folder.path().join("audit")).expect("an audit file"));
@@ -186,7 +186,7 @@ mod tests {
             let resource_id = "x".repeat(200_000);
             let machine = async |_| {
                 for _ in 0..3 {
-                    journal.room().await;
+                    journal.capacity().await;
                     assert!(!journal.audit.is_half_full());
                     journal.record(&resource_id, Record::Gap { lost: 1, since: UnixSeconds(0) }, UnixSeconds(0));
                 }

@@ -50,5 +50,5 @@ pub enum Message {
     Stop,
 }
 
-/// Tells who waits that something is kept, when it is dropped.
+/// Notifies its waiter that something is kept, when it is dropped.
 pub type Done = mpsc::Sender<()>;

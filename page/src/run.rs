@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_run_whose_addresses_are_taken_gives_way_to_the_one_before() {
         let good = Settings::load("preempt").expect("a built-in name");
-        // The port after the first machine's is taken, so that there is no room for a second machine.
+        // The port after the first machine's is taken, so that there is no port for a second machine.
         let (player, _taken) = loop {
             let player = Player::new(good.clone(), ([127, 0, 0, 1], 0).into(), None).expect("a run");
             let mut next = player.current().server.addr();

@@ -59,7 +59,7 @@ impl Report {
         for event in &state.events {
             let key = event_key(&event.event_id);
             let known = waiting.iter().position(|waiting| event_key(&waiting.event_id) == key);
-            // An event that had to make room for others is kept for the recovery.
+            // An event that was dropped for others is kept for the recovery.
             let waits = known.map_or_else(|| recovery_only(event), |index| waiting.swap_remove(index));
             events.push((event.clone(), waits));
         }

@@ -183,7 +183,7 @@ fn bar(svg: &mut Markup, scale: &Scale, event: &Drawn, y: f64) {
     let mut free = 0.0_f64;
     for mark in &event.marks {
         let x = scale.x(mark.at).max(free);
-        // Marks side by side may have no room left. The story has their number.
+        // Marks side by side may not fit. The story has their number.
         if x > RIGHT {
             break;
         }

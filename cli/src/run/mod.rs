@@ -1,7 +1,7 @@
 //! `run`: keeps an interruptible workload, such as a worker on a Spot machine.
 //!
 //! A [`Supervisor`](supervisor::Supervisor) starts the worker after its warm-up, and moves it through the life cycle that core's
-//! [`Phase`](scheduled_events_core::spot::Phase) defines. A watcher on another thread tells it through a [`RunHandle`](message::RunHandle) when an
+//! [`Phase`](scheduled_events_core::spot::Phase) defines. A watcher on another thread notifies it through a [`RunHandle`](message::RunHandle) when an
 //! event is announced or over; nothing that the watcher waits for delays the worker.
 //!
 //! * `options`: what a supervisor is configured with.

@@ -115,7 +115,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The metrics of one watcher: a [`Host`](crate::watch::Host) passes on what it is told.
+/// The metrics of one watcher: a [`Host`](crate::watch::Host) passes on what it is notified of.
 ///
 /// ```
 /// use std::time::Duration;

@@ -41,7 +41,7 @@ impl Documents {
         self.newest == Some(hash) && !self.apply_again
     }
 
-    /// Tells a new document from the newest one and from a superseded one.
+    /// Distinguishes a new document from the newest one and from a superseded one.
     ///
     /// Without an incarnation, equal bytes do not mean that a document is old: an empty one looks like all others.
     pub(super) fn classify(&self, hash: u64, incarnation: Incarnation<'_>, now: UnixMillis) -> DocumentKind {

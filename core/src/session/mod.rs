@@ -177,7 +177,7 @@ pub struct Session<const N: usize> {
     machine: Recovery,
     /// When the last recovery of this machine succeeded.
     recovered_at: Option<UnixMillis>,
-    /// The event that the recovery is for, if it had to make room for others: the newest of those.
+    /// The event that the recovery is for, if it was dropped for others: the newest of those.
     last_ended: Option<TrackedEvent>,
     attempts: Attempts,
     /// How many polls have begun.
@@ -466,7 +466,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Whether the newest document, read since the start, has no events and nothing is left to report, prepare or
-    /// recover. A session is not idle while it cannot tell whether a document is stale.
+    /// recover. A session is not idle while it does not know whether a document is stale.
     pub fn is_idle(&self) -> bool {
         (self.documents.is_settled() || self.source == SessionSource::Notifications)
             && self.open_events == 0

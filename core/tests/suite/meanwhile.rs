@@ -1,4 +1,4 @@
-//! Notifications that arrive while a request is under way, beside documents, and in a session that is full.
+//! Notifications that arrive while a request is in progress, beside documents, and in a session that is full.
 
 use scheduled_events_core::{
     Action, Change, NotificationOutcome, Report, Response, SessionConfig, SessionSource, Step, VmNames,
@@ -6,7 +6,7 @@ use scheduled_events_core::{
 
 use crate::notified::{Host, START, config, document, message};
 
-/// Notifications arrive while a request is under way: what it answers is about the events that it was sent for.
+/// Notifications arrive while a request is in progress: what it answers is about the events that it was sent for.
 #[test]
 fn an_approval_is_of_the_event_that_it_was_sent_for_although_that_is_over_and_another_has_come() {
     for works_between in [true, false] {
@@ -30,7 +30,7 @@ fn an_approval_is_of_the_event_that_it_was_sent_for_although_that_is_over_and_an
             let approved = host.session.events().filter(|event| event.is_approved());
             assert!(approved.map(|event| event.event_id().as_str()).all(|id| id == "a"), "{works_between}");
             host.work();
-            // The last one finds no room before the session has reported the end of the first.
+            // The last one finds no capacity before the session has reported the end of the first.
             let _ = host.notify(&message("b7", "Scheduled", 2, 7));
             for _ in 0..60 {
                 host.now = host.now.plus(1000);
@@ -128,7 +128,7 @@ fn other_names_beside_documents_need_another_look_at_what_they_do_not_have() {
     assert_eq!(host.posts, 1);
 }
 
-/// The document does not change, and has an event that made room for an urgent one.
+/// The document does not change, and has an event that was dropped for an urgent one.
 #[test]
 fn an_event_that_made_room_for_a_notified_one_is_counted() {
     let mut host = Host::new(&config(SessionSource::Both, Action::Hold));

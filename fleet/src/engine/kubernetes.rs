@@ -130,7 +130,7 @@ impl Engine for KubernetesEngine {
 }
 
 /// The name of a register's object: a key may have characters that a name may not. People recognise the beginning, and the
-/// hash tells keys apart.
+/// hash distinguishes keys.
 fn object_name(key: &str) -> String {
     let readable: String = key
         .chars()

@@ -355,7 +355,7 @@ def overtaken(story: Story) -> None:
 
 
 def both_fit(story: Story) -> None:
-    """The same, and there is room for both."""
+    """The same, and there is capacity for both."""
     overtaken(story)
     story.limit = 2
 

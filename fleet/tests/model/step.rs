@@ -61,7 +61,7 @@ pub(crate) enum Kind {
 pub(crate) struct Protocol {
     pub(crate) setup: Setup,
     parts: Vec<Vec<Part>>,
-    /// Tells what was remembered for this model.
+    /// Reports what was remembered for this model.
     number: usize,
 }
 
@@ -304,7 +304,7 @@ impl Protocol {
     }
 
     /// The event that is next in a group, and who reserved the group for it, if it is earlier than that of a new claim, and both
-    /// together have no room.
+    /// together exceed the capacity.
     fn overtaken(&self, moment: &Moment, at: usize, before: &GroupRegister) -> Option<(usize, usize)> {
         let next = before.next.as_ref()?;
         let event = (0..moment.at.1).find(|&event| self.setup.part(0, event).event.id == next.event_id)?;

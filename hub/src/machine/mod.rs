@@ -216,7 +216,7 @@ impl Machine {
     /// Does what the session says until it has nothing to do. Returns when it has again.
     async fn act(&mut self) -> Result<UnixMillis, StoreError> {
         loop {
-            self.shared.journal.room().await;
+            self.shared.journal.capacity().await;
             let now = self.set_time();
             match self.session.next(now) {
                 Step::Wait { until } => return Ok(until),
@@ -310,7 +310,7 @@ impl Machine {
     }
 
     async fn on_message(&mut self, message: Message) -> Result<(), StoreError> {
-        self.shared.journal.room().await;
+        self.shared.journal.capacity().await;
         let now = self.set_time();
         match message {
             Message::Notice { notice, arrival, done } => {

@@ -23,7 +23,7 @@ pub(crate) fn wait_for_connections(listeners: &[TcpListener], _timeout: Duration
     (0..listeners.len()).collect()
 }
 
-/// Lets this process open so many files, if fewer are allowed and the system's upper limit has room; otherwise as many as that one
+/// Lets this process open so many files, if fewer are allowed and the system's upper limit allows it; otherwise as many as that one
 /// allows. Programs that it starts inherit it.
 #[cfg(unix)]
 pub(crate) fn allow_open_files(count: u64) {

@@ -67,7 +67,7 @@ impl<const N: usize> Session<N> {
 
     /// Tracks the events that are new: this machine's own first, then those of other machines while there is capacity.
     fn track_new_events(&mut self, document: &Document<'_>, names: VmNames<'_>, now: UnixMillis) {
-        // An own event with this deadline or a later one finds no room: known after the first that did not.
+        // An own event with this deadline or a later one finds no capacity: known after the first that did not.
         let mut full_for: Option<i64> = None;
         for own in [true, false] {
             for event in document.events().filter(|event| !is_over(event)) {
@@ -169,7 +169,7 @@ impl<const N: usize> Session<N> {
         let open = candidates().filter(|(_, known, _)| !known.is_gone());
         let ranked = open.filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)));
         let dispensable = ranked.max_by_key(|(rank, slot)| (*rank, core::cmp::Reverse(*slot)));
-        // A document may still have it, and it is not new then unless there is room.
+        // A document may still have it, and it is not new then unless there is capacity.
         let end = candidates().find(|(_, known, progress)| known.mine() != Some(true) && progress.is_over(known));
         let slot = match (dispensable, end) {
             (Some(((true, ..), slot)), _) | (_, Some((slot, ..))) => Some(slot),

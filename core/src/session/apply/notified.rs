@@ -151,7 +151,7 @@ impl<const N: usize> Session<N> {
                 if !(is_own && self.evict_for(event)) {
                     return NotificationOutcome::Untracked;
                 }
-                // An unchanged document, too, may have the event that made room, and counts it then.
+                // An unchanged document, too, may have the event that was dropped, and counts it then.
                 self.documents.apply_again();
             }
             self.track(event, names, now);
