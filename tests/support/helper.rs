@@ -25,9 +25,12 @@
 use std::env;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
+use std::iter;
 use std::process::{self, Command};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use scheduled_events_test_support::quoted;
 
 /// What follows the name of the test: all further words are steps.
 const STEPS: &str = "steps";
@@ -35,12 +38,12 @@ const STEPS: &str = "steps";
 /// A helper that should have been ended ends by itself after this time.
 const LIFE_MAX: Duration = Duration::from_secs(150);
 
-/// The command line of a helper that takes these steps. They contain no single quotes.
+/// The command line of a helper that takes these steps.
 pub(crate) fn helper<S: AsRef<str>>(steps: &[S]) -> String {
-    let program = env::current_exe().expect("this program");
+    let program = env::current_exe().expect("this program").display().to_string();
     let words = arguments(steps.iter().map(|step| step.as_ref().to_owned()));
-    let words = words.iter().map(|word| format!(" '{word}'"));
-    format!("'{}'{}", program.display(), words.collect::<String>())
+    let words = iter::once(program).chain(words).map(|word| quoted(&word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a line of a helper's output is that of the test harness.

@@ -25,4 +25,9 @@ pub fn not_run(reason: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// A text as one word of a shell's command line, or of a hook's: a checkout may lie in a folder with spaces and quotes.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 pub use server::{Connection, TestServer};

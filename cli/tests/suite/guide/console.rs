@@ -15,7 +15,7 @@ use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
 use super::blocks::Block;
 use crate::pages::documentation::read;
-use crate::support::{Folder, PROGRAM, VM, eventually, free_port, launch, run as run_program};
+use crate::support::{Folder, PROGRAM, VM, eventually, free_port, launch, quoted, run as run_program};
 
 /// What is not run: each is replaced by a program that succeeds.
 const STAND_INS: [&str; 17] = [
@@ -96,7 +96,8 @@ impl Page {
             "scheduled-events",
             &format!(
                 "#!/bin/sh\n# The program under test. A watcher without an end gets one.\ncase \" $* \" in\n*' --until-idle '* | \
-                 *' --max-polls '*) ;;\n' watch '*) set -- \"$@\" --until-idle ;;\nesac\nexec {PROGRAM} \"$@\"\n"
+                 *' --max-polls '*) ;;\n' watch '*) set -- \"$@\" --until-idle ;;\nesac\nexec {} \"$@\"\n",
+                quoted(PROGRAM)
             ),
         );
         Self { folder, port: free_port().to_string(), scripts: Vec::new() }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::preempt;
-use crate::support::{FakeService, Folder, PATIENCE, Run, VM, command, eventually, signal};
+use crate::support::{FakeService, Folder, PATIENCE, Run, VM, command, eventually, quoted, signal};
 
 const WORKERS: usize = 3;
 
@@ -36,7 +36,7 @@ fn start(number: usize, service: &FakeService, queue: &Path, folder: &Folder) ->
     let worker = PathBuf::from("../examples/queue-worker/worker.py").canonicalize().expect("the example");
     let (worker, queue) = (worker.to_str().expect("a plain path"), queue.to_str().expect("a plain path"));
     let (name, url) = (format!("w{number}"), service.url());
-    let resume = format!("python3 {worker} {queue} --release {name}");
+    let resume = format!("python3 {} {} --release {name}", quoted(worker), quoted(queue));
     let state = folder.path(&format!("{name}.state"));
     let mut command = command(&[
         "run",

@@ -40,6 +40,8 @@ pub use fake_service::{FakeService, Reply, Request};
 pub(crate) use helper::helper;
 #[allow(unused_imports)]
 pub use scheduled_events_test_support::port::free_port;
+#[allow(unused_imports)]
+pub use scheduled_events_test_support::quoted;
 pub use scheduled_events_test_support::wait;
 #[cfg(unix)]
 #[allow(unused_imports)]

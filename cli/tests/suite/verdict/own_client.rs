@@ -3,7 +3,7 @@
 use scheduled_events_replay::fault::KINDS;
 
 use super::*;
-use crate::support::{PREPARE_ALL, PROGRAM, together};
+use crate::support::{PREPARE_ALL, PROGRAM, quoted, together};
 
 /// Two own events, the second one a Preempt, and one of a neighbour.
 const BUSY: &str = r#"
@@ -101,7 +101,9 @@ fn machines_have_a_verdict_each() {
                 appears = \"1s\"\nnotice = \"20s\"\nstarts_after_approval = \"1s\"\nstarted_for = \"2s\"\n";
     let client = format!(
         "test $SCHEDULED_EVENTS_MACHINE = WestNO_1 && exec sleep 100; \
-         exec {PROGRAM} watch --policy {policy} --prepare true --until-idle"
+         exec {} watch --policy {} --prepare true --until-idle",
+        quoted(PROGRAM),
+        quoted(&policy)
     );
     let tested = test_client(pair, &["--machines", "3"], &["sh", "-c", &client]);
     let clients: Vec<_> =

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+#[cfg(unix)]
+use crate::support::quoted;
 use crate::support::{
     FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, in_future, lines, preparation_ended,
     started, with,
@@ -291,15 +293,15 @@ fn the_begin_of_a_preparation_is_in_the_audit_file_before_its_command_runs() {
 fn a_gate_with_a_lock_in_a_shared_folder_keeps_one_of_two_machines_in_service() {
     let shared = Folder::new();
     let (lock, log) = (shared.path("lock"), shared.path("log"));
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gate/lock.sh");
+    let script = quoted(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gate/lock.sh"));
     let services = [FakeService::start(), FakeService::start()];
     let policy = shared.file("policy.toml", PREPARE_ALL);
     let mut runs = Vec::new();
     for (name, service) in ["one", "two"].into_iter().zip(&services) {
         service.show(2, &[with(freeze(name), &json!({ "Resources": [name] }))]);
-        let gate = format!("'{script}' take {lock} {name}");
+        let gate = format!("{script} take {lock} {name}");
         let prepare = format!("sh -c 'echo out {name} >> {log}'");
-        let recover = format!("sh -c 'echo in {name} >> {log}; \"{script}\" release {lock} {name}'");
+        let recover = format!("sh -c {}", quoted(&format!("echo in {name} >> {log}; {script} release {lock} {name}")));
         let options = ["--vm-name", name, "--policy", &policy, "--gate", &gate, "--prepare", &prepare];
         runs.push(Run::watch(&service.url(), &[&options[..], &["--recover", &recover, "--until-idle"]].concat()));
     }
