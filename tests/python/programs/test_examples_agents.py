@@ -7,6 +7,7 @@ commands are stand-ins.
 import http.server
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -93,7 +94,7 @@ class Slurm:
         return (self.files / "log").read_text().splitlines()
 
 
-SLURM = (f"{AGENTS}/slurm.sh drain", f"{AGENTS}/slurm.sh resume")
+SLURM = (shlex.join([f"{AGENTS}/slurm.sh", "drain"]), shlex.join([f"{AGENTS}/slurm.sh", "resume"]))
 
 
 def test_slurm_waits_for_its_jobs(environment: "dict[str, str]", tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_slurm_leaves_a_node_drained_that_an_administrator_drained(
 
 def test_nomad_drains_until_ten_seconds_before_the_event(environment: "dict[str, str]", tmp_path: Path) -> None:
     environment = stand_in(tmp_path, environment, "nomad", "nomad")
-    nomad = f"{AGENTS}/nomad.sh"
+    nomad = shlex.quote(f"{AGENTS}/nomad.sh")
     assert Machine(tmp_path, environment, speed=30).watch(f"{nomad} drain", f"{nomad} resume") == DONE
     drain, end, resume = (tmp_path / "cluster/log").read_text().splitlines()
     start, _, rest = drain.partition("-deadline ")
@@ -258,7 +259,8 @@ def test_haproxy_completes_the_last_request_of_a_drained_server(environment: "di
             assert last.answer == "one"
 
         script = f"{AGENTS}/haproxy.sh"
-        assert machine.watch(f"{script} drain app one", f"{script} ready app one", meanwhile) == DONE
+        drain, ready = (shlex.join([script, word, "app", "one"]) for word in ("drain", "ready"))
+        assert machine.watch(drain, ready, meanwhile) == DONE
         assert state() == "no check"
         assert {get(url) for _ in range(4)} == {"one", "two"}
         wrong = subprocess.run(
@@ -322,7 +324,7 @@ def test_nginx_fails_its_probe_and_completes_its_requests(environment: "dict[str
             last.join(PATIENCE)
             assert last.answer == "app"
 
-        script = f"{AGENTS}/nginx.sh"
+        script = shlex.quote(f"{AGENTS}/nginx.sh")
         assert machine.watch(f"{script} drain {flag} {url}/status", f"{script} ready {flag}", meanwhile) == DONE
         assert health() == 200
 
@@ -400,7 +402,7 @@ class Postgres:
 
     def hook(self, word: str) -> str:
         connections = " ".join(f"'{self.connection(name)}'" for name in ("a", "b"))
-        return " ".join([*self.user, f"{AGENTS}/postgres.sh", word, self.data("a"), connections])
+        return " ".join([*self.user, shlex.quote(f"{AGENTS}/postgres.sh"), word, self.data("a"), connections])
 
 
 @pytest.fixture
