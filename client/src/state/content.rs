@@ -17,7 +17,9 @@ use crate::record::EventRecord;
 /// The checksum. A table of 1 KB is fast enough for a file that has some hundred at most.
 static CRC_32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
-/// How the line after the snapshot starts.
+/// How the line after the snapshot starts. The number changes if an older program must not read the file, not for a member that may be
+/// missing. The snapshot has a version of its own, in `core/src/session/snapshot/format.rs`, which any change of its bytes raises. A
+/// file of another version is moved away, and the watcher starts without state.
 const FORMAT: &str = "scheduled-events state 2";
 
 /// How that line starts in every version of the format.

@@ -1,5 +1,5 @@
 //! Faults seen in other clients of Scheduled Events: one test for each fault in reading, deciding and approving. Faults in
-//! HTTP and process handling are tested in the client.
+//! HTTP and process handling are tested in `cli/tests/suite/field_faults.rs`.
 
 use scheduled_events_core::{
     Action, Cause, Document, Incarnation, Leader, NotBefore, Policy, Preparation, ProblemKind, RequestOutcome,

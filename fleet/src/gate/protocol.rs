@@ -106,7 +106,8 @@ pub enum Answer {
     Closed(Why),
 }
 
-/// Why the gate is closed.
+/// Why the gate is closed. A new reason also needs its words in `daemon/message.rs`, a decision in the two `matches!` of
+/// `daemon/mod.rs`, and a place in the function `why` of `cli/status.rs`, which finds the reasons again from the registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// These machines are not ready.

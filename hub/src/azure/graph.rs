@@ -42,7 +42,7 @@ pub const ACCESS: &str =
 pub const TAGS: &str = "resources | where type in~ (\"microsoft.compute/virtualmachines\", \
     \"microsoft.compute/virtualmachinescalesets\") | where isnotempty(tags) | project id, tags | order by id asc";
 
-/// The end of a query for events.
+/// The end of a query for events, whose columns `notice.rs` reads.
 const EVENT_COLUMNS: &str =
     " | project id, name, type, location, resourceGroup, subscriptionId, zones, properties | order by id asc";
 

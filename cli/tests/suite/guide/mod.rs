@@ -1,4 +1,5 @@
-//! The guide, which is the pages that `docs/SUMMARY.md` lists and README.md: what its blocks show is what happens.
+//! The guide, which is README.md and the pages that `docs/SUMMARY.md` lists: what its blocks show is what happens. An unknown command
+//! needs a program in `console::STAND_INS`, and numbers in an output may be others.
 //!
 //! `blocks` reads the pages, `console` runs the commands on them. A line `<!-- test: … -->` before a block controls that:
 //!

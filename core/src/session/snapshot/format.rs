@@ -72,7 +72,7 @@ use crate::tracker::{Changes, Flags, TYPE_MAX, TrackedEvent, TrackedStatus};
 pub enum SnapshotError {
     /// The bytes are not a snapshot, or they are truncated or modified.
     Damaged,
-    /// The version of the format is unknown: a later version of this crate wrote the snapshot.
+    /// The version of the format is unknown: another version of this crate wrote the snapshot.
     UnknownVersion(u8),
     /// The snapshot contains more events than the session can track that must not be forgotten: a preparation or a recovery
     /// is pending for each.
@@ -95,6 +95,7 @@ impl fmt::Display for SnapshotError {
 impl core::error::Error for SnapshotError {}
 
 pub(super) const MAGIC: &[u8; 4] = b"SEVS";
+/// Any change of the bytes raises it: a session reads no snapshot of another version.
 pub(super) const VERSION: u8 = 3;
 
 /// This bit of the preparation: it is by the last call.
