@@ -2,5 +2,6 @@
 
 mod coverage;
 pub(crate) mod documentation;
+mod monitoring;
 mod records;
 mod scenarios_page;
