@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use scheduled_events_fleet::gate::GroupRegister;
-use scheduled_events_test_support::wait;
+use scheduled_events_test_support::{quoted, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -72,7 +72,7 @@ impl Machine {
 
     /// The command that asks this machine's gate.
     pub(crate) fn gate(&self) -> String {
-        format!("'{FLEET_COMMAND}' --config '{}' ask", self.config.display())
+        format!("{} --config {} ask", quoted(FLEET_COMMAND), quoted(&self.config.display().to_string()))
     }
 
     /// Watches as this machine.

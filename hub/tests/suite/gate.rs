@@ -15,7 +15,7 @@ use scheduled_events_fleet::gate::driver::Question;
 use scheduled_events_fleet::gate::{Answer, Event};
 use scheduled_events_fleet::names::Name;
 use scheduled_events_test_support::process::Process;
-use scheduled_events_test_support::wait;
+use scheduled_events_test_support::{quoted, wait};
 use serde_json::{Value, json};
 
 use crate::control::Control;
@@ -140,7 +140,8 @@ fn three_machines_of_which_one_has_no_agent_are_approved_once_when_all_are_ready
     let watchers: Vec<_> = agents
         .iter()
         .map(|name| {
-            let ask = format!("'{}' --config '{}' ask", fleet_command.display(), path(&format!("{name}.toml")));
+            let program = quoted(&fleet_command.display().to_string());
+            let ask = format!("{program} --config {} ask", quoted(&path(&format!("{name}.toml"))));
             let prepare = format!("sh -c 'until test -e {}; do sleep 0.05; done'", path(&format!("{name}.go")));
             let mut watch = Command::new(command());
             watch.args(["watch", "--endpoint", &emulator.endpoint, "--vm-name", name, "--interval", "200ms"]);

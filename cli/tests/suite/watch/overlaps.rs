@@ -278,7 +278,7 @@ fn a_preempt_does_not_wait_for_its_gate_and_never_waits_for_ever() {
 fn the_begin_of_a_preparation_is_in_the_audit_file_before_its_command_runs() {
     let fixture = Fixture::new();
     let (audit, copy) = (fixture.folder.path("audit"), fixture.folder.path("copy"));
-    let prepare = format!("cp '{audit}' '{copy}'");
+    let prepare = format!("cp {} {}", quoted(&audit), quoted(&copy));
     fixture.service.show(2, &[freeze("a")]);
     let mut run = fixture.watch(PREPARE_ALL, &["--audit", &audit, "--prepare", &prepare]);
     run.record("the preparation", crate::support::preparation_ended);
