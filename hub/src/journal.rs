@@ -156,8 +156,8 @@ impl Journal {
         synced.await.unwrap_or_default()
     }
 
-    /// Waits until there is capacity for another record, as there is unless many machines have an event at the same time. If the file cannot
-    /// be written, nothing waits for it.
+    /// Waits until there is capacity for another record, as there is unless many machines have an event at the same time. If the
+    /// file cannot be written, nothing waits for it.
     pub async fn capacity(self: &Rc<Self>) {
         while self.audit.is_half_full() && self.sync().await {}
     }

@@ -1,6 +1,6 @@
 //! Imitates Azure Resource Manager and Resource Graph where a test says row by row what they have, and how they refuse: approvals are
-//! kept as they come, and every query is answered with all rows, or with the open ones if it asks for these; columns are not chosen. The emulator of `scheduled-events replay --control-plane` has the
-//! lives of events, and is what the other tests use.
+//! kept as they come, and every query is answered with all rows, or with the open ones if it asks for these; columns are not chosen. The
+//! emulator of `scheduled-events replay --control-plane` has the lives of events, and is what the other tests use.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::sync::{Arc, Mutex};
