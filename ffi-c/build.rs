@@ -11,10 +11,19 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let (major, minor) = (variable("CARGO_PKG_VERSION_MAJOR"), variable("CARGO_PKG_VERSION_MINOR"));
-    let abi = if major == "0" { format!("0.{minor}") } else { major };
+    let (major, minor) = (
+        variable("CARGO_PKG_VERSION_MAJOR"),
+        variable("CARGO_PKG_VERSION_MINOR"),
+    );
+    let abi = if major == "0" {
+        format!("0.{minor}")
+    } else {
+        major
+    };
     match variable("CARGO_CFG_TARGET_OS").as_str() {
-        "linux" => println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libscheduled_events.so.{abi}"),
+        "linux" => {
+            println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libscheduled_events.so.{abi}")
+        }
         "windows" if variable("CARGO_CFG_TARGET_ENV") == "gnu" => {
             if let Err(reason) = link_version() {
                 println!("cargo::warning=the library gets no version resource: {reason}");
@@ -62,7 +71,10 @@ END
         license = variable("CARGO_PKG_LICENSE"),
     );
     let folder = variable("OUT_DIR");
-    let (text, object) = (Path::new(&folder).join("version.rc"), Path::new(&folder).join("version.o"));
+    let (text, object) = (
+        Path::new(&folder).join("version.rc"),
+        Path::new(&folder).join("version.o"),
+    );
     fs::write(&text, source).map_err(|error| format!("{}: {error}", text.display()))?;
     let windres = format!("{}-w64-mingw32-windres", variable("CARGO_CFG_TARGET_ARCH"));
     let status = Command::new(&windres).arg(&text).arg(&object).status();

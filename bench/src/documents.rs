@@ -83,11 +83,16 @@ const NOT_BEFORE: &str = "Mon, 11 Apr 2022 22:26:58 GMT";
 impl Sample {
     pub fn new(size: Size, form: Form) -> Self {
         let (events, resources) = size.counts();
-        let mut writer = Writer { out: String::new(), pretty: form == Form::Pretty, depth: 0 };
+        let mut writer = Writer {
+            out: String::new(),
+            pretty: form == Form::Pretty,
+            depth: 0,
+        };
         let mut order = Order(0x9e37_79b9_7f4a_7c15);
         let mut sum = 0;
         writer.open('{');
-        let numbered = |writer: &mut Writer| writer.member("DocumentIncarnation", &INCARNATION.to_string());
+        let numbered =
+            |writer: &mut Writer| writer.member("DocumentIncarnation", &INCARNATION.to_string());
         if form != Form::Shuffled {
             numbered(&mut writer);
         }
@@ -102,12 +107,23 @@ impl Sample {
             numbered(&mut writer);
         }
         writer.close('}');
-        Self { size, form, body: writer.out.into_bytes(), checksum: fold(sum, INCARNATION) }
+        Self {
+            size,
+            form,
+            body: writer.out.into_bytes(),
+            checksum: fold(sum, INCARNATION),
+        }
     }
 }
 
 /// Writes an event and returns the fields that reading it must give.
-fn write_event(writer: &mut Writer, index: usize, resources: usize, form: Form, order: &mut Order) -> Record {
+fn write_event(
+    writer: &mut Writer,
+    index: usize,
+    resources: usize,
+    form: Form,
+    order: &mut Order,
+) -> Record {
     let mut record = Record::default();
     let escapes = form == Form::Escapes;
     let event_id = format!("C7061BAC-AFDC-4513-B24B-{index:012X}");
@@ -123,16 +139,39 @@ fn write_event(writer: &mut Writer, index: usize, resources: usize, form: Form, 
     };
     let duration = if event_type == "Freeze" { 5_i64 } else { -1 };
     let names = (0..resources).map(|number| format!("WestNO_{number}"));
-    record.keep(Member::Resources, names.clone().fold(0, |sum, name| fold(sum, digest(name.as_bytes()))));
+    record.keep(
+        Member::Resources,
+        names
+            .clone()
+            .fold(0, |sum, name| fold(sum, digest(name.as_bytes()))),
+    );
     let texts = [
-        (Member::EventId, "EventId", event_id.as_str(), event_id.as_str()),
+        (
+            Member::EventId,
+            "EventId",
+            event_id.as_str(),
+            event_id.as_str(),
+        ),
         (Member::EventStatus, "EventStatus", "Scheduled", "Scheduled"),
         (Member::EventType, "EventType", event_type, event_type),
-        (Member::ResourceType, "ResourceType", "VirtualMachine", "VirtualMachine"),
-        (Member::Description, "Description", description, written_description),
+        (
+            Member::ResourceType,
+            "ResourceType",
+            "VirtualMachine",
+            "VirtualMachine",
+        ),
+        (
+            Member::Description,
+            "Description",
+            description,
+            written_description,
+        ),
         (Member::EventSource, "EventSource", "Platform", "Platform"),
     ];
-    record.keep(Member::NotBefore, not_before(NOT_BEFORE).expect("a date").0 as u64);
+    record.keep(
+        Member::NotBefore,
+        not_before(NOT_BEFORE).expect("a date").0 as u64,
+    );
     record.keep(Member::DurationInSeconds, duration as u64);
     let mut members: Vec<_> = texts
         .into_iter()
@@ -157,7 +196,11 @@ fn write_event(writer: &mut Writer, index: usize, resources: usize, form: Form, 
         writer.open('[');
         for resource in names.clone() {
             writer.element();
-            let resource = if escapes { resource.replace('_', r"\u005f") } else { resource };
+            let resource = if escapes {
+                resource.replace('_', r"\u005f")
+            } else {
+                resource
+            };
             let _ = write!(writer.out, "\"{resource}\"");
         }
         writer.close(']');
@@ -195,7 +238,11 @@ impl Writer {
 
     fn name(&mut self, name: &str) {
         self.element();
-        let _ = write!(self.out, "\"{name}\":{}", if self.pretty { " " } else { "" });
+        let _ = write!(
+            self.out,
+            "\"{name}\":{}",
+            if self.pretty { " " } else { "" }
+        );
     }
 
     fn member(&mut self, name: &str, value: &str) {

@@ -18,10 +18,19 @@ use scheduled_events_bench::report::{Followed, Measured, Report};
 #[command(about = "Compare how fast core and other parsers read documents")]
 struct Options {
     /// Which documents: S, M, L, X, XL
-    #[arg(long, value_delimiter = ',', default_value = "S,M,L,X,XL", ignore_case = true)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "S,M,L,X,XL",
+        ignore_case = true
+    )]
     documents: Vec<Size>,
     /// Which forms of them: compact, pretty, escapes, shuffled
-    #[arg(long, value_delimiter = ',', default_value = "compact,pretty,escapes,shuffled")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "compact,pretty,escapes,shuffled"
+    )]
     forms: Vec<Form>,
     /// Only these parsers, named as in the table; `core` must be one of them
     #[arg(long, value_delimiter = ',')]
@@ -48,15 +57,30 @@ fn run(options: &Options) -> Result<(), String> {
     let (mut competitors, absent) = competitors::all();
     for name in &options.competitors {
         if !competitors.iter().any(|competitor| competitor.name == name) {
-            let names: Vec<_> = competitors.iter().map(|competitor| competitor.name).collect();
-            return Err(format!("unknown competitor `{name}`; expected one of: {}", names.join(", ")));
+            let names: Vec<_> = competitors
+                .iter()
+                .map(|competitor| competitor.name)
+                .collect();
+            return Err(format!(
+                "unknown competitor `{name}`; expected one of: {}",
+                names.join(", ")
+            ));
         }
     }
     competitors.retain(|competitor| {
-        options.competitors.is_empty() || options.competitors.iter().any(|name| name == competitor.name)
+        options.competitors.is_empty()
+            || options
+                .competitors
+                .iter()
+                .any(|name| name == competitor.name)
     });
-    if !competitors.iter().any(|competitor| competitor.name == "core") {
-        return Err("expected `core` among the competitors: the others are compared with it".to_owned());
+    if !competitors
+        .iter()
+        .any(|competitor| competitor.name == "core")
+    {
+        return Err(
+            "expected `core` among the competitors: the others are compared with it".to_owned(),
+        );
     }
     if !(options.seconds > 0.0 && options.seconds < 3600.0) {
         return Err("--seconds: expected a number above 0 and below 3600".to_owned());
@@ -74,7 +98,8 @@ fn run(options: &Options) -> Result<(), String> {
     }
     report.print_rest();
     if let Some(path) = &options.json {
-        std::fs::write(path, report.json()).map_err(|error| format!("{}: {error}", path.display()))?;
+        std::fs::write(path, report.json())
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }
@@ -83,13 +108,18 @@ fn run(options: &Options) -> Result<(), String> {
 fn read(sample: &Sample, competitors: &[Competitor], budget: Duration) -> Result<Measured, String> {
     let mut readers = Vec::new();
     for (index, competitor) in competitors.iter().enumerate() {
-        let Some(mut read) = (competitor.prepare)(&sample.body, sample.size, sample.form) else { continue };
+        let Some(mut read) = (competitor.prepare)(&sample.body, sample.size, sample.form) else {
+            continue;
+        };
         let found = read();
         if found != Some(sample.checksum) {
             let (size, form) = (sample.size.name(), sample.form.name());
             return Err(match found {
                 Some(_) => {
-                    format!("{} does not read the fields of {size} {form} as they were written", competitor.name)
+                    format!(
+                        "{} does not read the fields of {size} {form} as they were written",
+                        competitor.name
+                    )
                 }
                 None => format!("{} rejects {size} {form}", competitor.name),
             });
@@ -98,18 +128,38 @@ fn read(sample: &Sample, competitors: &[Competitor], budget: Duration) -> Result
     }
     let (indices, mut calls): (Vec<_>, Vec<_>) = readers.into_iter().unzip();
     let times = take_turns(&mut calls, budget);
-    let core = indices.iter().position(|&index| competitors[index].name == "core").expect("core is among them");
-    let results = indices
+    let core = indices
         .iter()
-        .enumerate()
-        .map(|(place, &index)| (competitors[index].name, times.median(place), times.ratio(place, core)));
-    Ok(Measured { size: sample.size, form: sample.form, bytes: sample.body.len(), results: results.collect() })
+        .position(|&index| competitors[index].name == "core")
+        .expect("core is among them");
+    let results = indices.iter().enumerate().map(|(place, &index)| {
+        (
+            competitors[index].name,
+            times.median(place),
+            times.ratio(place, core),
+        )
+    });
+    Ok(Measured {
+        size: sample.size,
+        form: sample.form,
+        bytes: sample.body.len(),
+        results: results.collect(),
+    })
 }
 
 /// Times what core does with a document after reading it.
 fn follow(sample: &Sample, budget: Duration) -> Followed {
-    let (names, mut calls): (Vec<_>, Vec<_>) = scheduled_events_bench::follow::calls(&sample.body).into_iter().unzip();
+    let (names, mut calls): (Vec<_>, Vec<_>) = scheduled_events_bench::follow::calls(&sample.body)
+        .into_iter()
+        .unzip();
     let times = take_turns(&mut calls, budget);
-    let results = names.iter().enumerate().map(|(place, &name)| (name, times.median(place), times.ratio(place, 0)));
-    Followed { size: sample.size, bytes: sample.body.len(), results: results.collect() }
+    let results = names
+        .iter()
+        .enumerate()
+        .map(|(place, &name)| (name, times.median(place), times.ratio(place, 0)));
+    Followed {
+        size: sample.size,
+        bytes: sample.body.len(),
+        results: results.collect(),
+    }
 }

@@ -22,7 +22,13 @@ impl Times {
 
     /// How many times longer one call takes than another: the median of the rounds' ratios.
     pub fn ratio(&self, index: usize, to: usize) -> f64 {
-        median(self.0[index].iter().zip(&self.0[to]).map(|(one, other)| one / other).collect())
+        median(
+            self.0[index]
+                .iter()
+                .zip(&self.0[to])
+                .map(|(one, other)| one / other)
+                .collect(),
+        )
     }
 }
 
@@ -64,7 +70,10 @@ fn time(call: &mut Timed<'_>, calls: u32) -> f64 {
 
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
+    Duration::new(
+        time.tv_sec.try_into().unwrap_or_default(),
+        time.tv_nsec.try_into().unwrap_or_default(),
+    )
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

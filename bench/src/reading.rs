@@ -95,7 +95,11 @@ pub fn not_before(text: &str) -> Option<UnixSeconds> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bench_not_before(text: *const u8, length: usize) -> i64 {
     // SAFETY: the caller guarantees it, and NULL comes with length 0.
-    let text = if length == 0 { &[] } else { unsafe { core::slice::from_raw_parts(text, length) } };
+    let text = if length == 0 {
+        &[]
+    } else {
+        unsafe { core::slice::from_raw_parts(text, length) }
+    };
     // SAFETY: all dates in the documents of this benchmark are ASCII: see documents and strictness.
     let text = unsafe { core::str::from_utf8_unchecked(text) };
     not_before(text).map_or(i64::MIN, |moment| moment.0)

@@ -50,7 +50,12 @@ pub struct Report {
 impl Report {
     pub fn new(competitors: &[Competitor], absent: Vec<&'static str>) -> Self {
         let about = |competitor: &Competitor| {
-            (competitor.name, competitor.version, competitor.note, accepted_faults(competitor))
+            (
+                competitor.name,
+                competitor.version,
+                competitor.note,
+                accepted_faults(competitor),
+            )
         };
         Self {
             competitors: competitors.iter().map(about).collect(),
@@ -70,11 +75,21 @@ impl Report {
 
     /// Prints the table of one form: a line for each reader, a column for each document.
     pub fn print_form(&self, form: Form) {
-        let columns: Vec<_> = self.readings.iter().filter(|measured| measured.form == form).collect();
-        println!("{}: reading every field, ns (multiple of core's)", form.name());
+        let columns: Vec<_> = self
+            .readings
+            .iter()
+            .filter(|measured| measured.form == form)
+            .collect();
+        println!(
+            "{}: reading every field, ns (multiple of core's)",
+            form.name()
+        );
         print!("  {:<20}", "");
         for column in &columns {
-            print!("{:>21}", format!("{}, {} B", column.size.name(), column.bytes));
+            print!(
+                "{:>21}",
+                format!("{}, {} B", column.size.name(), column.bytes)
+            );
         }
         println!();
         for (competitor, ..) in &self.competitors {
@@ -82,7 +97,9 @@ impl Report {
             for column in &columns {
                 let cell = column
                     .of(competitor)
-                    .map_or("–".to_owned(), |(_, time, ratio)| format!("{time:.0} ({ratio:.2})"));
+                    .map_or("–".to_owned(), |(_, time, ratio)| {
+                        format!("{time:.0} ({ratio:.2})")
+                    });
                 print!("{cell:>21}");
             }
             println!();
@@ -97,8 +114,13 @@ impl Report {
             print!("{:>20}", column.size.name());
         }
         println!();
-        let names =
-            self.followings.first().map(|first| first.results.iter().map(|result| result.0).collect::<Vec<_>>());
+        let names = self.followings.first().map(|first| {
+            first
+                .results
+                .iter()
+                .map(|result| result.0)
+                .collect::<Vec<_>>()
+        });
         for (line, name) in names.unwrap_or_default().into_iter().enumerate() {
             print!("  {name:<26}");
             for column in &self.followings {
@@ -119,8 +141,15 @@ impl Report {
         }
         println!("\ngoals");
         for goal in self.goals() {
-            let verdict = if goal.reached { "reached" } else { "NOT REACHED" };
-            println!("  {:<58} {:>10} {:>10}  {verdict}", goal.what, goal.wanted, goal.measured);
+            let verdict = if goal.reached {
+                "reached"
+            } else {
+                "NOT REACHED"
+            };
+            println!(
+                "  {:<58} {:>10} {:>10}  {verdict}",
+                goal.what, goal.wanted, goal.measured
+            );
         }
     }
 
@@ -149,17 +178,53 @@ impl Report {
     fn goals(&self) -> Vec<Goal> {
         let mut goals = Vec::new();
         for (form, sizes, competitor, factor) in [
-            (Form::Compact, [Size::S, Size::L, Size::X, Size::Xl].as_slice(), "yyjson", 1.3),
-            (Form::Compact, &[Size::S, Size::L, Size::X, Size::Xl], "serde_json borrowed", 3.0),
-            (Form::Compact, &[Size::S, Size::L, Size::X, Size::Xl], "jiter", 1.9),
-            (Form::Pretty, &[Size::S, Size::M, Size::L, Size::X, Size::Xl], "yyjson", 1.1),
-            (Form::Escapes, &[Size::S, Size::M, Size::L, Size::X, Size::Xl], "yyjson", 0.8),
-            (Form::Escapes, &[Size::S, Size::M, Size::L, Size::X, Size::Xl], "jiter", 1.2),
+            (
+                Form::Compact,
+                [Size::S, Size::L, Size::X, Size::Xl].as_slice(),
+                "yyjson",
+                1.3,
+            ),
+            (
+                Form::Compact,
+                &[Size::S, Size::L, Size::X, Size::Xl],
+                "serde_json borrowed",
+                3.0,
+            ),
+            (
+                Form::Compact,
+                &[Size::S, Size::L, Size::X, Size::Xl],
+                "jiter",
+                1.9,
+            ),
+            (
+                Form::Pretty,
+                &[Size::S, Size::M, Size::L, Size::X, Size::Xl],
+                "yyjson",
+                1.1,
+            ),
+            (
+                Form::Escapes,
+                &[Size::S, Size::M, Size::L, Size::X, Size::Xl],
+                "yyjson",
+                0.8,
+            ),
+            (
+                Form::Escapes,
+                &[Size::S, Size::M, Size::L, Size::X, Size::Xl],
+                "jiter",
+                1.2,
+            ),
         ] {
             for &size in sizes {
-                let Some(ratio) = self.ratio(form, size, competitor) else { continue };
+                let Some(ratio) = self.ratio(form, size, competitor) else {
+                    continue;
+                };
                 goals.push(Goal {
-                    what: format!("{} {}: {competitor}'s time as a multiple of core's", size.name(), form.name()),
+                    what: format!(
+                        "{} {}: {competitor}'s time as a multiple of core's",
+                        size.name(),
+                        form.name()
+                    ),
                     wanted: format!("≥ {factor} ×"),
                     measured: format!("{ratio:.2} ×"),
                     reached: ratio >= factor,
@@ -167,7 +232,10 @@ impl Report {
             }
         }
         let sizes = [Size::S, Size::L, Size::X, Size::Xl];
-        let ratios: Vec<_> = sizes.iter().filter_map(|&size| self.ratio(Form::Compact, size, "simdjson")).collect();
+        let ratios: Vec<_> = sizes
+            .iter()
+            .filter_map(|&size| self.ratio(Form::Compact, size, "simdjson"))
+            .collect();
         if ratios.len() == sizes.len() {
             let faster = ratios.iter().filter(|&&ratio| ratio >= 1.0).count();
             goals.push(Goal {
@@ -179,14 +247,30 @@ impl Report {
         }
         goals.extend(self.per_byte());
         for (size, wanted, limit) in [(Size::Xl, "≤ 2 ×", 2.0), (Size::S, "< 300 ns", 300.0)] {
-            let Some(followed) = self.followings.iter().find(|followed| followed.size == size) else { continue };
-            let Some((_, time, ratio)) = followed.results.iter().find(|result| result.0 == "observe + decide") else {
+            let Some(followed) = self
+                .followings
+                .iter()
+                .find(|followed| followed.size == size)
+            else {
                 continue;
             };
-            let (value, measured) =
-                if size == Size::S { (*time, format!("{time:.0} ns")) } else { (*ratio, format!("{ratio:.2} ×")) };
+            let Some((_, time, ratio)) = followed
+                .results
+                .iter()
+                .find(|result| result.0 == "observe + decide")
+            else {
+                continue;
+            };
+            let (value, measured) = if size == Size::S {
+                (*time, format!("{time:.0} ns"))
+            } else {
+                (*ratio, format!("{ratio:.2} ×"))
+            };
             goals.push(Goal {
-                what: format!("{} unchanged: observe + decide, as a multiple of parsing", size.name()),
+                what: format!(
+                    "{} unchanged: observe + decide, as a multiple of parsing",
+                    size.name()
+                ),
                 wanted: wanted.to_owned(),
                 measured,
                 reached: value < limit,
@@ -211,7 +295,9 @@ impl Report {
     }
 
     fn find(&self, form: Form, size: Size) -> Option<&Measured> {
-        self.readings.iter().find(|measured| measured.form == form && measured.size == size)
+        self.readings
+            .iter()
+            .find(|measured| measured.form == form && measured.size == size)
     }
 
     fn ratio(&self, form: Form, size: Size, competitor: &str) -> Option<f64> {
@@ -221,7 +307,9 @@ impl Report {
 
 /// Where and when this ran, and the compilers that built it.
 pub fn run() -> Value {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     let commands: Vec<_> = std::env::args().skip(1).collect();
     json!({
         "date": UnixSeconds(now.cast_signed()).to_string(),
@@ -237,20 +325,28 @@ pub fn run() -> Value {
 
 fn processor() -> String {
     let known = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = known
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name.to_owned()));
+    let model = known.lines().find_map(|line| {
+        line.strip_prefix("model name")?
+            .split_once(": ")
+            .map(|(_, name)| name.to_owned())
+    });
     model.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
 fn output_of(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
-    output.map_or_else(|_| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.map_or_else(
+        |_| "unknown".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
 }
 
 fn figures(results: &[(&str, f64, f64)]) -> Value {
     let figure = |time: f64, ratio: f64| json!({"ns": round(time), "ratio": round(ratio)});
-    results.iter().map(|(name, time, ratio)| ((*name).to_owned(), figure(*time, *ratio))).collect()
+    results
+        .iter()
+        .map(|(name, time, ratio)| ((*name).to_owned(), figure(*time, *ratio)))
+        .collect()
 }
 
 fn round(value: f64) -> f64 {

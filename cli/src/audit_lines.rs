@@ -11,7 +11,8 @@ use crate::error::CommandError;
 /// Reads the lines of an audit file and of the files before it, or of standard input. Returns its name for messages.
 pub(crate) fn read_audit(path: &Path, add: &mut dyn FnMut(&str)) -> Result<String, CommandError> {
     let mut left = RECORDING_MAX;
-    let failed = |name: &str, error: io::Error| CommandError::usage(format!("cannot read {name}: {error}"));
+    let failed =
+        |name: &str, error: io::Error| CommandError::usage(format!("cannot read {name}: {error}"));
     if path == Path::new("-") {
         let name = "<stdin>".to_owned();
         read(add, io::stdin().lock(), &mut left).map_err(|error| failed(&name, error))?;
@@ -21,7 +22,9 @@ pub(crate) fn read_audit(path: &Path, add: &mut dyn FnMut(&str)) -> Result<Strin
     for number in (1..=AUDIT_FILES_MAX).rev() {
         let older = format!("{name}.{number}");
         match File::open(numbered(path, number)) {
-            Ok(file) => read(add, BufReader::new(file), &mut left).map_err(|error| failed(&older, error))?,
+            Ok(file) => {
+                read(add, BufReader::new(file), &mut left).map_err(|error| failed(&older, error))?
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(&older, error)),
         }
@@ -44,7 +47,10 @@ fn read(add: &mut dyn FnMut(&str), input: impl BufRead, left: &mut u64) -> io::R
     while input.read_until(b'\n', &mut line)? > 0 {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         *left = left.checked_sub(length).ok_or_else(|| {
-            io::Error::other(format!("it has more than {} MiB; cut out the time that matters", RECORDING_MAX >> 20))
+            io::Error::other(format!(
+                "it has more than {} MiB; cut out the time that matters",
+                RECORDING_MAX >> 20
+            ))
         })?;
         add(&String::from_utf8_lossy(&line));
         line.clear();

@@ -12,26 +12,41 @@ pub(crate) struct CommandError {
 impl CommandError {
     /// The endpoint cannot be reached or refuses, or nothing can be approved.
     pub(crate) fn endpoint(message: impl Into<String>) -> Self {
-        Self { exit_code: 1, message: message.into() }
+        Self {
+            exit_code: 1,
+            message: message.into(),
+        }
     }
 
     /// The output cannot be written.
     pub(crate) fn output(reason: &dyn fmt::Display) -> Self {
-        Self { exit_code: 1, message: format!("cannot write to standard output: {reason}") }
+        Self {
+            exit_code: 1,
+            message: format!("cannot write to standard output: {reason}"),
+        }
     }
 
     /// The arguments are invalid, or cannot be used on this machine.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { exit_code: 2, message: message.into() }
+        Self {
+            exit_code: 2,
+            message: message.into(),
+        }
     }
 
     /// The input is not a valid document.
     pub(crate) fn document(message: impl Into<String>) -> Self {
-        Self { exit_code: 3, message: message.into() }
+        Self {
+            exit_code: 3,
+            message: message.into(),
+        }
     }
 
     /// `wait`: the time is over.
     pub(crate) fn time_over(message: impl Into<String>) -> Self {
-        Self { exit_code: 4, message: message.into() }
+        Self {
+            exit_code: 4,
+            message: message.into(),
+        }
     }
 }

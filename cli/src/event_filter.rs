@@ -21,7 +21,11 @@ impl EventFilter {
     /// Whether the event matches as far as that is known without this machine's name.
     pub(crate) fn matches_document(&self, event: &Event<'_>) -> bool {
         let is_over = || event.event_status().is_some_and(|status| status.is_over());
-        let is_of_type = || event.event_type().is_some_and(|word| self.types.contains(&EventKind::from(word)));
+        let is_of_type = || {
+            event
+                .event_type()
+                .is_some_and(|word| self.types.contains(&EventKind::from(word)))
+        };
         (self.types.is_empty() || is_of_type()) && !(self.ongoing && is_over())
     }
 
@@ -43,10 +47,17 @@ impl EventFilter {
 pub(crate) fn event_kind(word: &str) -> Result<EventKind, String> {
     let word = word.trim();
     let known = || EventKind::ALL.into_iter();
-    known().find(|kind| kind.word().eq_ignore_ascii_case(word)).ok_or_else(|| {
-        let words: Vec<_> = known().map(EventKind::word).collect();
-        let nearest = scheduled_events::suggest::nearest(word, words.iter().copied());
-        let nearest = nearest.map_or(String::new(), |nearest| format!("did you mean `{nearest}`? "));
-        format!("{nearest}expected one or more of {}, separated by commas", words.join(", "))
-    })
+    known()
+        .find(|kind| kind.word().eq_ignore_ascii_case(word))
+        .ok_or_else(|| {
+            let words: Vec<_> = known().map(EventKind::word).collect();
+            let nearest = scheduled_events::suggest::nearest(word, words.iter().copied());
+            let nearest = nearest.map_or(String::new(), |nearest| {
+                format!("did you mean `{nearest}`? ")
+            });
+            format!(
+                "{nearest}expected one or more of {}, separated by commas",
+                words.join(", ")
+            )
+        })
 }

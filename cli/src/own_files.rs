@@ -23,13 +23,18 @@ impl OwnFiles {
     /// The file of `--audit`: its lock and those that it is renamed to are beside it.
     pub(crate) fn audit(self, path: Option<&Path>) -> Self {
         let numbered = (1..=AUDIT_FILES_MAX).map(|number| format!(".{number}"));
-        self.with("--audit", path, ["", ".lock"].map(str::to_owned).into_iter().chain(numbered))
+        self.with(
+            "--audit",
+            path,
+            ["", ".lock"].map(str::to_owned).into_iter().chain(numbered),
+        )
     }
 
     /// The file of `--lock`, and what `run` keeps beside that of `--state`.
     #[cfg(unix)]
     pub(crate) fn run(self, lock: Option<&Path>, state: Option<&Path>) -> Self {
-        self.with("--lock", lock, [""]).with("--state", state, [".phase", ".phase.tmp"])
+        self.with("--lock", lock, [""])
+            .with("--state", state, [".phase", ".phase.tmp"])
     }
 
     /// The file of `--policy`, which may be the name of a preset. It is only read, and a link to it is followed.
@@ -64,22 +69,38 @@ impl OwnFiles {
             return Ok(());
         };
         let (path, other_path) = (path.display(), other_path.display());
-        let text = format!("{one} {path} and {other} {other_path} both use the file {}", file.display());
-        Err(CommandError::usage(format!("{text}; choose another path for one of them")))
+        let text = format!(
+            "{one} {path} and {other} {other_path} both use the file {}",
+            file.display()
+        );
+        Err(CommandError::usage(format!(
+            "{text}; choose another path for one of them"
+        )))
     }
 }
 
 /// The path with the real folder. The last name is kept: no link of that name is followed.
 fn real(file: &Path) -> PathBuf {
     let file = path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let folder = file.parent().and_then(|folder| fs::canonicalize(folder).ok());
-    let real = folder.zip(file.file_name()).map_or_else(|| file.clone(), |(folder, name)| folder.join(name));
-    if cfg!(windows) { same_on_windows(&real) } else { real }
+    let folder = file
+        .parent()
+        .and_then(|folder| fs::canonicalize(folder).ok());
+    let real = folder
+        .zip(file.file_name())
+        .map_or_else(|| file.clone(), |(folder, name)| folder.join(name));
+    if cfg!(windows) {
+        same_on_windows(&real)
+    } else {
+        real
+    }
 }
 
 /// The path as Windows sees it, which ignores case, and dots and spaces at the end.
 fn same_on_windows(file: &Path) -> PathBuf {
-    file.to_string_lossy().to_lowercase().trim_end_matches(['.', ' ']).into()
+    file.to_string_lossy()
+        .to_lowercase()
+        .trim_end_matches(['.', ' '])
+        .into()
 }
 
 #[cfg(test)]
@@ -93,8 +114,15 @@ mod tests {
     #[test]
     fn files_of_different_options_are_compared_by_where_they_are() {
         let path = |text: &'static str| Some(Path::new(text));
-        let both = |state, audit| refusal(OwnFiles::default().state(path(state)).audit(path(audit)));
-        for (state, audit) in [("a", "b"), ("a", "a.d"), ("a.1", "b"), ("a.5", "a"), ("missing/a", "missing/b")] {
+        let both =
+            |state, audit| refusal(OwnFiles::default().state(path(state)).audit(path(audit)));
+        for (state, audit) in [
+            ("a", "b"),
+            ("a", "a.d"),
+            ("a.1", "b"),
+            ("a.5", "a"),
+            ("missing/a", "missing/b"),
+        ] {
             assert_eq!(both(state, audit), None, "{state} {audit}");
         }
         for (state, audit) in [
@@ -108,20 +136,48 @@ mod tests {
             ("a.lock", "a"),
             ("missing/a", "missing/a"),
         ] {
-            let text = both(state, audit).unwrap_or_else(|| panic!("{state} and {audit} were accepted"));
-            assert!(text.contains(&format!("--audit {audit}")) && text.contains(&format!("--state {state}")), "{text}");
-            assert!(text.ends_with("; choose another path for one of them"), "{text}");
+            let text =
+                both(state, audit).unwrap_or_else(|| panic!("{state} and {audit} were accepted"));
+            assert!(
+                text.contains(&format!("--audit {audit}"))
+                    && text.contains(&format!("--state {state}")),
+                "{text}"
+            );
+            assert!(
+                text.ends_with("; choose another path for one of them"),
+                "{text}"
+            );
         }
-        assert_eq!(refusal(OwnFiles::default().state(None).audit(path("a")).policy("observe")), None);
-        let policy = refusal(OwnFiles::default().state(path("Cargo.toml")).policy("Cargo.toml"));
-        assert!(policy.is_some_and(|text| text.starts_with("--policy ") && text.contains("--state Cargo.toml")));
+        assert_eq!(
+            refusal(
+                OwnFiles::default()
+                    .state(None)
+                    .audit(path("a"))
+                    .policy("observe")
+            ),
+            None
+        );
+        let policy = refusal(
+            OwnFiles::default()
+                .state(path("Cargo.toml"))
+                .policy("Cargo.toml"),
+        );
+        assert!(policy.is_some_and(
+            |text| text.starts_with("--policy ") && text.contains("--state Cargo.toml")
+        ));
     }
 
     #[test]
     fn windows_ignores_case_and_dots_at_the_end() {
-        assert_eq!(same_on_windows(Path::new("C:/X/State. ")), same_on_windows(Path::new("c:/x/STATE")));
+        assert_eq!(
+            same_on_windows(Path::new("C:/X/State. ")),
+            same_on_windows(Path::new("c:/x/STATE"))
+        );
         let (state, audit) = (Some(Path::new("missing/a")), Some(Path::new("missing/A")));
-        assert_eq!(refusal(OwnFiles::default().state(state).audit(audit)).is_some(), cfg!(windows));
+        assert_eq!(
+            refusal(OwnFiles::default().state(state).audit(audit)).is_some(),
+            cfg!(windows)
+        );
     }
 
     #[test]
@@ -134,7 +190,8 @@ mod tests {
         assert_eq!(check("a", "b"), None);
         for lock in ["a", "a.lock", "a.phase", "a.phase.tmp", "a.tmp"] {
             assert!(
-                check(lock, "a").is_some_and(|text| text.contains(&format!("--lock {lock} and --state a"))),
+                check(lock, "a")
+                    .is_some_and(|text| text.contains(&format!("--lock {lock} and --state a"))),
                 "{lock}"
             );
         }

@@ -33,7 +33,9 @@ pub(crate) fn patiently<T>(mut start: impl FnMut() -> io::Result<T>) -> Result<T
                 thread::sleep(THREAD_RETRY);
             }
             result => {
-                return result.map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")));
+                return result.map_err(|error| {
+                    CommandError::usage(format!("cannot start a thread: {error}"))
+                });
             }
         }
     }

@@ -24,7 +24,9 @@ impl Supervisor {
         Self {
             listens: platform::has_supervisor(),
             // A third of the time after which systemd restarts the process.
-            every: platform::watchdog_timeout().map(|patience| patience / 3).filter(|every| !every.is_zero()),
+            every: platform::watchdog_timeout()
+                .map(|patience| patience / 3)
+                .filter(|every| !every.is_zero()),
             alive_at: None,
             ready: false,
             status: String::new(),
@@ -38,7 +40,12 @@ impl Supervisor {
     }
 
     /// The same, for a command that has another status, or is ready at another time.
-    pub(crate) fn heartbeat_of(&mut self, watch: WatchStatus<'_>, ready: bool, status: String) -> Option<Duration> {
+    pub(crate) fn heartbeat_of(
+        &mut self,
+        watch: WatchStatus<'_>,
+        ready: bool,
+        status: String,
+    ) -> Option<Duration> {
         if !self.listens {
             return None;
         }
@@ -79,7 +86,11 @@ pub(crate) fn status(watch: WatchStatus<'_>) -> String {
         0 => "no events".to_owned(),
         events => format!("following {}", count(events, "event")),
     };
-    let about = if watch.out_of_service { format!("out of service; {about}") } else { about };
+    let about = if watch.out_of_service {
+        format!("out of service; {about}")
+    } else {
+        about
+    };
     match watch.failure {
         // Text from outside must not start a line of its own.
         Some(trouble) => format!("{about}; the last poll failed: {}", printable(trouble)),
@@ -94,7 +105,13 @@ mod tests {
     #[test]
     fn a_watcher_that_does_not_poll_is_not_alive() {
         let every = Some(Duration::from_secs(1));
-        let supervisor = Supervisor { listens: true, every, alive_at: None, ready: true, status: String::new() };
+        let supervisor = Supervisor {
+            listens: true,
+            every,
+            alive_at: None,
+            ready: true,
+            status: String::new(),
+        };
         for is_polling in [true, false] {
             let watch = WatchStatus {
                 answered: true,
@@ -118,9 +135,21 @@ mod tests {
             out_of_service: false,
             save_failures: 0,
         };
-        assert_eq!(status(watch).lines().collect::<Vec<_>>().len(), 1, "{}", status(watch));
-        assert!(status(watch).starts_with("waiting for the first document; the last poll failed: status 500"));
-        for (events, expected) in [(0, "no events"), (1, "following 1 event"), (2, "following 2 events")] {
+        assert_eq!(
+            status(watch).lines().collect::<Vec<_>>().len(),
+            1,
+            "{}",
+            status(watch)
+        );
+        assert!(
+            status(watch)
+                .starts_with("waiting for the first document; the last poll failed: status 500")
+        );
+        for (events, expected) in [
+            (0, "no events"),
+            (1, "following 1 event"),
+            (2, "following 2 events"),
+        ] {
             let watch = WatchStatus {
                 answered: true,
                 events,
@@ -130,7 +159,10 @@ mod tests {
                 save_failures: 0,
             };
             assert_eq!(status(watch), expected);
-            let out = WatchStatus { out_of_service: true, ..watch };
+            let out = WatchStatus {
+                out_of_service: true,
+                ..watch
+            };
             assert_eq!(status(out), format!("out of service; {expected}"));
         }
     }

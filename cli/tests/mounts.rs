@@ -7,13 +7,20 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use support::{FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval, watch_wrapped};
+use support::{
+    FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval,
+    watch_wrapped,
+};
 
 /// A wrapper that mounts a file system of 64 KiB for the program it runs, with these options.
 fn on_a_small_disk(place: &str, options: &str, then: &str) -> Vec<String> {
     let unshare = std::env::var("UNSHARE").expect("run this test with `make test-mounts`");
     let script = format!("mount -t tmpfs -o size=64k{options} none {place} && {then} exec \"$@\"");
-    unshare.split_whitespace().map(str::to_owned).chain(["sh".into(), "-c".into(), script, "sh".into()]).collect()
+    unshare
+        .split_whitespace()
+        .map(str::to_owned)
+        .chain(["sh".into(), "-c".into(), script, "sh".into()])
+        .collect()
 }
 
 #[test]
@@ -23,7 +30,11 @@ fn a_full_disk_stops_nothing_at_the_start_and_later() {
     fs::create_dir(&place).expect("a folder");
     let state = format!("{place}/state");
     let service = FakeService::start();
-    let full = on_a_small_disk(&place, "", &format!("cat /dev/zero > {place}/filler 2>/dev/null;"));
+    let full = on_a_small_disk(
+        &place,
+        "",
+        &format!("cat /dev/zero > {place}/filler 2>/dev/null;"),
+    );
     let full: Vec<_> = full.iter().map(String::as_str).collect();
     let run = watch_wrapped(&full, &service, &state);
     run.wait_for_stderr(STATE_NOT_WRITTEN);
@@ -44,13 +55,20 @@ fn a_full_disk_stops_nothing_at_the_start_and_later() {
     run.wait_for_stderr(STATE_NOT_WRITTEN);
     run.wait_for_stderr("No space left on device");
     wait_for_approval(&mut run, "a");
-    assert_eq!(fs::read(inside.join("state")).expect("the old file"), before);
+    assert_eq!(
+        fs::read(inside.join("state")).expect("the old file"),
+        before
+    );
     // Once there is space again, the file is written, and a restart has the whole state.
     drop(filler);
     fs::remove_file(inside.join("filler")).expect("a file");
     service.show(3, &[started("a")]);
     run.change("started", "a");
-    let after = eventually("a state file", || fs::read(inside.join("state")).ok().filter(|state| *state != before));
+    let after = eventually("a state file", || {
+        fs::read(inside.join("state"))
+            .ok()
+            .filter(|state| *state != before)
+    });
     run.kill();
     let kept = folder.file("kept", after);
     let run = watch_wrapped(&["env"], &service, &kept);
@@ -67,9 +85,21 @@ fn a_read_only_disk_is_rejected_at_the_start_even_for_root() {
     let service = FakeService::start();
     let wrapper = on_a_small_disk(&place, ",ro", "");
     let wrapper: Vec<_> = wrapper.iter().map(String::as_str).collect();
-    let rejected = watch_wrapped(&wrapper, &service, &format!("{place}/state")).finish().with_code(2);
-    assert!(rejected.stderr.starts_with("error: cannot use the state file"), "{}", rejected.stderr);
-    assert!(rejected.stderr.contains("Read-only file system"), "{}", rejected.stderr);
+    let rejected = watch_wrapped(&wrapper, &service, &format!("{place}/state"))
+        .finish()
+        .with_code(2);
+    assert!(
+        rejected
+            .stderr
+            .starts_with("error: cannot use the state file"),
+        "{}",
+        rejected.stderr
+    );
+    assert!(
+        rejected.stderr.contains("Read-only file system"),
+        "{}",
+        rejected.stderr
+    );
     assert_eq!(rejected.stderr.lines().count(), 1, "{}", rejected.stderr);
     assert!(service.requests().is_empty());
 }

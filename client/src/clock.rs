@@ -53,12 +53,19 @@ impl Clock {
     /// assert!(clock.now().millis_since(before) >= 1_000);
     /// ```
     pub fn at_speed(speed: u32) -> Self {
-        Self { anchor_ms: wall_ms(), since: boot_time(), started: Instant::now(), speed: speed.max(1) }
+        Self {
+            anchor_ms: wall_ms(),
+            since: boot_time(),
+            started: Instant::now(),
+            speed: speed.max(1),
+        }
     }
 
     /// The time now. It never steps.
     pub fn now(&self) -> UnixMillis {
-        let elapsed = boot_time().saturating_sub(self.since).saturating_mul(self.speed);
+        let elapsed = boot_time()
+            .saturating_sub(self.since)
+            .saturating_mul(self.speed);
         UnixMillis(self.anchor_ms.saturating_add(millis(elapsed)))
     }
 
@@ -75,7 +82,9 @@ impl Clock {
     /// suspended or frozen, and when its wall clock is set.
     pub fn skew_ms(&self) -> i64 {
         let elapsed = millis(boot_time().saturating_sub(self.since));
-        elapsed.saturating_add(self.accepted_step_ms()).saturating_sub(millis(self.started.elapsed()))
+        elapsed
+            .saturating_add(self.accepted_step_ms())
+            .saturating_sub(millis(self.started.elapsed()))
     }
 
     /// The real duration of `time` on this clock.
@@ -95,7 +104,9 @@ impl Clock {
 
     fn step_ms(&self) -> i64 {
         let elapsed = millis(boot_time().saturating_sub(self.since));
-        wall_ms().saturating_sub(self.anchor_ms).saturating_sub(elapsed)
+        wall_ms()
+            .saturating_sub(self.anchor_ms)
+            .saturating_sub(elapsed)
     }
 }
 
@@ -123,7 +134,12 @@ pub(crate) struct ClockMonitor {
 
 impl ClockMonitor {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, rejects_step: false, service_ahead_ms: None, lags: false }
+        Self {
+            clock,
+            rejects_step: false,
+            service_ahead_ms: None,
+            lags: false,
+        }
     }
 
     /// Whether the wall clock stepped too far since the last call, so that the step is ignored.
@@ -137,7 +153,8 @@ impl ClockMonitor {
     /// events by its own clock, and a machine whose clock lags would prepare too late.
     pub(crate) fn ahead_ms(&self) -> i64 {
         let own = self.clock.accepted_step_ms();
-        self.service_ahead_ms.map_or(own, |service| own.max(service))
+        self.service_ahead_ms
+            .map_or(own, |service| own.max(service))
     }
 
     /// The time of day, which is [ahead](Self::ahead_ms) of the clock.
@@ -162,7 +179,11 @@ impl ClockMonitor {
 
 /// The step of the wall clock that is accepted.
 fn accepted(step_ms: i64) -> i64 {
-    if step_ms.unsigned_abs() <= millis(CLOCK_STEP_MAX).unsigned_abs() { step_ms } else { 0 }
+    if step_ms.unsigned_abs() <= millis(CLOCK_STEP_MAX).unsigned_abs() {
+        step_ms
+    } else {
+        0
+    }
 }
 
 fn wall_ms() -> i64 {
@@ -196,15 +217,29 @@ mod tests {
         // What is reported, and how far the time of day is then ahead of the clock.
         let after = |clock: Clock, dates: &[i64]| {
             let mut monitor = ClockMonitor::new(clock);
-            let date = |ahead: &i64| UNIX_EPOCH + Duration::from_millis((wall_ms() + ahead * 1_000).unsigned_abs());
-            let reported: Vec<_> = dates.iter().map(|ahead| monitor.on_service_time(date(ahead)).is_some()).collect();
+            let date = |ahead: &i64| {
+                UNIX_EPOCH + Duration::from_millis((wall_ms() + ahead * 1_000).unsigned_abs())
+            };
+            let reported: Vec<_> = dates
+                .iter()
+                .map(|ahead| monitor.on_service_time(date(ahead)).is_some())
+                .collect();
             // The clocks are read one after the other.
-            (reported, (monitor.ahead_ms() + 5_000).div_euclid(10_000) * 10)
+            (
+                reported,
+                (monitor.ahead_ms() + 5_000).div_euclid(10_000) * 10,
+            )
         };
         assert_eq!(after(Clock::start(), &[]), (vec![], 0));
-        assert_eq!(after(Clock::start(), &[1_200, 1_200, 30, 180]), (vec![true, false, false, true], 180));
+        assert_eq!(
+            after(Clock::start(), &[1_200, 1_200, 30, 180]),
+            (vec![true, false, false, true], 180)
+        );
         assert_eq!(after(Clock::start(), &[30]), (vec![false], 30));
-        assert_eq!(after(Clock::start(), &[1_200, -3_600]), (vec![true, false], 0));
+        assert_eq!(
+            after(Clock::start(), &[1_200, -3_600]),
+            (vec![true, false], 0)
+        );
         assert_eq!(after(Clock::at_speed(60), &[1_200]), (vec![false], 0));
     }
 

@@ -20,7 +20,8 @@ pub struct FailureLog(Option<(String, Instant)>);
 impl FailureLog {
     /// Whether to report this failure: it is another one than the last, or the last report is some time ago.
     pub fn reports(&mut self, reason: &str) -> bool {
-        let is_known = |(known, at): &(String, Instant)| known == reason && at.elapsed() < SAVE_FAILURE_REPEAT;
+        let is_known =
+            |(known, at): &(String, Instant)| known == reason && at.elapsed() < SAVE_FAILURE_REPEAT;
         let is_new = !self.0.as_ref().is_some_and(is_known);
         if is_new {
             self.0 = Some((reason.to_owned(), Instant::now()));
@@ -42,7 +43,10 @@ mod tests {
     fn a_failure_is_reported_once_until_it_is_another_one_or_over() {
         let mut log = FailureLog::default();
         assert!(!log.succeeded());
-        assert_eq!(["full", "full", "read-only", "full"].map(|reason| log.reports(reason)), [true, false, true, true]);
+        assert_eq!(
+            ["full", "full", "read-only", "full"].map(|reason| log.reports(reason)),
+            [true, false, true, true]
+        );
         assert!(log.succeeded() && !log.succeeded());
         assert!(log.reports("full"));
     }

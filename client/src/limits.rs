@@ -84,7 +84,8 @@ pub const AUDIT_FILES_MAX: u32 = 4;
 pub const LEASE_FILE_MAX: u64 = 4 << 20;
 
 /// The most bytes of records that `record` reads: what the audit files can hold.
-pub const RECORDING_MAX: u64 = (AUDIT_FILES_MAX as u64 + 1) * (AUDIT_FILE_MAX + AUDIT_QUEUE_MAX as u64);
+pub const RECORDING_MAX: u64 =
+    (AUDIT_FILES_MAX as u64 + 1) * (AUDIT_FILE_MAX + AUDIT_QUEUE_MAX as u64);
 
 /// The most bytes of records that wait for the audit file. Further ones are lost, and counted in a `gap` record.
 pub const AUDIT_QUEUE_MAX: usize = 1 << 20;

@@ -4,7 +4,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use scheduled_events_core::{
-    Action, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Position, Rule, Scope, SourceKind,
+    Action, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Position, Rule, Scope,
+    SourceKind,
 };
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
@@ -85,14 +86,22 @@ pub fn load(name: &str) -> Result<Policy, String> {
 /// ```
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     let file: PolicyFile = toml::from_str(text).map_err(|error| PolicyError {
-        position: error.span().map(|span| Position::of(text.as_bytes(), span.start)),
+        position: error
+            .span()
+            .map(|span| Position::of(text.as_bytes(), span.start)),
         message: error.message().to_owned(),
     })?;
     let error_at = |rule: &Spanned<RuleEntry>, message| {
-        Err(PolicyError { position: Some(Position::of(text.as_bytes(), rule.span().start)), message })
+        Err(PolicyError {
+            position: Some(Position::of(text.as_bytes(), rule.span().start)),
+            message,
+        })
     };
     if let Some(rule) = file.rule.get(MAX_RULES) {
-        return error_at(rule, format!("{} rules; at most {MAX_RULES} are allowed", file.rule.len()));
+        return error_at(
+            rule,
+            format!("{} rules; at most {MAX_RULES} are allowed", file.rule.len()),
+        );
     }
     let mut rules = Vec::new();
     for entry in &file.rule {
@@ -100,13 +109,18 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
         if let Err(message) = check_ranges(&rule) {
             return error_at(entry, message);
         }
-        if let (Err(message), Some(given)) = (check_prepare_before(&rule), &entry.get_ref().prepare_before) {
+        if let (Err(message), Some(given)) =
+            (check_prepare_before(&rule), &entry.get_ref().prepare_before)
+        {
             let position = Some(Position::of(text.as_bytes(), given.span().start));
             return Err(PolicyError { position, message });
         }
         rules.push(rule);
     }
-    let mut policy = Policy::new(&rules).map_err(|error| PolicyError { position: None, message: error.to_string() })?;
+    let mut policy = Policy::new(&rules).map_err(|error| PolicyError {
+        position: None,
+        message: error.to_string(),
+    })?;
     policy.leader = file.leader.map(|entry| entry.0);
     Ok(policy)
 }
@@ -144,13 +158,22 @@ struct RuleEntry {
 impl From<&RuleEntry> for Rule {
     fn from(entry: &RuleEntry) -> Self {
         Self {
-            event_types: entry.event.as_ref().map_or(EventTypes::ANY, |kinds| EventTypes::of(&kinds.words())),
-            sources: entry.source.as_ref().map_or(EventSources::ANY, |kinds| EventSources::of(&kinds.words())),
+            event_types: entry
+                .event
+                .as_ref()
+                .map_or(EventTypes::ANY, |kinds| EventTypes::of(&kinds.words())),
+            sources: entry
+                .source
+                .as_ref()
+                .map_or(EventSources::ANY, |kinds| EventSources::of(&kinds.words())),
             min_duration: entry.min_duration,
             max_duration: entry.max_duration,
             min_notice: entry.min_notice,
             max_notice: entry.max_notice,
-            prepare_before: entry.prepare_before.as_ref().map(|before| before.get_ref().0),
+            prepare_before: entry
+                .prepare_before
+                .as_ref()
+                .map(|before| before.get_ref().0),
             scope: entry.scope.map_or(Scope::Mine, |scope| scope.0),
             action: entry.action.0,
         }
@@ -174,11 +197,17 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
             }
 
             fn visit_str<E: de::Error>(self, given: &str) -> Result<Self::Value, E> {
-                T::deserialize(de::value::StrDeserializer::new(given)).map(Word).map_err(|unknown: KnownWords| {
-                    let suggestion = nearest(given, unknown.0.iter().copied());
-                    let suggestion = suggestion.map_or(String::new(), |word| format!("did you mean `{word}`? "));
-                    E::custom(format!("unknown word {given:?}; {suggestion}expected {}", unknown.0.join(", ")))
-                })
+                T::deserialize(de::value::StrDeserializer::new(given))
+                    .map(Word)
+                    .map_err(|unknown: KnownWords| {
+                        let suggestion = nearest(given, unknown.0.iter().copied());
+                        let suggestion = suggestion
+                            .map_or(String::new(), |word| format!("did you mean `{word}`? "));
+                        E::custom(format!(
+                            "unknown word {given:?}; {suggestion}expected {}",
+                            unknown.0.join(", ")
+                        ))
+                    })
             }
         }
 
@@ -229,10 +258,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
             }
 
             fn visit_str<E: de::Error>(self, word: &str) -> Result<Self::Value, E> {
-                T::deserialize(de::value::StrDeserializer::new(word)).map(|one| OneOrMany(vec![one]))
+                T::deserialize(de::value::StrDeserializer::new(word))
+                    .map(|one| OneOrMany(vec![one]))
             }
 
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            fn visit_seq<A: de::SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> Result<Self::Value, A::Error> {
                 let mut words = Vec::new();
                 while let Some(word) = list.next_element()? {
                     words.push(word);
@@ -264,9 +297,17 @@ pub const EMPTY_LIST: &str = "an empty list matches nothing; omit it to match ev
 /// assert_eq!(check_ranges(&rule).unwrap_err(), "min_duration is longer than max_duration, so the rule matches nothing");
 /// ```
 pub fn check_ranges(rule: &Rule) -> Result<(), String> {
-    let ranges = [("duration", rule.min_duration, rule.max_duration), ("notice", rule.min_notice, rule.max_notice)];
-    match ranges.iter().find(|(_, min, max)| min.zip(*max).is_some_and(|(min, max)| min > max)) {
-        Some((what, ..)) => Err(format!("min_{what} is longer than max_{what}, so the rule matches nothing")),
+    let ranges = [
+        ("duration", rule.min_duration, rule.max_duration),
+        ("notice", rule.min_notice, rule.max_notice),
+    ];
+    match ranges
+        .iter()
+        .find(|(_, min, max)| min.zip(*max).is_some_and(|(min, max)| min > max))
+    {
+        Some((what, ..)) => Err(format!(
+            "min_{what} is longer than max_{what}, so the rule matches nothing"
+        )),
         None => Ok(()),
     }
 }
@@ -309,15 +350,21 @@ pub fn check_prepare_before(rule: &Rule) -> Result<(), String> {
 pub fn leader(mode: &str, take_over_after: Option<u32>) -> Result<Leader, String> {
     match (mode, take_over_after) {
         ("first-resource", None) => Ok(Leader::FirstResource),
-        ("rank", seconds) => Ok(Leader::Rank { take_over_after: seconds.unwrap_or(TAKE_OVER_AFTER_SECONDS) }),
+        ("rank", seconds) => Ok(Leader::Rank {
+            take_over_after: seconds.unwrap_or(TAKE_OVER_AFTER_SECONDS),
+        }),
         ("everyone", None) => Ok(Leader::Everyone),
         ("first-resource" | "everyone", Some(_)) => {
             Err("take_over_after is only valid with the mode \"rank\"".to_owned())
         }
         _ => {
             let nearest = nearest(mode, ["first-resource", "rank", "everyone"].into_iter());
-            let nearest = nearest.map_or(String::new(), |nearest| format!("did you mean `{nearest}`? "));
-            Err(format!("unknown leader {mode:?}; {nearest}expected first-resource, rank or everyone"))
+            let nearest = nearest.map_or(String::new(), |nearest| {
+                format!("did you mean `{nearest}`? ")
+            });
+            Err(format!(
+                "unknown leader {mode:?}; {nearest}expected first-resource, rank or everyone"
+            ))
         }
     }
 }
@@ -343,7 +390,9 @@ impl<'de> Deserialize<'de> for LeaderEntry {
 
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
                 let table = LeaderTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                leader(&table.mode, table.take_over_after).map(LeaderEntry).map_err(de::Error::custom)
+                leader(&table.mode, table.take_over_after)
+                    .map(LeaderEntry)
+                    .map_err(de::Error::custom)
             }
         }
 
@@ -372,7 +421,10 @@ impl<'de> Deserialize<'de> for Seconds {
 /// `"8s"`, `"2min"`, or a number of seconds.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a duration such as \"8s\", or a number of seconds")]
+    #[serde(
+        untagged,
+        expecting = "expected a duration such as \"8s\", or a number of seconds"
+    )]
     enum Written {
         Number(u32),
         Text(String),
@@ -380,7 +432,9 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D:
 
     match Written::deserialize(deserializer)? {
         Written::Number(seconds) => Ok(Some(seconds)),
-        Written::Text(text) => duration_in_seconds(&text).map(Some).map_err(de::Error::custom),
+        Written::Text(text) => duration_in_seconds(&text)
+            .map(Some)
+            .map_err(de::Error::custom),
     }
 }
 
@@ -429,10 +483,23 @@ mod tests {
             max_duration: Some(8),
             ..Rule::new(Action::Approve)
         };
-        let others = [EventKind::Preempt, EventKind::Terminate, EventKind::Reboot, EventKind::Redeploy];
-        let rest = Rule { event_types: EventTypes::of(&others), ..Rule::new(Action::Prepare) };
+        let others = [
+            EventKind::Preempt,
+            EventKind::Terminate,
+            EventKind::Reboot,
+            EventKind::Redeploy,
+        ];
+        let rest = Rule {
+            event_types: EventTypes::of(&others),
+            ..Rule::new(Action::Prepare)
+        };
         assert_eq!(policy.rules(), [freeze, rest]);
-        assert_eq!(policy.leader, Some(Leader::Rank { take_over_after: 30 }));
+        assert_eq!(
+            policy.leader,
+            Some(Leader::Rank {
+                take_over_after: 30
+            })
+        );
     }
 
     #[test]
@@ -461,17 +528,30 @@ mod tests {
     #[test]
     fn the_modes_of_a_leader_are_the_words_of_core() {
         for mode in ["first-resource", "everyone"] {
-            assert_eq!(serde_json::to_value(leader(mode, None).unwrap()).unwrap(), mode);
+            assert_eq!(
+                serde_json::to_value(leader(mode, None).unwrap()).unwrap(),
+                mode
+            );
         }
         let rank = serde_json::json!({ "rank": { "take_over_after": TAKE_OVER_AFTER_SECONDS } });
-        assert_eq!(serde_json::to_value(leader("rank", None).unwrap()).unwrap(), rank);
+        assert_eq!(
+            serde_json::to_value(leader("rank", None).unwrap()).unwrap(),
+            rank
+        );
     }
 
     #[test]
     fn a_misspelled_preset_is_suggested() {
-        for (name, nearest) in [("Sample", "sample"), ("smaple", "sample"), ("OBSERVE", "observe")] {
+        for (name, nearest) in [
+            ("Sample", "sample"),
+            ("smaple", "sample"),
+            ("OBSERVE", "observe"),
+        ] {
             let error = load(name).unwrap_err();
-            assert!(error.contains(&format!("did you mean `{nearest}`? a policy is")), "{error}");
+            assert!(
+                error.contains(&format!("did you mean `{nearest}`? a policy is")),
+                "{error}"
+            );
         }
         assert!(PRESETS.iter().all(|name| load(name).is_ok()));
         assert!(!load("drain.toml").unwrap_err().contains("did you mean"));
@@ -481,40 +561,103 @@ mod tests {
     fn errors_have_a_position_and_name_the_mistake() {
         for (text, place, words) in [
             ("[[rule]]\naction = \"aprove\"", "2:10", "approve"),
-            ("[[rule]]\nevent = [\"Frezee\"]\naction = \"hold\"", "2:10", "Frezee"),
-            ("[[rule]]\nevents = [\"Freeze\"]\naction = \"hold\"", "2:1", "events"),
+            (
+                "[[rule]]\nevent = [\"Frezee\"]\naction = \"hold\"",
+                "2:10",
+                "Frezee",
+            ),
+            (
+                "[[rule]]\nevents = [\"Freeze\"]\naction = \"hold\"",
+                "2:1",
+                "events",
+            ),
             (
                 "[[rule]]\naction = \"Approve\"",
                 "2:10",
                 "did you mean `approve`? expected approve, prepare, hold, ignore",
             ),
-            ("[[rule]]\nevent = \"freeze\"\naction = \"hold\"", "2:9", "did you mean `Freeze`?"),
-            ("[[rule]]\nevent = [\"Freeze\", \"reboot\"]\naction = \"hold\"", "2:20", "did you mean `Reboot`?"),
-            ("[[rule]]\nsource = \"USER\"\naction = \"hold\"", "2:10", "did you mean `User`?"),
-            ("[[rule]]\nscope = \"Mine\"\naction = \"hold\"", "2:9", "did you mean `mine`?"),
+            (
+                "[[rule]]\nevent = \"freeze\"\naction = \"hold\"",
+                "2:9",
+                "did you mean `Freeze`?",
+            ),
+            (
+                "[[rule]]\nevent = [\"Freeze\", \"reboot\"]\naction = \"hold\"",
+                "2:20",
+                "did you mean `Reboot`?",
+            ),
+            (
+                "[[rule]]\nsource = \"USER\"\naction = \"hold\"",
+                "2:10",
+                "did you mean `User`?",
+            ),
+            (
+                "[[rule]]\nscope = \"Mine\"\naction = \"hold\"",
+                "2:9",
+                "did you mean `mine`?",
+            ),
             ("leader = \"Rank\"", "1:10", "did you mean `rank`?"),
             (
                 "[[rule]]\naction = \"hold\"\nprepare_before = \"20m\"",
                 "3:18",
                 "prepare_before has no effect with the action `hold`",
             ),
-            ("[[rule]]\nprepare_before = 60\naction = \"ignore\"", "2:18", "`ignore`"),
-            ("[[rule]]\nprepare_before = \"soon\"\naction = \"prepare\"", "2:18", "\"soon\""),
-            ("[[rule]]\nevent = []\naction = \"hold\"", "2:9", "matches nothing"),
-            ("[[rule]]\nmax_duration = \"8 parsecs\"\naction = \"hold\"", "2:16", "8 parsecs"),
-            ("[[rule]]\nmax_duration = \"500ms\"\naction = \"hold\"", "2:16", "whole number"),
-            ("[[rule]]\nmax_duration = -1\naction = \"hold\"", "2:16", "duration"),
+            (
+                "[[rule]]\nprepare_before = 60\naction = \"ignore\"",
+                "2:18",
+                "`ignore`",
+            ),
+            (
+                "[[rule]]\nprepare_before = \"soon\"\naction = \"prepare\"",
+                "2:18",
+                "\"soon\"",
+            ),
+            (
+                "[[rule]]\nevent = []\naction = \"hold\"",
+                "2:9",
+                "matches nothing",
+            ),
+            (
+                "[[rule]]\nmax_duration = \"8 parsecs\"\naction = \"hold\"",
+                "2:16",
+                "8 parsecs",
+            ),
+            (
+                "[[rule]]\nmax_duration = \"500ms\"\naction = \"hold\"",
+                "2:16",
+                "whole number",
+            ),
+            (
+                "[[rule]]\nmax_duration = -1\naction = \"hold\"",
+                "2:16",
+                "duration",
+            ),
             ("[[rule]]\nscope = \"mine\"", "1:1", "action"),
-            ("[[rule]]\nmin_duration = 10\nmax_duration = 5\naction = \"hold\"", "1:1", "matches nothing"),
-            (&"[[rule]]\naction = \"hold\"\n".repeat(33), "65:1", "33 rules"),
+            (
+                "[[rule]]\nmin_duration = 10\nmax_duration = 5\naction = \"hold\"",
+                "1:1",
+                "matches nothing",
+            ),
+            (
+                &"[[rule]]\naction = \"hold\"\n".repeat(33),
+                "65:1",
+                "33 rules",
+            ),
             ("leader = \"first\"", "1:10", "first-resource"),
-            ("leader = { mode = \"everyone\", take_over_after = \"3s\" }", "1:10", "rank"),
+            (
+                "leader = { mode = \"everyone\", take_over_after = \"3s\" }",
+                "1:10",
+                "rank",
+            ),
             ("rule = 3", "1:8", ""),
             ("[[rule]\naction", "1:8", ""),
         ] {
             let error = parse(text).expect_err(text);
             assert_eq!(
-                error.position.map(|position| position.to_string()).as_deref(),
+                error
+                    .position
+                    .map(|position| position.to_string())
+                    .as_deref(),
                 Some(place),
                 "{text}: {error:?}"
             );

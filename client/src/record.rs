@@ -114,7 +114,9 @@ impl EventRecord {
 
     /// The names in `resources`, for [`members`](Self::members).
     pub fn resource_names(&self) -> Option<Vec<&str>> {
-        self.resources.as_ref().map(|names| names.iter().map(String::as_str).collect())
+        self.resources
+            .as_ref()
+            .map(|names| names.iter().map(String::as_str).collect())
     }
 
     /// The event as records show it; `names` are its [`resource_names`](Self::resource_names).
@@ -137,12 +139,18 @@ impl EventRecord {
     /// The members as names in upper case and texts, for a command's environment. Unknown members are left out.
     /// Resources are joined with commas, which no resource's name contains.
     pub fn variables(&self) -> Vec<(String, String)> {
-        let Ok(Value::Object(members)) = serde_json::to_value(self) else { return Vec::new() };
+        let Ok(Value::Object(members)) = serde_json::to_value(self) else {
+            return Vec::new();
+        };
         let variable = |(name, value): (String, Value)| {
             let text = match value {
                 Value::Null => return None,
                 Value::String(text) => text,
-                Value::Array(names) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+                Value::Array(names) => names
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .collect::<Vec<_>>()
+                    .join(","),
                 // Not `to_string`, which brings a writer with indentation, too.
                 value => serde_json::to_string(&value).unwrap_or_default(),
             };
@@ -160,7 +168,9 @@ impl EventRecord {
 /// assert_eq!(event_key("C7061BAC-AFDC"), event_key("c7061bac-afdc"));
 /// ```
 pub fn event_key(event_id: &str) -> String {
-    EventId::new(&Text::plain(event_id)).as_str().to_ascii_lowercase()
+    EventId::new(&Text::plain(event_id))
+        .as_str()
+        .to_ascii_lowercase()
 }
 
 impl From<&EventMembers<'_>> for EventRecord {
@@ -171,7 +181,9 @@ impl From<&EventMembers<'_>> for EventRecord {
             event_type: text(event.event_type),
             event_status: text(event.event_status),
             resource_type: text(event.resource_type),
-            resources: event.resources.map(|names| names.iter().map(|name| name.to_string()).collect()),
+            resources: event
+                .resources
+                .map(|names| names.iter().map(|name| name.to_string()).collect()),
             not_before: event.not_before,
             description: text(event.description),
             event_source: text(event.event_source),
@@ -197,21 +209,35 @@ mod tests {
     #[test]
     fn unsafe_characters_are_escaped_and_mean_the_same() {
         let id = "Zoë\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{feff}\u{e0001}";
-        let line = line(&Record::Approval { event_ids: &[id], status: None, events: &[] });
-        assert!(line.contains(r"Zoë\u001b[2J\u009b2J\u007f\u202e\ufeff\udb40\udc01"), "{line}");
-        assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["event_ids"][0], id);
+        let line = line(&Record::Approval {
+            event_ids: &[id],
+            status: None,
+            events: &[],
+        });
+        assert!(
+            line.contains(r"Zoë\u001b[2J\u009b2J\u007f\u202e\ufeff\udb40\udc01"),
+            "{line}"
+        );
+        assert_eq!(
+            serde_json::from_str::<Value>(&line).unwrap()["event_ids"][0],
+            id
+        );
     }
 
     #[test]
     fn an_owned_event_is_written_as_core_writes_it() {
-        let Some(Record::Event { event }) = EXAMPLES.iter().find(|record| record.kind() == "event") else {
+        let Some(Record::Event { event }) = EXAMPLES.iter().find(|record| record.kind() == "event")
+        else {
             panic!("an example of an event")
         };
         let owned = EventRecord::from(event);
         assert_eq!(line(&owned), line(event));
         let names = owned.resource_names();
         assert_eq!(line(&owned.members(names.as_deref())), line(event));
-        let unknown = EventRecord { event_id: "a".into(), ..EventRecord::default() };
+        let unknown = EventRecord {
+            event_id: "a".into(),
+            ..EventRecord::default()
+        };
         assert_eq!(line(&unknown), line(&unknown.members(None)));
     }
 
@@ -235,7 +261,10 @@ mod tests {
             ..EventRecord::default()
         };
         let variables = event.variables();
-        let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let variables: Vec<_> = variables
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
         assert_eq!(
             variables,
             [

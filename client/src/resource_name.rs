@@ -29,7 +29,12 @@ impl Name {
     /// # Errors
     /// What was found and what Azure allows.
     pub fn parse(text: &str) -> Result<Self, String> {
-        check(text, NAME_MAX, |c| c.is_ascii_alphanumeric() || "_-.".contains(c), "ASCII letters, digits, _, - and .")
+        check(
+            text,
+            NAME_MAX,
+            |c| c.is_ascii_alphanumeric() || "_-.".contains(c),
+            "ASCII letters, digits, _, - and .",
+        )
     }
 
     /// The name of a resource group. It may have letters of any script and parentheses, and does not end with a full stop.
@@ -38,7 +43,12 @@ impl Name {
     /// What was found and what Azure allows.
     pub fn parse_group(text: &str) -> Result<Self, String> {
         let allowed = |c: char| c.is_alphanumeric() || "_-.()".contains(c);
-        let name = check(text, GROUP_MAX, allowed, "letters, digits, _, -, ., ( and )")?;
+        let name = check(
+            text,
+            GROUP_MAX,
+            allowed,
+            "letters, digits, _, -, ., ( and )",
+        )?;
         if text.ends_with('.') {
             Err("the name of a resource group must not end with a full stop".into())
         } else {
@@ -48,8 +58,15 @@ impl Name {
 
     /// `--option name` for a POSIX shell.
     pub fn az(&self, option: &str) -> String {
-        let is_plain = self.0.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-        let quoted = if is_plain { self.0.clone() } else { format!("'{}'", self.0) };
+        let is_plain = self
+            .0
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        let quoted = if is_plain {
+            self.0.clone()
+        } else {
+            format!("'{}'", self.0)
+        };
         // The Azure CLI would take it for an option otherwise.
         let between = if self.0.starts_with('-') { '=' } else { ' ' };
         format!("{option}{between}{quoted}")
@@ -88,13 +105,20 @@ impl fmt::Display for Name {
     }
 }
 
-fn check(text: &str, most: usize, allowed: impl Fn(char) -> bool, expected: &str) -> Result<Name, String> {
+fn check(
+    text: &str,
+    most: usize,
+    allowed: impl Fn(char) -> bool,
+    expected: &str,
+) -> Result<Name, String> {
     if let Some(found) = text.chars().find(|c| !allowed(*c)) {
         return Err(format!("found {found:?}; Azure allows {expected}"));
     }
     match text.chars().count() {
         0 => Err("the name is empty".into()),
-        length if length > most => Err(format!("the name has {length} characters; Azure allows {most}")),
+        length if length > most => Err(format!(
+            "the name has {length} characters; Azure allows {most}"
+        )),
         _ => Ok(Name(text.to_owned())),
     }
 }
@@ -105,9 +129,15 @@ mod tests {
 
     #[test]
     fn what_could_mean_something_to_a_shell_is_refused() {
-        for c in " \t\n\r\0'\"`$;&|<>\\*?[]{}#~!%^=:,/@+\u{2018}\u{2019}\u{201b}\u{202e}\u{7f}\u{a0}".chars() {
+        for c in
+            " \t\n\r\0'\"`$;&|<>\\*?[]{}#~!%^=:,/@+\u{2018}\u{2019}\u{201b}\u{202e}\u{7f}\u{a0}"
+                .chars()
+        {
             let text = format!("a{c}b");
-            assert!(Name::parse(&text).is_err() && Name::parse_group(&text).is_err(), "{c:?}");
+            assert!(
+                Name::parse(&text).is_err() && Name::parse_group(&text).is_err(),
+                "{c:?}"
+            );
         }
         for text in ["", "a(b)", "ä", &"a".repeat(65)] {
             assert!(Name::parse(text).is_err(), "{text}");
@@ -115,7 +145,10 @@ mod tests {
         for text in ["", "a.", &"a".repeat(91)] {
             assert!(Name::parse_group(text).is_err(), "{text}");
         }
-        assert_eq!(Name::parse("a b").unwrap_err(), "found ' '; Azure allows ASCII letters, digits, _, - and .");
+        assert_eq!(
+            Name::parse("a b").unwrap_err(),
+            "found ' '; Azure allows ASCII letters, digits, _, - and ."
+        );
     }
 
     #[test]
@@ -127,7 +160,10 @@ mod tests {
         let group = Name::parse_group("größe (".replace(' ', "").as_str()).unwrap();
         assert_eq!(group.az("-g"), "-g 'größe('");
         assert_eq!(group.url(), "gr%C3%B6%C3%9Fe%28");
-        assert_eq!(Name::parse_group("-x").unwrap().az("--resource-group"), "--resource-group=-x");
+        assert_eq!(
+            Name::parse_group("-x").unwrap().az("--resource-group"),
+            "--resource-group=-x"
+        );
         assert!(Name::parse(&"a".repeat(64)).is_ok() && Name::parse_group(&"ü".repeat(90)).is_ok());
     }
 }

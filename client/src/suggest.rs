@@ -11,7 +11,12 @@
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     candidates
-        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_ascii_lowercase()), candidate))
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&word, &candidate.to_ascii_lowercase()),
+                candidate,
+            )
+        })
         .filter(|(distance, candidate)| distance * 3 <= candidate.chars().count())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

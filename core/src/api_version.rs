@@ -114,10 +114,13 @@ impl Feature {
 
 fn is_date(version: &str) -> bool {
     version.len() == 10
-        && version.bytes().zip(*b"dddd-dd-dd").all(|(byte, form)| match form {
-            b'd' => byte.is_ascii_digit(),
-            separator => byte == separator,
-        })
+        && version
+            .bytes()
+            .zip(*b"dddd-dd-dd")
+            .all(|(byte, form)| match form {
+                b'd' => byte.is_ascii_digit(),
+                separator => byte == separator,
+            })
 }
 
 #[cfg(test)]
@@ -129,7 +132,10 @@ mod tests {
     #[test]
     fn versions_ascend_and_end_with_the_newest() {
         assert!(versions().is_sorted());
-        assert_eq!((versions().next(), versions().next_back()), (Some(UNDERSCORED_API_VERSION), Some(API_VERSION)));
+        assert_eq!(
+            (versions().next(), versions().next_back()),
+            (Some(UNDERSCORED_API_VERSION), Some(API_VERSION))
+        );
     }
 
     #[test]

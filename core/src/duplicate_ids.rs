@@ -64,7 +64,11 @@ pub(crate) struct IdHashes {
 
 impl IdHashes {
     pub(crate) const fn new() -> Self {
-        Self { hashes: [0; DUPLICATE_ID_WINDOW], count: 0, suspects: DuplicateIds::NONE }
+        Self {
+            hashes: [0; DUPLICATE_ID_WINDOW],
+            count: 0,
+            suspects: DuplicateIds::NONE,
+        }
     }
 
     /// Adds the next id of the document.
@@ -77,7 +81,11 @@ impl IdHashes {
 
     fn insert_in_window(&mut self, hash: u16) {
         let position = self.count;
-        if self.hashes.get(..position).is_some_and(|seen| seen.contains(&hash)) {
+        if self
+            .hashes
+            .get(..position)
+            .is_some_and(|seen| seen.contains(&hash))
+        {
             self.suspects.insert(position);
         }
         if let Some(entry) = self.hashes.get_mut(position) {
@@ -93,11 +101,16 @@ impl IdHashes {
 }
 
 /// Returns which of the suspects repeat an earlier id. `ids` returns an iterator over the document's ids.
-pub(crate) fn resolve<'a, I: Iterator<Item = Text<'a>>>(suspects: DuplicateIds, ids: impl Fn() -> I) -> DuplicateIds {
+pub(crate) fn resolve<'a, I: Iterator<Item = Text<'a>>>(
+    suspects: DuplicateIds,
+    ids: impl Fn() -> I,
+) -> DuplicateIds {
     let mut duplicates = DuplicateIds::NONE;
     for position in (0..DUPLICATE_ID_WINDOW).filter(|position| suspects.contains(*position)) {
         if let Some(id) = ids().nth(position)
-            && ids().take(position).any(|earlier| earlier.is_same_name(&id))
+            && ids()
+                .take(position)
+                .any(|earlier| earlier.is_same_name(&id))
         {
             duplicates.insert(position);
         }
@@ -120,7 +133,10 @@ mod tests {
     use crate::event::ProblemKind;
 
     fn document(ids: impl IntoIterator<Item = String>) -> String {
-        let events: Vec<_> = ids.into_iter().map(|id| format!("{{\"EventId\":\"{id}\"}}")).collect();
+        let events: Vec<_> = ids
+            .into_iter()
+            .map(|id| format!("{{\"EventId\":\"{id}\"}}"))
+            .collect();
         format!("{{\"Events\":[{}]}}", events.join(","))
     }
 
@@ -135,7 +151,9 @@ mod tests {
             assert_eq!(events.len(), left);
         }
         assert!(events.next().is_none());
-        let repeated = document.problems().filter(|problem| problem.kind == ProblemKind::Repeated);
+        let repeated = document
+            .problems()
+            .filter(|problem| problem.kind == ProblemKind::Repeated);
         let repeated = repeated.map(|problem| problem.event.unwrap()).collect();
         (indices, repeated)
     }
@@ -161,7 +179,9 @@ mod tests {
 
     #[test]
     fn only_the_first_event_of_an_id_remains() {
-        let (events, repeated) = read(&document((0..60).map(|n| format!("{}{}", ["id", "ID"][n % 2], n % 5))));
+        let (events, repeated) = read(&document(
+            (0..60).map(|n| format!("{}{}", ["id", "ID"][n % 2], n % 5)),
+        ));
         assert_eq!((events, repeated.len()), ([0, 1, 2, 3, 4].to_vec(), 55));
         let (events, repeated) = read(&document((0..50_000).map(|_| String::from("a"))));
         assert_eq!((events.len(), repeated.len()), (50_000 - 63, 63));
@@ -177,7 +197,10 @@ mod tests {
     #[test]
     fn ids_of_equal_hashes_are_different_events() {
         let first = hash(&Text::plain("vm-0"));
-        let other = (1..1_000_000).map(|n| format!("vm-{n}")).find(|id| hash(&Text::plain(id)) == first).unwrap();
+        let other = (1..1_000_000)
+            .map(|n| format!("vm-{n}"))
+            .find(|id| hash(&Text::plain(id)) == first)
+            .unwrap();
         let ids = [String::from("vm-0"), other.clone(), other.to_uppercase()];
         let (events, repeated) = read(&document(ids));
         assert_eq!((events, repeated), ([0, 1].to_vec(), [2].to_vec()));
@@ -199,7 +222,11 @@ mod tests {
             ["dukwfmsftrldozto", "xvsrjdcloc1fwuga"],
         ];
         let id = |n: usize| {
-            let chunks: Vec<_> = pairs.iter().enumerate().map(|(k, pair)| pair[n >> k & 1]).collect();
+            let chunks: Vec<_> = pairs
+                .iter()
+                .enumerate()
+                .map(|(k, pair)| pair[n >> k & 1])
+                .collect();
             format!("{}{}", "x".repeat(1008), chunks.concat())
         };
         assert_eq!(hash(&Text::plain(&id(0))), hash(&Text::plain(&id(1023))));

@@ -36,17 +36,30 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) const fn new(kind: ParseErrorKind, offset: usize) -> Self {
-        Self { kind, offset, expected: None, found: None }
+        Self {
+            kind,
+            offset,
+            expected: None,
+            found: None,
+        }
     }
 
     /// The error for the byte `found` where something else was expected.
     pub(crate) const fn found(kind: ParseErrorKind, offset: usize, found: Option<u8>) -> Self {
-        Self { kind, offset, expected: None, found }
+        Self {
+            kind,
+            offset,
+            expected: None,
+            found,
+        }
     }
 
     #[must_use]
     pub(crate) const fn expected(self, expected: ExpectedToken) -> Self {
-        Self { expected: Some(expected), ..self }
+        Self {
+            expected: Some(expected),
+            ..self
+        }
     }
 
     /// Line and column of the error in `input`, which must be the bytes that were parsed.
@@ -138,25 +151,49 @@ struct ErrorMessage(ParseError);
 
 impl fmt::Display for ErrorMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ParseError { kind, expected, found, .. } = self.0;
+        let ParseError {
+            kind,
+            expected,
+            found,
+            ..
+        } = self.0;
         match (kind, expected, found) {
-            (ParseErrorKind::InvalidEscape, Some(ExpectedToken::EscapeLetter), Some(byte @ b' '..=b'~')) => {
+            (
+                ParseErrorKind::InvalidEscape,
+                Some(ExpectedToken::EscapeLetter),
+                Some(byte @ b' '..=b'~'),
+            ) => {
                 write!(f, "`\\{}` is not a JSON escape", char::from(byte))
             }
             (ParseErrorKind::InvalidNumber, Some(ExpectedToken::NoLeadingZero), Some(byte)) => {
-                write!(f, "a number starts with `0{}`: leading zeros are not allowed", char::from(byte))
+                write!(
+                    f,
+                    "a number starts with `0{}`: leading zeros are not allowed",
+                    char::from(byte)
+                )
             }
             (ParseErrorKind::ControlCharacter, _, Some(byte)) => {
                 write!(f, "unescaped control character 0x{byte:02x} in a string")
             }
-            (ParseErrorKind::InvalidUtf8, _, Some(byte)) => write!(f, "byte 0x{byte:02x} is not valid UTF-8 here"),
+            (ParseErrorKind::InvalidUtf8, _, Some(byte)) => {
+                write!(f, "byte 0x{byte:02x} is not valid UTF-8 here")
+            }
             (ParseErrorKind::TrailingData, _, Some(byte)) => {
-                write!(f, "expected the end of the document, found {}", FoundByte(byte))
+                write!(
+                    f,
+                    "expected the end of the document, found {}",
+                    FoundByte(byte)
+                )
             }
             (ParseErrorKind::UnexpectedEnd, Some(expected), _) => {
                 write!(f, "expected {}, but the document ends", expected.words())
             }
-            (_, Some(expected), Some(byte)) => write!(f, "expected {}, found {}", expected.words(), FoundByte(byte)),
+            (_, Some(expected), Some(byte)) => write!(
+                f,
+                "expected {}, found {}",
+                expected.words(),
+                FoundByte(byte)
+            ),
             _ => f.write_str(kind.message()),
         }
     }
@@ -305,8 +342,16 @@ impl<'a> Positions<'a> {
 
     /// Starts at the beginning of `input`.
     pub fn new(input: &'a [u8]) -> Self {
-        let offset = if input.starts_with(Self::BYTE_ORDER_MARK) { Self::BYTE_ORDER_MARK.len() } else { 0 };
-        Self { input, offset, position: Position { line: 1, column: 1 } }
+        let offset = if input.starts_with(Self::BYTE_ORDER_MARK) {
+            Self::BYTE_ORDER_MARK.len()
+        } else {
+            0
+        };
+        Self {
+            input,
+            offset,
+            position: Position { line: 1, column: 1 },
+        }
     }
 
     /// The position of the byte at `offset`; an offset beyond the end counts as the end.
@@ -355,7 +400,11 @@ pub struct BufferTooSmall {
 
 impl fmt::Display for BufferTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the buffer is too small: {} bytes are needed", self.needed)
+        write!(
+            f,
+            "the buffer is too small: {} bytes are needed",
+            self.needed
+        )
     }
 }
 
@@ -378,7 +427,10 @@ mod tests {
         let text = "\u{feff}{\n \"ü\": x".as_bytes();
         let x = text.len() - 1;
         assert_eq!(Position::of(text, x), Position { line: 2, column: 7 });
-        assert_eq!(Position::of(text, usize::MAX), Position { line: 2, column: 8 });
+        assert_eq!(
+            Position::of(text, usize::MAX),
+            Position { line: 2, column: 8 }
+        );
         assert_eq!(Position::of(b"", 0), Position { line: 1, column: 1 });
     }
 
@@ -402,38 +454,98 @@ mod tests {
             (b"{", "expected a member name or `}`, but the document ends"),
             (b"{1", "expected a member name or `}`, found `1`"),
             (b"{\"a\":1,}", "expected a member name, found `}`"),
-            (b"{\"a\":[{1:2}]}", "expected a member name or `}`, found `1`"),
+            (
+                b"{\"a\":[{1:2}]}",
+                "expected a member name or `}`, found `1`",
+            ),
             (b"{\"a\":[{\"\":2,}]}", "expected a member name, found `}`"),
-            (b"{\"a\":[{\"\":2]}", "expected `,` or `}` after a member, found `]`"),
-            (b"{\"Events\":[]]", "expected `,` or `}` after a member, found `]`"),
-            (b"{\"Events\" 7", "expected `:` after a member name, found `7`"),
+            (
+                b"{\"a\":[{\"\":2]}",
+                "expected `,` or `}` after a member, found `]`",
+            ),
+            (
+                b"{\"Events\":[]]",
+                "expected `,` or `}` after a member, found `]`",
+            ),
+            (
+                b"{\"Events\" 7",
+                "expected `:` after a member name, found `7`",
+            ),
             (b"{\"Events\":}", "expected a value, found `}`"),
             (b"{\"Events\":`", "expected a value, found a backtick"),
             (b"{\"Events\":\x1b", "expected a value, found byte 0x1b"),
-            ("{\"Events\":é".as_bytes(), "expected a value, found byte 0xc3"),
+            (
+                "{\"Events\":é".as_bytes(),
+                "expected a value, found byte 0xc3",
+            ),
             (b"{\"Events\":nul}", "expected `null`, found `}`"),
-            (b"{\"Events\":\"a", "expected the end of a string, but the document ends"),
+            (
+                b"{\"Events\":\"a",
+                "expected the end of a string, but the document ends",
+            ),
             (b"{\"Events\":\"\\x\"", "`\\x` is not a JSON escape"),
-            (b"{\"Events\":\"\\\x1b\"", "expected an escape after `\\`, found byte 0x1b"),
-            (b"{\"Events\":\"\\u12g4\"", "expected four hexadecimal digits after `\\u`, found `g`"),
-            (b"{\"Events\":\"\\ud800!\"", "expected a low surrogate such as `\\udc00` after a high one, found `!`"),
-            (b"{\"Events\":\"\\ud800\\n\"", "expected a low surrogate such as `\\udc00` after a high one, found `n`"),
-            (b"{\"Events\":\"\\udc00\"", "surrogate escape without its other half"),
-            (b"{\"Events\":\"\n\"", "unescaped control character 0x0a in a string"),
-            (b"{\"Events\":01", "a number starts with `01`: leading zeros are not allowed"),
+            (
+                b"{\"Events\":\"\\\x1b\"",
+                "expected an escape after `\\`, found byte 0x1b",
+            ),
+            (
+                b"{\"Events\":\"\\u12g4\"",
+                "expected four hexadecimal digits after `\\u`, found `g`",
+            ),
+            (
+                b"{\"Events\":\"\\ud800!\"",
+                "expected a low surrogate such as `\\udc00` after a high one, found `!`",
+            ),
+            (
+                b"{\"Events\":\"\\ud800\\n\"",
+                "expected a low surrogate such as `\\udc00` after a high one, found `n`",
+            ),
+            (
+                b"{\"Events\":\"\\udc00\"",
+                "surrogate escape without its other half",
+            ),
+            (
+                b"{\"Events\":\"\n\"",
+                "unescaped control character 0x0a in a string",
+            ),
+            (
+                b"{\"Events\":01",
+                "a number starts with `01`: leading zeros are not allowed",
+            ),
             (b"{\"Events\":-x", "expected a digit, found `x`"),
             (b"{\"Events\":1.", "expected a digit, but the document ends"),
             (b"{\"Events\":\"\xff\"", "byte 0xff is not valid UTF-8 here"),
             (b"7", "expected an object, found `7`"),
-            (b"{\"Events\":7}", "expected an array as `Events`, found `7`"),
+            (
+                b"{\"Events\":7}",
+                "expected an array as `Events`, found `7`",
+            ),
             (b"{}", "the document has no `Events` array"),
-            (b"{\"Events\":[],\"Events\":[]}", "a known member occurs twice in one object"),
-            (b"{\"Events\":[]} x", "expected the end of the document, found `x`"),
+            (
+                b"{\"Events\":[],\"Events\":[]}",
+                "a known member occurs twice in one object",
+            ),
+            (
+                b"{\"Events\":[]} x",
+                "expected the end of the document, found `x`",
+            ),
         ] {
             let error = Document::parse(text).unwrap_err();
-            assert_eq!(error.message().to_string(), message, "{}", text.escape_ascii());
-            assert_eq!(error.to_string(), std::format!("{message} at byte {}", error.offset));
-            assert_eq!(error, ParseError::new(error.kind, error.offset), "the message does not count");
+            assert_eq!(
+                error.message().to_string(),
+                message,
+                "{}",
+                text.escape_ascii()
+            );
+            assert_eq!(
+                error.to_string(),
+                std::format!("{message} at byte {}", error.offset)
+            );
+            assert_eq!(
+                error,
+                ParseError::new(error.kind, error.offset),
+                "the message does not count"
+            );
         }
     }
 }

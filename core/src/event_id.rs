@@ -41,7 +41,11 @@ impl EventId {
     /// Copies the decoded text.
     pub fn new(id: &Text<'_>) -> Self {
         let (text, whole) = fixed_str::truncated(id, EVENT_ID_MAX);
-        if whole { Self { text } } else { Self::shortened(id) }
+        if whole {
+            Self { text }
+        } else {
+            Self::shortened(id)
+        }
     }
 
     /// Whether the decoded text is short enough to be kept whole.
@@ -55,16 +59,24 @@ impl EventId {
     }
 
     fn shortened(id: &Text<'_>) -> Self {
-        let digits = Hash::of_id(id).to_be_bytes().into_iter().flat_map(|byte| [hex_digit(byte >> 4), hex_digit(byte)]);
+        let digits = Hash::of_id(id)
+            .to_be_bytes()
+            .into_iter()
+            .flat_map(|byte| [hex_digit(byte >> 4), hex_digit(byte)]);
         let (prefix, _) = fixed_str::truncated::<EVENT_ID_MAX>(id, PREFIX);
         let mut bytes = [0; EVENT_ID_MAX];
         let mut length: usize = 0;
         // The prefix leaves 17 bytes for the mark and the digits.
-        for (to, from) in bytes.iter_mut().zip(prefix.bytes().chain([b'~']).chain(digits)) {
+        for (to, from) in bytes
+            .iter_mut()
+            .zip(prefix.bytes().chain([b'~']).chain(digits))
+        {
             *to = from;
             length = length.saturating_add(1);
         }
-        Self { text: from_utf8(bytes, length) }
+        Self {
+            text: from_utf8(bytes, length),
+        }
     }
 
     /// The id, in the case in which it was first seen.
@@ -89,7 +101,9 @@ impl Eq for EventId {}
 /// Without ASCII case, as ids are compared: equal ids have equal hashes.
 impl core::hash::Hash for EventId {
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
-        self.text.bytes().for_each(|byte| state.write_u8(byte.to_ascii_lowercase()));
+        self.text
+            .bytes()
+            .for_each(|byte| state.write_u8(byte.to_ascii_lowercase()));
         state.write_u8(0xff);
     }
 }
@@ -121,12 +135,26 @@ mod tests {
     #[test]
     fn a_long_id_is_shortened_to_its_beginning_and_a_hash() {
         let long = format!("{}é{}", "x".repeat(46), "y".repeat(60));
-        let expected = format!("{}~{:016x}", "x".repeat(46), Hash::of_id(&Text::plain(&long)));
+        let expected = format!(
+            "{}~{:016x}",
+            "x".repeat(46),
+            Hash::of_id(&Text::plain(&long))
+        );
         assert_eq!(EventId::new(&Text::plain(&long)).as_str(), expected);
-        assert_eq!(EventId::new(&Text::plain(&long.to_uppercase())).as_str().len(), 46 + 17);
+        assert_eq!(
+            EventId::new(&Text::plain(&long.to_uppercase()))
+                .as_str()
+                .len(),
+            46 + 17
+        );
         let whole = "z".repeat(EVENT_ID_MAX);
         assert_eq!(EventId::new(&Text::plain(&whole)).as_str(), whole);
-        assert_eq!(EventId::new(&Text::plain(&format!("{whole}z"))).as_str().len(), EVENT_ID_MAX);
+        assert_eq!(
+            EventId::new(&Text::plain(&format!("{whole}z")))
+                .as_str()
+                .len(),
+            EVENT_ID_MAX
+        );
         assert!(EventId::from_str(&format!("{whole}z")).is_none());
     }
 

@@ -6,7 +6,10 @@
 use crate::json::Text;
 
 /// The text's first characters that fit into `limit` bytes, and whether that is the whole text.
-pub(crate) fn truncated<const N: usize>(text: &Text<'_>, limit: usize) -> (heapless::String<N, u8>, bool) {
+pub(crate) fn truncated<const N: usize>(
+    text: &Text<'_>,
+    limit: usize,
+) -> (heapless::String<N, u8>, bool) {
     let mut bytes = [0; N];
     let mut length: usize = 0;
     let mut utf8 = [0; 4];

@@ -20,7 +20,11 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15; // 2^64 over the golden ratio, odd
 
 impl Hash {
     pub(crate) const fn new() -> Self {
-        Self { state: FACTOR, word: 0, length: 0 }
+        Self {
+            state: FACTOR,
+            word: 0,
+            length: 0,
+        }
     }
 
     /// The hash of these bytes.
@@ -79,7 +83,10 @@ impl Hash {
                 self.length = self.length.wrapping_add(8);
                 rest = after;
             }
-            self.word = rest.iter().rev().fold(0, |word, &byte| word << 8 | fold(byte.into()) & 0xff);
+            self.word = rest
+                .iter()
+                .rev()
+                .fold(0, |word, &byte| word << 8 | fold(byte.into()) & 0xff);
             self.length = self.length.wrapping_add(rest.len() as u64);
             return;
         }
@@ -138,7 +145,10 @@ mod tests {
         for (text, expected) in [
             ("", 0x9718_0a97_bedc_8359),
             ("a", 0x56df_24b2_0f42_6817),
-            ("C7061BAC-AFDC-4513-B24B-AA5F13A16123", 0xfd8b_f1da_4018_b2a5),
+            (
+                "C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+                0xfd8b_f1da_4018_b2a5,
+            ),
         ] {
             assert_eq!(Hash::of(text.as_bytes()), expected, "{text}");
         }

@@ -66,8 +66,14 @@
 //! load balancers or clusters: it asks the host to *prepare* and to *recover*, and the host knows how.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), deny(unsafe_code))]
-#![cfg_attr(not(all(target_arch = "x86_64", target_feature = "sse2")), forbid(unsafe_code))]
+#![cfg_attr(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    deny(unsafe_code)
+)]
+#![cfg_attr(
+    not(all(target_arch = "x86_64", target_feature = "sse2")),
+    forbid(unsafe_code)
+)]
 #![cfg_attr(
     not(test),
     deny(
@@ -113,25 +119,25 @@ pub use document::{Document, EventCursor, Events, Incarnation, Problems};
 pub use duplicate_ids::DUPLICATE_ID_WINDOW;
 pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Positions};
 pub use event::{
-    Event, EventLayout, EventSource, EventStatus, EventType, Member, NotBefore, Problem, ProblemKind, ResourceNames,
-    Resources,
+    Event, EventLayout, EventSource, EventStatus, EventType, Member, NotBefore, Problem,
+    ProblemKind, ResourceNames, Resources,
 };
 pub use event_id::{EVENT_ID_MAX, EventId};
 pub use json::{MAX_DEPTH, Text};
 pub use members::Members;
 pub use names::VmNames;
 pub use notification::{
-    Arrival, EventOrder, MachineId, Notification, NotificationCursor, NotificationIter, NotificationOrder,
-    NotificationState, Notifications, ResourceId, ResourceIdError, ResourceKind,
+    Arrival, EventOrder, MachineId, Notification, NotificationCursor, NotificationIter,
+    NotificationOrder, NotificationState, Notifications, ResourceId, ResourceIdError, ResourceKind,
 };
 pub use policy::{
-    Action, Decision, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Reason, Rule, Scope, SourceKind,
-    TooManyRules,
+    Action, Decision, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Reason, Rule,
+    Scope, SourceKind, TooManyRules,
 };
 pub use session::{
-    AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, NotificationOutcome, Preparation, RecoveryStatus, Report,
-    RequestOutcome, Response, Session, SessionConfig, SessionConfigError, SessionSource, SnapshotError, Step,
-    Untracked, Waiting, WaitsFor, limits, snapshot_length,
+    AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, NotificationOutcome, Preparation,
+    RecoveryStatus, Report, RequestOutcome, Response, Session, SessionConfig, SessionConfigError,
+    SessionSource, SnapshotError, Step, Untracked, Waiting, WaitsFor, limits, snapshot_length,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

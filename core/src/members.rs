@@ -26,7 +26,10 @@ impl<'a> Members<'a> {
     pub fn new(text: &'a str) -> Self {
         let mut scanner = Scanner::new(text, 0, 0);
         scanner.skip_space();
-        Self { inside: scanner.open_object().is_ok().then_some(scanner), first: true }
+        Self {
+            inside: scanner.open_object().is_ok().then_some(scanner),
+            first: true,
+        }
     }
 }
 

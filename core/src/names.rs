@@ -31,11 +31,17 @@ pub struct VmNames<'a> {
 
 impl<'a> VmNames<'a> {
     /// No name is known. Whether an event affects this machine is then unknown, and nothing is approved.
-    pub const UNKNOWN: Self = Self { names: &[], underscored: false };
+    pub const UNKNOWN: Self = Self {
+        names: &[],
+        underscored: false,
+    };
 
     /// The names of this machine; an empty slice means that they are unknown.
     pub const fn new(names: &'a [&'a str]) -> Self {
-        Self { names, underscored: false }
+        Self {
+            names,
+            underscored: false,
+        }
     }
 
     /// The same names for documents of API version 2017-03-01, which puts one `_` before each resource's name.
@@ -51,7 +57,10 @@ impl<'a> VmNames<'a> {
     /// ```
     #[must_use]
     pub const fn underscored(self) -> Self {
-        Self { underscored: true, ..self }
+        Self {
+            underscored: true,
+            ..self
+        }
     }
 
     /// Whether no name is known.
@@ -110,13 +119,20 @@ impl<'a> VmNames<'a> {
     fn contains(&self, resource: &Text<'_>) -> bool {
         self.names.iter().any(|name| {
             resource.eq_ignore_ascii_case(name)
-                || self.underscored && resource.folded().eq(iter::once('_').chain(Text::plain(name).folded()))
+                || self.underscored
+                    && resource
+                        .folded()
+                        .eq(iter::once('_').chain(Text::plain(name).folded()))
         })
     }
 
     /// Whether the event affects this machine; `None` if no name is known.
     pub fn owns(&self, event: &Event<'_>) -> Option<bool> {
-        if self.is_unknown() { None } else { Some(self.rank(event).is_some()) }
+        if self.is_unknown() {
+            None
+        } else {
+            Some(self.rank(event).is_some())
+        }
     }
 }
 
@@ -141,8 +157,15 @@ mod tests {
             let resource = Text::from_raw(resource, resource.contains('\\'));
             let names = VmNames::new(&["db", "web"]);
             assert_eq!(names.contains(&resource), plain, "{resource}");
-            assert_eq!(names.underscored().contains(&resource), underscored, "{resource}");
-            assert_eq!((names.is_underscored(), names.underscored().is_underscored()), (false, true));
+            assert_eq!(
+                names.underscored().contains(&resource),
+                underscored,
+                "{resource}"
+            );
+            assert_eq!(
+                (names.is_underscored(), names.underscored().is_underscored()),
+                (false, true)
+            );
         }
     }
 }

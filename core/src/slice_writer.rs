@@ -37,6 +37,8 @@ impl<'b> SliceWriter<'b> {
     /// [`BufferTooSmall`] if some were dropped.
     pub(crate) fn written(self) -> Result<&'b [u8], BufferTooSmall> {
         let Self { buffer, length } = self;
-        buffer.get(..length).ok_or(BufferTooSmall { needed: length })
+        buffer
+            .get(..length)
+            .ok_or(BufferTooSmall { needed: length })
     }
 }

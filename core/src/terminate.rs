@@ -77,7 +77,9 @@ impl ProfileRule {
             Self::Iso8601Duration => "the time-out must be a duration in ISO 8601, such as PT5M",
             Self::AtLeast5Minutes => "the time-out must be at least 5 minutes (PT5M)",
             Self::AtMost15Minutes => "the time-out must be at most 15 minutes (PT15M)",
-            Self::Exactly15Minutes => "the time-out of the OS image notification must be 15 minutes (PT15M)",
+            Self::Exactly15Minutes => {
+                "the time-out of the OS image notification must be 15 minutes (PT15M)"
+            }
             Self::NotOnSpot => "terminate notifications cannot be enabled on Spot instances",
             Self::ComputeApiVersion => "the compute API must be version 2019-03-01 or later",
         }
@@ -170,7 +172,11 @@ impl NotBeforeTimeout {
     /// # Ok::<(), scheduled_events_core::terminate::ProfileRule>(())
     /// ```
     pub const fn as_whole_minutes(self) -> Option<u32> {
-        if self.0.is_multiple_of(60) { Some(self.0.wrapping_div(60)) } else { None }
+        if self.0.is_multiple_of(60) {
+            Some(self.0.wrapping_div(60))
+        } else {
+            None
+        }
     }
 
     /// Writes the time-out in ISO 8601 to the front of `buffer`, without [`core::fmt`].
@@ -195,7 +201,9 @@ impl NotBeforeTimeout {
             }
         }
         // What was written is ASCII.
-        writer.written().map(|text| core::str::from_utf8(text).unwrap_or_default())
+        writer
+            .written()
+            .map(|text| core::str::from_utf8(text).unwrap_or_default())
     }
 }
 
@@ -257,12 +265,18 @@ pub struct TerminateNotificationProfile {
 impl TerminateNotificationProfile {
     /// Announces deletions, which then wait this long for their approval.
     pub const fn enabled(timeout: NotBeforeTimeout) -> Self {
-        Self { not_before_timeout: Some(timeout), enable: true }
+        Self {
+            not_before_timeout: Some(timeout),
+            enable: true,
+        }
     }
 
     /// Announces no deletions.
     pub const fn disabled() -> Self {
-        Self { not_before_timeout: None, enable: false }
+        Self {
+            not_before_timeout: None,
+            enable: false,
+        }
     }
 
     /// Checks that a scale set accepts the profile: `is_spot` is whether its instances are Spot machines, and `api_version` the
@@ -317,12 +331,18 @@ pub struct OsImageNotificationProfile {
 impl OsImageNotificationProfile {
     /// Announces reimaging and OS upgrades.
     pub const fn enabled() -> Self {
-        Self { not_before_timeout: Some(FifteenMinutes), enable: true }
+        Self {
+            not_before_timeout: Some(FifteenMinutes),
+            enable: true,
+        }
     }
 
     /// Announces neither.
     pub const fn disabled() -> Self {
-        Self { not_before_timeout: None, enable: false }
+        Self {
+            not_before_timeout: None,
+            enable: false,
+        }
     }
 }
 
@@ -405,7 +425,10 @@ impl ScheduledEventsProfile {
     /// Announces deletions, which then wait this long for their approval.
     pub const fn terminate(timeout: NotBeforeTimeout) -> Self {
         let profile = TerminateNotificationProfile::enabled(timeout);
-        Self { terminate_notification_profile: Some(profile), os_image_notification_profile: None }
+        Self {
+            terminate_notification_profile: Some(profile),
+            os_image_notification_profile: None,
+        }
     }
 }
 
@@ -419,7 +442,12 @@ fn parse_duration(text: &str) -> Option<u32> {
     for byte in text.strip_prefix('P')?.bytes() {
         if byte.is_ascii_digit() {
             let digit = u32::from(byte.wrapping_sub(b'0'));
-            number = Some(number.unwrap_or_default().checked_mul(10)?.checked_add(digit)?);
+            number = Some(
+                number
+                    .unwrap_or_default()
+                    .checked_mul(10)?
+                    .checked_add(digit)?,
+            );
         } else if byte == b'T' && !in_time && number.is_none() {
             // Something must follow it, as it must follow `P`.
             (units, in_time, is_complete) = (TIME, true, false);

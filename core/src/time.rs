@@ -53,16 +53,28 @@ impl UnixSeconds {
     pub fn write(self, buffer: &mut [u8]) -> Result<&str, BufferTooSmall> {
         let (days, second) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
         let (year, month, day) = civil(days);
-        let (hour, minute, second) = (second.div_euclid(3600), second.div_euclid(60) % 60, second % 60);
+        let (hour, minute, second) = (
+            second.div_euclid(3600),
+            second.div_euclid(60) % 60,
+            second % 60,
+        );
         let mut writer = SliceWriter::new(buffer);
         decimal(&mut writer, year, 4);
-        for (mark, number) in [(b'-', month), (b'-', day), (b'T', hour), (b':', minute), (b':', second)] {
+        for (mark, number) in [
+            (b'-', month),
+            (b'-', day),
+            (b'T', hour),
+            (b':', minute),
+            (b':', second),
+        ] {
             writer.byte(mark);
             decimal(&mut writer, number, 2);
         }
         writer.byte(b'Z');
         // What was written is ASCII.
-        writer.written().map(|text| core::str::from_utf8(text).unwrap_or_default())
+        writer
+            .written()
+            .map(|text| core::str::from_utf8(text).unwrap_or_default())
     }
 
     /// The time `seconds` seconds earlier.
@@ -94,7 +106,10 @@ impl UnixSeconds {
 
 impl fmt::Display for UnixSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.write(&mut [0; Self::WRITTEN_MAX]).map_err(|_| fmt::Error)?)
+        f.write_str(
+            self.write(&mut [0; Self::WRITTEN_MAX])
+                .map_err(|_| fmt::Error)?,
+        )
     }
 }
 
@@ -116,7 +131,8 @@ impl<'de> Deserialize<'de> for UnixSeconds {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<UnixSeconds, E> {
-                UnixSeconds::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+                UnixSeconds::parse(text)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
 
@@ -156,9 +172,11 @@ impl UnixMillis {
         // Only a fraction follows a point in these formats.
         let fraction = text.bytes().skip_while(|byte| *byte != b'.').skip(1);
         let digits = fraction.take_while(u8::is_ascii_digit).chain([b'0'; 3]);
-        let millis = digits.zip([100, 10, 1]).fold(0, |millis: u32, (digit, weight)| {
-            millis.saturating_add(u32::from(digit.wrapping_sub(b'0')).saturating_mul(weight))
-        });
+        let millis = digits
+            .zip([100, 10, 1])
+            .fold(0, |millis: u32, (digit, weight)| {
+                millis.saturating_add(u32::from(digit.wrapping_sub(b'0')).saturating_mul(weight))
+            });
         Some(seconds.plus(millis))
     }
 
@@ -217,21 +235,65 @@ const FIRST_DAY: i64 = 719_468;
 
 /// RFC 1123 at fixed positions, as Azure writes it: `Mon, 19 Sep 2016 18:29:47 GMT`.
 fn fixed(text: &[u8]) -> Option<i64> {
-    let &[w1, w2, w3, b',', b' ', d1, d2, b' ', m1, m2, m3, b' ', ref rest @ ..] = text else { return None };
-    let &[y1, y2, y3, y4, b' ', h1, h2, b':', i1, i2, b':', s1, s2, b' ', b'G', b'M', b'T'] = rest else {
+    let &[
+        w1,
+        w2,
+        w3,
+        b',',
+        b' ',
+        d1,
+        d2,
+        b' ',
+        m1,
+        m2,
+        m3,
+        b' ',
+        ref rest @ ..,
+    ] = text
+    else {
+        return None;
+    };
+    let &[
+        y1,
+        y2,
+        y3,
+        y4,
+        b' ',
+        h1,
+        h2,
+        b':',
+        i1,
+        i2,
+        b':',
+        s1,
+        s2,
+        b' ',
+        b'G',
+        b'M',
+        b'T',
+    ] = rest
+    else {
         return None;
     };
     let mut digits = true;
     let mut pair = |tens: u8, ones: u8| {
         digits &= tens.is_ascii_digit() & ones.is_ascii_digit();
-        u32::from(tens & 0xf).wrapping_mul(10).wrapping_add(u32::from(ones & 0xf))
+        u32::from(tens & 0xf)
+            .wrapping_mul(10)
+            .wrapping_add(u32::from(ones & 0xf))
     };
-    let (day, year) = (pair(d1, d2), pair(y1, y2).wrapping_mul(100).wrapping_add(pair(y3, y4)));
+    let (day, year) = (
+        pair(d1, d2),
+        pair(y1, y2).wrapping_mul(100).wrapping_add(pair(y3, y4)),
+    );
     let (hour, minute, second) = (pair(h1, h2), pair(i1, i2), pair(s1, s2));
     if !digits || ![w1, w2, w3].iter().all(u8::is_ascii_alphabetic) {
         return None;
     }
-    Some(moment(days(year, month(&[m1, m2, m3])?, day)?, second_of_day(hour, minute, second)?))
+    Some(moment(
+        days(year, month(&[m1, m2, m3])?, day)?,
+        second_of_day(hour, minute, second)?,
+    ))
 }
 
 /// All other forms, with white space around them.
@@ -253,13 +315,17 @@ fn rfc_1123(text: &[u8]) -> Option<i64> {
         }
         None => text,
     };
-    let mut words = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let mut words = text
+        .split(|&byte| byte == b' ')
+        .filter(|word| !word.is_empty());
     let day = digits(words.next()?, 1..=2)?;
     let month = month(words.next()?)?;
     let year = digits(words.next()?, 4..=4)?;
     let clock = words.next()?;
     let zone = words.next()?;
-    if words.next().is_some() || !(zone.eq_ignore_ascii_case(b"GMT") || zone.eq_ignore_ascii_case(b"UTC")) {
+    if words.next().is_some()
+        || !(zone.eq_ignore_ascii_case(b"GMT") || zone.eq_ignore_ascii_case(b"UTC"))
+    {
         return None;
     }
     let (second, rest) = time_of_day(clock)?;
@@ -271,7 +337,9 @@ fn rfc_1123(text: &[u8]) -> Option<i64> {
 
 /// The number of a month's name, from 1.
 fn month(name: &[u8]) -> Option<u32> {
-    let &[first, second, third] = name else { return None };
+    let &[first, second, third] = name else {
+        return None;
+    };
     // Lower case; only letters become these.
     match &[first | 0x20, second | 0x20, third | 0x20] {
         b"jan" => Some(1),
@@ -295,12 +363,17 @@ fn iso_8601(text: &[u8]) -> Option<i64> {
     let (year, text) = field(text, 4)?;
     let (month, text) = field(text.strip_prefix(b"-")?, 2)?;
     let (day, text) = field(text.strip_prefix(b"-")?, 2)?;
-    let [b'T' | b't' | b' ', clock @ ..] = text else { return None };
+    let [b'T' | b't' | b' ', clock @ ..] = text else {
+        return None;
+    };
     let (second, rest) = time_of_day(clock)?;
     let rest = match rest {
         [b'.', fraction @ ..] => {
             let after = fraction.trim_ascii_start();
-            let length = after.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(after.len());
+            let length = after
+                .iter()
+                .position(|byte| !byte.is_ascii_digit())
+                .unwrap_or(after.len());
             if length == 0 || after.len() != fraction.len() {
                 return None;
             }
@@ -317,8 +390,16 @@ fn iso_8601(text: &[u8]) -> Option<i64> {
             if hours > 23 || minutes > 59 || !zone.is_empty() {
                 return None;
             }
-            let east = i64::from(hours.wrapping_mul(3600).wrapping_add(minutes.wrapping_mul(60)));
-            if *sign == b'-' { east.wrapping_neg() } else { east }
+            let east = i64::from(
+                hours
+                    .wrapping_mul(3600)
+                    .wrapping_add(minutes.wrapping_mul(60)),
+            );
+            if *sign == b'-' {
+                east.wrapping_neg()
+            } else {
+                east
+            }
         }
         _ => return None,
     };
@@ -337,7 +418,11 @@ fn second_of_day(hour: u32, minute: u32, second: u32) -> Option<u32> {
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    Some(hour.wrapping_mul(3600).wrapping_add(minute.wrapping_mul(60)).wrapping_add(second))
+    Some(
+        hour.wrapping_mul(3600)
+            .wrapping_add(minute.wrapping_mul(60))
+            .wrapping_add(second),
+    )
 }
 
 /// A number of exactly `width` digits, and the rest of the text.
@@ -351,31 +436,52 @@ fn digits(text: &[u8], widths: core::ops::RangeInclusive<usize>) -> Option<u32> 
     if !widths.contains(&text.len()) || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    Some(text.iter().fold(0, |value: u32, byte| value.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf))))
+    Some(text.iter().fold(0, |value: u32, byte| {
+        value.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf))
+    }))
 }
 
 /// Seconds since 1970-01-01 of this second of the day that is `days` days after 0000-03-01.
 #[inline]
 fn moment(days: u32, second: u32) -> i64 {
-    i64::from(days).wrapping_sub(FIRST_DAY).wrapping_mul(DAY).wrapping_add(second.into())
+    i64::from(days)
+        .wrapping_sub(FIRST_DAY)
+        .wrapping_mul(DAY)
+        .wrapping_add(second.into())
 }
 
 /// Days from 0000-03-01 to a Gregorian date; `None` if the date does not exist.
 fn days(year: u32, month: u32, day: u32) -> Option<u32> {
-    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > month_length(year, month) {
+    if !(1..=9999).contains(&year)
+        || !(1..=12).contains(&month)
+        || day < 1
+        || day > month_length(year, month)
+    {
         return None;
     }
     // Count years from March, so that the leap day is the last day of a year.
-    let (year, month) = if month > 2 { (year, month) } else { (year.wrapping_sub(1), month.wrapping_add(12)) };
+    let (year, month) = if month > 2 {
+        (year, month)
+    } else {
+        (year.wrapping_sub(1), month.wrapping_add(12))
+    };
     let days_of_months = month.wrapping_sub(3).wrapping_mul(153).wrapping_add(2) / 5;
     let leap_days = (year / 4).wrapping_sub(year / 100).wrapping_add(year / 400);
-    Some(year.wrapping_mul(365).wrapping_add(leap_days).wrapping_add(days_of_months).wrapping_add(day).wrapping_sub(1))
+    Some(
+        year.wrapping_mul(365)
+            .wrapping_add(leap_days)
+            .wrapping_add(days_of_months)
+            .wrapping_add(day)
+            .wrapping_sub(1),
+    )
 }
 
 fn month_length(year: u32, month: u32) -> u32 {
     match month {
         4 | 6 | 9 | 11 => 30,
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
+            29
+        }
         2 => 28,
         _ => 31,
     }
@@ -395,10 +501,23 @@ fn civil(days: i64) -> (i64, i64, i64) {
         .wrapping_sub(year_of_cycle.div_euclid(4))
         .wrapping_add(year_of_cycle.div_euclid(100));
     let month_from_march = day_of_year.wrapping_mul(5).wrapping_add(2).div_euclid(153);
-    let day =
-        day_of_year.wrapping_sub(month_from_march.wrapping_mul(153).wrapping_add(2).div_euclid(5)).wrapping_add(1);
-    let month = if month_from_march < 10 { month_from_march.wrapping_add(3) } else { month_from_march.wrapping_sub(9) };
-    let year = cycle.wrapping_mul(400).wrapping_add(year_of_cycle).wrapping_add(i64::from(month <= 2));
+    let day = day_of_year
+        .wrapping_sub(
+            month_from_march
+                .wrapping_mul(153)
+                .wrapping_add(2)
+                .div_euclid(5),
+        )
+        .wrapping_add(1);
+    let month = if month_from_march < 10 {
+        month_from_march.wrapping_add(3)
+    } else {
+        month_from_march.wrapping_sub(9)
+    };
+    let year = cycle
+        .wrapping_mul(400)
+        .wrapping_add(year_of_cycle)
+        .wrapping_add(i64::from(month <= 2));
     (year, month, day)
 }
 
@@ -492,9 +611,13 @@ mod tests {
 
     #[test]
     fn a_deserialization_error_names_the_expected_format() {
-        let refused = serde_json::from_str::<UnixSeconds>("\"soon\"").unwrap_err().to_string();
+        let refused = serde_json::from_str::<UnixSeconds>("\"soon\"")
+            .unwrap_err()
+            .to_string();
         assert!(
-            refused.starts_with("invalid value: string \"soon\", expected a time in RFC 3339 or RFC 1123 format"),
+            refused.starts_with(
+                "invalid value: string \"soon\", expected a time in RFC 3339 or RFC 1123 format"
+            ),
             "{refused}"
         );
     }
@@ -511,7 +634,10 @@ mod tests {
             assert_eq!(UnixSeconds(moment).write(&mut buffer), Ok(expected));
             assert_eq!(UnixSeconds(moment).to_string(), expected);
             let needed = expected.len();
-            assert_eq!(UnixSeconds(moment).write(&mut buffer[..needed - 1]), Err(BufferTooSmall { needed }));
+            assert_eq!(
+                UnixSeconds(moment).write(&mut buffer[..needed - 1]),
+                Err(BufferTooSmall { needed })
+            );
         }
     }
 

@@ -70,7 +70,10 @@ mod tests {
         for &variant in all {
             assert_eq!(variant.to_string(), word(variant));
             assert_eq!(serde_json::to_value(variant).unwrap(), word(variant));
-            assert_eq!(serde_json::from_value::<T>(word(variant).into()).unwrap(), variant);
+            assert_eq!(
+                serde_json::from_value::<T>(word(variant).into()).unwrap(),
+                variant
+            );
         }
         assert!(serde_json::from_str::<T>(r#""other words""#).is_err());
         assert!(serde_json::from_str::<T>("7").is_err());
@@ -89,7 +92,12 @@ mod tests {
 
     #[test]
     fn an_unknown_word_is_reported_with_the_known_ones() {
-        let error = serde_json::from_str::<Action>(r#""aprove""#).unwrap_err().to_string();
-        assert!(error.contains("unknown variant `aprove`, expected one of `approve`, `prepare`"), "{error}");
+        let error = serde_json::from_str::<Action>(r#""aprove""#)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("unknown variant `aprove`, expected one of `approve`, `prepare`"),
+            "{error}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! A snapshot has the same bytes on every platform, whatever its byte order and word size. Fast enough for Miri.
 
 use scheduled_events_core::{
-    Action, AnswerOutcome, Policy, Preparation, Response, Rule, Session, SessionConfig, Step, TrackedEvent, UnixMillis,
-    UnixSeconds, VmNames,
+    Action, AnswerOutcome, Policy, Preparation, Response, Rule, Session, SessionConfig, Step,
+    TrackedEvent, UnixMillis, UnixSeconds, VmNames,
 };
 
 const BODY: &[u8] = br#"{"DocumentIncarnation":18446744073709551615,"Events":[
@@ -13,7 +13,12 @@ const NOW: UnixSeconds = UnixSeconds(1_649_715_600);
 
 fn session() -> Session<4> {
     let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
-    Session::new(&SessionConfig { policy, seed: 1, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap()
+    Session::new(&SessionConfig {
+        policy,
+        seed: 1,
+        ..SessionConfig::new(VmNames::new(&["vm"]))
+    })
+    .unwrap()
 }
 
 /// Runs the session until it has issued `count` steps other than polls, and returns them.
@@ -23,15 +28,31 @@ fn run(session: &mut Session<4>, count: usize) -> Vec<String> {
     while steps.len() < count {
         match session.next(now) {
             Step::Get { .. } => {
-                session.on_response(&Response { status: 200, body: BODY, ..Response::default() }, now);
+                session.on_response(
+                    &Response {
+                        status: 200,
+                        body: BODY,
+                        ..Response::default()
+                    },
+                    now,
+                );
             }
             Step::Post { body, .. } => {
                 steps.push(String::from_utf8(body.to_vec()).unwrap());
-                session.on_response(&Response { status: 200, ..Response::default() }, now);
+                session.on_response(
+                    &Response {
+                        status: 200,
+                        ..Response::default()
+                    },
+                    now,
+                );
             }
             Step::Prepare { event, attempt } => {
                 steps.push(format!("prepare {}", event.event_id()));
-                assert_eq!(session.prepared(attempt, Preparation::Ready), AnswerOutcome::Accepted);
+                assert_eq!(
+                    session.prepared(attempt, Preparation::Ready),
+                    AnswerOutcome::Accepted
+                );
             }
             Step::Recover { .. } | Step::Gate { .. } | Step::Cancel { .. } => {
                 unreachable!("no event ends or changes, and there is no gate")
@@ -44,7 +65,11 @@ fn run(session: &mut Session<4>, count: usize) -> Vec<String> {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+    bytes
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 #[test]
@@ -64,7 +89,10 @@ fn a_snapshot_has_the_same_bytes_on_every_platform() {
     let mut snapshot = [0; 512];
     let length = session.snapshot(&mut snapshot).unwrap();
     // Version 3. A change of the format must change the version.
-    assert_eq!(hexadecimal(&snapshot[..length]), include_str!("portable.snapshot.hex").trim());
+    assert_eq!(
+        hexadecimal(&snapshot[..length]),
+        include_str!("portable.snapshot.hex").trim()
+    );
 
     let mut restarted = self::session();
     restarted.restore(&snapshot[..length]).unwrap();

@@ -6,8 +6,8 @@ use std::ptr::with_exposed_provenance;
 use std::thread;
 
 use scheduled_events_core::{
-    Document, EventId, ParseErrorKind, Policy, Response, Rule, Session, SessionConfig, StartRequests, Step, Tracker,
-    UnixMillis, UnixSeconds, VmNames,
+    Document, EventId, ParseErrorKind, Policy, Response, Rule, Session, SessionConfig,
+    StartRequests, Step, Tracker, UnixMillis, UnixSeconds, VmNames,
 };
 
 const PAINTED: usize = 128 * 1024;
@@ -46,15 +46,17 @@ fn stack_of<T: Send>(call: impl Fn() -> T + Send + Sync) -> usize {
         black_box(call());
     }
     let measured = thread::scope(|scope| {
-        let thread = thread::Builder::new().stack_size(4 * PAINTED).spawn_scoped(scope, || {
-            called(&|| ());
-            let start = paint();
-            called(&|| ());
-            let empty = unpainted(start);
-            let start = paint();
-            called(&call);
-            unpainted(start) - empty
-        });
+        let thread = thread::Builder::new()
+            .stack_size(4 * PAINTED)
+            .spawn_scoped(scope, || {
+                called(&|| ());
+                let start = paint();
+                called(&|| ());
+                let empty = unpainted(start);
+                let start = paint();
+                called(&call);
+                unpainted(start) - empty
+            });
         thread.unwrap().join().unwrap()
     });
     assert!(measured < PAINTED / 2, "painted too little");
@@ -74,14 +76,32 @@ fn body() -> String {
             .to_owned(),
     ];
     // The same with the white space of an indented document.
-    events.push(events[0].replace("C706", "D706").replace(",\"", ",\n  \"").replace('[', "[\n  "));
+    events.push(
+        events[0]
+            .replace("C706", "D706")
+            .replace(",\"", ",\n  \"")
+            .replace('[', "[\n  "),
+    );
     let events_of = |ids: std::ops::Range<u32>, members: &str| {
-        ids.map(|id| format!(r#"{{"EventId":"{id:064}",{members}}}"#)).collect::<Vec<_>>()
+        ids.map(|id| format!(r#"{{"EventId":"{id:064}",{members}}}"#))
+            .collect::<Vec<_>>()
     };
-    events.extend(events_of(0..40, r#""EventStatus":"Scheduled","Resources":["vm"]"#));
-    events.extend(events_of(30..40, r#""NotBefore":[[[{"a":1}]]],"EventType":7"#));
-    events.extend(events_of(40..80, r#""EventStatus":"Scheduled","Resources":["vm"]"#));
-    format!(r#"{{"DocumentIncarnation":1,"Events":[{}]}}"#, events.join(","))
+    events.extend(events_of(
+        0..40,
+        r#""EventStatus":"Scheduled","Resources":["vm"]"#,
+    ));
+    events.extend(events_of(
+        30..40,
+        r#""NotBefore":[[[{"a":1}]]],"EventType":7"#,
+    ));
+    events.extend(events_of(
+        40..80,
+        r#""EventStatus":"Scheduled","Resources":["vm"]"#,
+    ));
+    format!(
+        r#"{{"DocumentIncarnation":1,"Events":[{}]}}"#,
+        events.join(",")
+    )
 }
 
 /// The most stack for parsing a document.
@@ -91,7 +111,13 @@ const NOW: UnixSeconds = UnixSeconds(1_649_715_600);
 
 fn session() -> Box<Session<128>> {
     let policy = Policy::new(&[Rule::new(scheduled_events_core::Action::Approve)]).unwrap();
-    Box::new(Session::new(&SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap())
+    Box::new(
+        Session::new(&SessionConfig {
+            policy,
+            ..SessionConfig::new(VmNames::new(&["vm"]))
+        })
+        .unwrap(),
+    )
 }
 
 /// Drives a session for some steps.
@@ -100,7 +126,14 @@ fn drive(session: &mut Session<128>, body: &[u8], steps: u32) {
     for _ in 0..steps {
         match session.next(now) {
             Step::Get { .. } | Step::Post { .. } => {
-                session.on_response(&Response { status: 200, retry_after: None, body }, now);
+                session.on_response(
+                    &Response {
+                        status: 200,
+                        retry_after: None,
+                        body,
+                    },
+                    now,
+                );
             }
             Step::Wait { until } => now = until,
             _ => {}
@@ -127,19 +160,56 @@ fn calls_stay_within_their_stack() {
     let now = UnixMillis::from(NOW);
 
     let measured = [
-        ("parse, accepted", PARSE_MAX, stack_of(|| Document::parse(black_box(body)).is_ok())),
-        ("parse, refused", PARSE_MAX, stack_of(|| Document::parse(black_box(broken)).is_ok())),
-        ("events", 1700, stack_of(|| black_box(&document).events().for_each(hide))),
-        ("problems", 1600, stack_of(|| black_box(&document).problems().for_each(hide))),
+        (
+            "parse, accepted",
+            PARSE_MAX,
+            stack_of(|| Document::parse(black_box(body)).is_ok()),
+        ),
+        (
+            "parse, refused",
+            PARSE_MAX,
+            stack_of(|| Document::parse(black_box(broken)).is_ok()),
+        ),
+        (
+            "events",
+            1700,
+            stack_of(|| black_box(&document).events().for_each(hide)),
+        ),
+        (
+            "problems",
+            1600,
+            stack_of(|| black_box(&document).problems().for_each(hide)),
+        ),
         (
             "observe",
             2560,
-            stack_of(|| tracker.lock().unwrap().observe(black_box(&document), names, NOW, |change, _| hide(change))),
+            stack_of(|| {
+                tracker
+                    .lock()
+                    .unwrap()
+                    .observe(black_box(&document), names, NOW, |change, _| hide(change))
+            }),
         ),
-        ("decide", 1024, stack_of(|| policy.decide(black_box(&event), names, NOW))),
-        ("approve", 1024, stack_of(|| StartRequests::new(&[event.event_id()]).write(&mut buffer.lock().unwrap()))),
-        ("event id", 1024, stack_of(|| EventId::new(&black_box(&event).event_id()))),
-        ("session: next", 8192, stack_of(|| hide(session.lock().unwrap().next(now.plus(900_000))))),
+        (
+            "decide",
+            1024,
+            stack_of(|| policy.decide(black_box(&event), names, NOW)),
+        ),
+        (
+            "approve",
+            1024,
+            stack_of(|| StartRequests::new(&[event.event_id()]).write(&mut buffer.lock().unwrap())),
+        ),
+        (
+            "event id",
+            1024,
+            stack_of(|| EventId::new(&black_box(&event).event_id())),
+        ),
+        (
+            "session: next",
+            8192,
+            stack_of(|| hide(session.lock().unwrap().next(now.plus(900_000)))),
+        ),
         (
             "session: on_response",
             8192,
@@ -152,17 +222,40 @@ fn calls_stay_within_their_stack() {
                 }
             }),
         ),
-        ("session: snapshot", 8192, stack_of(|| session.lock().unwrap().snapshot(&mut buffer.lock().unwrap()))),
-        ("session: restore", 8192, stack_of(|| session.lock().unwrap().restore(black_box(snapshot)))),
+        (
+            "session: snapshot",
+            8192,
+            stack_of(|| {
+                session
+                    .lock()
+                    .unwrap()
+                    .snapshot(&mut buffer.lock().unwrap())
+            }),
+        ),
+        (
+            "session: restore",
+            8192,
+            stack_of(|| session.lock().unwrap().restore(black_box(snapshot))),
+        ),
     ];
-    println!("{} bytes: a session of 128 events, {} each", size_of::<Session<128>>(), size_of::<Session<128>>() / 128);
-    println!("{} bytes: a tracker of 128 events", size_of::<Tracker<128>>());
+    println!(
+        "{} bytes: a session of 128 events, {} each",
+        size_of::<Session<128>>(),
+        size_of::<Session<128>>() / 128
+    );
+    println!(
+        "{} bytes: a tracker of 128 events",
+        size_of::<Tracker<128>>()
+    );
     println!("{} bytes: a document", size_of::<Document<'_>>());
     for (call, limit, bytes) in measured {
         println!("{bytes} bytes of stack: {call} (at most {limit})");
     }
     for (call, limit, bytes) in measured {
-        assert!(bytes <= limit, "{call} takes {bytes} bytes of stack, more than {limit}");
+        assert!(
+            bytes <= limit,
+            "{call} takes {bytes} bytes of stack, more than {limit}"
+        );
     }
 }
 
@@ -170,7 +263,14 @@ fn drive_once(session: &mut Session<128>, body: &[u8], now: UnixMillis) {
     for _ in 0..400 {
         match session.next(now) {
             Step::Get { .. } | Step::Post { .. } => {
-                session.on_response(&Response { status: 200, retry_after: None, body }, now);
+                session.on_response(
+                    &Response {
+                        status: 200,
+                        retry_after: None,
+                        body,
+                    },
+                    now,
+                );
             }
             Step::Wait { .. } => break,
             _ => {}
@@ -181,7 +281,12 @@ fn drive_once(session: &mut Session<128>, body: &[u8], now: UnixMillis) {
 /// Runs the call with 64 KiB of stack: recursion over a hostile document would overflow it.
 fn in_a_small_thread<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
-        thread::Builder::new().stack_size(64 * 1024).spawn_scoped(scope, call).unwrap().join().unwrap()
+        thread::Builder::new()
+            .stack_size(64 * 1024)
+            .spawn_scoped(scope, call)
+            .unwrap()
+            .join()
+            .unwrap()
     })
 }
 
@@ -204,20 +309,80 @@ fn eight_hostile_mebibytes_are_refused_or_read() {
     let cases: [(&str, String, Result<usize, ParseErrorKind>); 16] = [
         ("arrays in arrays", filled("", "[", ""), too_deep),
         ("objects in objects", filled("", "{\"a\":", ""), too_deep),
-        ("arrays in events", filled("{\"Events\":", "[", ""), too_deep),
-        ("mixed, in an event", filled("{\"Events\":[{\"x\":", "[{\"y\":", ""), too_deep),
-        ("arrays in resources", filled("{\"Events\":[{\"Resources\":", "[", ""), too_deep),
-        ("one string", filled("{\"Events\":[],\"x\":\"", "x", "\"}"), Ok(0)),
-        ("one string without an end", filled("{\"Events\":[],\"x\":\"", "x", ""), Err(ParseErrorKind::UnexpectedEnd)),
-        ("one event id", filled("{\"Events\":[{\"EventId\":\"", "é", "\"}]}"), Ok(1)),
-        ("escapes", filled("{\"Events\":[{\"EventId\":\"", "\\ud83d\\ude00", "\"}]}"), Ok(1)),
-        ("escapes in a member's name", filled("{\"Events\":[{\"", "\\u0041", "\":1}]}"), Ok(0)),
-        ("one number", filled("{\"Events\":[],\"DocumentIncarnation\":", "9", "}"), Ok(0)),
-        ("one duration", filled("{\"Events\":[{\"DurationInSeconds\":0.", "0", "1}]}"), Ok(0)),
-        ("white space", filled("{\"Events\":", " \n\t\r", "[]}"), Ok(0)),
-        ("a million events of one id", filled("{\"Events\":[", "{\"EventId\":\"a\"},", "]}"), Ok(0)),
-        ("a million resources", filled("{\"Events\":[{\"EventId\":\"a\",\"Resources\":[", "\"vm\",", "]}]}"), Ok(1)),
-        ("a million members", filled("{\"Events\":[{\"EventId\":\"a\",", "\"x\":1,", "}]}"), Ok(1)),
+        (
+            "arrays in events",
+            filled("{\"Events\":", "[", ""),
+            too_deep,
+        ),
+        (
+            "mixed, in an event",
+            filled("{\"Events\":[{\"x\":", "[{\"y\":", ""),
+            too_deep,
+        ),
+        (
+            "arrays in resources",
+            filled("{\"Events\":[{\"Resources\":", "[", ""),
+            too_deep,
+        ),
+        (
+            "one string",
+            filled("{\"Events\":[],\"x\":\"", "x", "\"}"),
+            Ok(0),
+        ),
+        (
+            "one string without an end",
+            filled("{\"Events\":[],\"x\":\"", "x", ""),
+            Err(ParseErrorKind::UnexpectedEnd),
+        ),
+        (
+            "one event id",
+            filled("{\"Events\":[{\"EventId\":\"", "é", "\"}]}"),
+            Ok(1),
+        ),
+        (
+            "escapes",
+            filled("{\"Events\":[{\"EventId\":\"", "\\ud83d\\ude00", "\"}]}"),
+            Ok(1),
+        ),
+        (
+            "escapes in a member's name",
+            filled("{\"Events\":[{\"", "\\u0041", "\":1}]}"),
+            Ok(0),
+        ),
+        (
+            "one number",
+            filled("{\"Events\":[],\"DocumentIncarnation\":", "9", "}"),
+            Ok(0),
+        ),
+        (
+            "one duration",
+            filled("{\"Events\":[{\"DurationInSeconds\":0.", "0", "1}]}"),
+            Ok(0),
+        ),
+        (
+            "white space",
+            filled("{\"Events\":", " \n\t\r", "[]}"),
+            Ok(0),
+        ),
+        (
+            "a million events of one id",
+            filled("{\"Events\":[", "{\"EventId\":\"a\"},", "]}"),
+            Ok(0),
+        ),
+        (
+            "a million resources",
+            filled(
+                "{\"Events\":[{\"EventId\":\"a\",\"Resources\":[",
+                "\"vm\",",
+                "]}]}",
+            ),
+            Ok(1),
+        ),
+        (
+            "a million members",
+            filled("{\"Events\":[{\"EventId\":\"a\",", "\"x\":1,", "}]}"),
+            Ok(1),
+        ),
     ];
     for (name, text, expected) in cases {
         let body = text.as_bytes();
@@ -231,10 +396,17 @@ fn eight_hostile_mebibytes_are_refused_or_read() {
                 for event in document.events().take(3) {
                     let decision = Policy::sample().decide(&event, VmNames::new(&["v"]), NOW);
                     assert!(decision.approve_after.is_none(), "{name}");
-                    let _ = (event.event_id().decoded_len(), event.resources().iter().count());
+                    let _ = (
+                        event.event_id().decoded_len(),
+                        event.resources().iter().count(),
+                    );
                 }
                 let _ = document.problems().count();
-                Ok(if name.contains("events of one id") { 0 } else { count })
+                Ok(if name.contains("events of one id") {
+                    0
+                } else {
+                    count
+                })
             }
             Err(error) => {
                 let _ = error.position(body);
@@ -270,9 +442,18 @@ fn untracked(body: &[u8]) -> Option<usize> {
     for _ in 0..100 {
         match session.next(now) {
             Step::Get { .. } => {
-                session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+                session.on_response(
+                    &Response {
+                        status: 200,
+                        body,
+                        ..Response::default()
+                    },
+                    now,
+                );
             }
-            Step::Report(scheduled_events_core::Report::Untracked(count)) => untracked = Some(count.own + count.others),
+            Step::Report(scheduled_events_core::Report::Untracked(count)) => {
+                untracked = Some(count.own + count.others)
+            }
             Step::Wait { .. } => break,
             _ => {}
         }

@@ -39,6 +39,8 @@ pub unsafe extern "C" fn schedev_start_requests(
         let ids = unsafe { ReadableText::checked(ids) }?;
         let approval = StartRequests::new(ids);
         let buffer = checked!(output_buffer(buffer, capacity, needed));
-        buffer.fill_text(approval.len(), |target| approval.write(target).map_err(|_| SCHEDEV_ERROR_INTERNAL))
+        buffer.fill_text(approval.len(), |target| {
+            approval.write(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)
+        })
     })
 }

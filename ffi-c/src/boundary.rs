@@ -12,7 +12,9 @@ pub(crate) type Result<T = ()> = core::result::Result<T, schedev_status>;
 /// Core does not panic; this is the second line of defence, because a panic must not unwind into C. An object that was
 /// being changed stays valid Rust, with unspecified contents: the status asks the caller to initialise it again.
 pub(crate) fn boundary(body: impl FnOnce() -> Result) -> schedev_status {
-    value_boundary(SCHEDEV_ERROR_INTERNAL, || Ok(body().err().unwrap_or(SCHEDEV_OK)))
+    value_boundary(SCHEDEV_ERROR_INTERNAL, || {
+        Ok(body().err().unwrap_or(SCHEDEV_OK))
+    })
 }
 
 /// Runs the body of a function that returns a value; the result is `default` if the body fails or panics.
@@ -40,7 +42,10 @@ mod tests {
 
     #[test]
     fn an_error_is_the_result() {
-        assert_eq!(boundary(|| Err(schedev_status::SCHEDEV_END)), schedev_status::SCHEDEV_END);
+        assert_eq!(
+            boundary(|| Err(schedev_status::SCHEDEV_END)),
+            schedev_status::SCHEDEV_END
+        );
         assert_eq!(value_boundary(7, || Err(schedev_status::SCHEDEV_END)), 7);
         assert_eq!(boundary(|| Ok(())), SCHEDEV_OK);
     }

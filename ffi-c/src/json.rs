@@ -42,7 +42,9 @@ struct BufferWriter<'a> {
 
 impl Write for BufferWriter<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let (target, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(text.len()).ok_or(fmt::Error)?;
+        let (target, rest) = core::mem::take(&mut self.rest)
+            .split_at_mut_checked(text.len())
+            .ok_or(fmt::Error)?;
         target.copy_from_slice(text.as_bytes());
         self.rest = rest;
         Ok(())
@@ -65,7 +67,11 @@ struct Items<'a> {
 
 impl Items<'_> {
     fn separate(&mut self) -> fmt::Result {
-        if core::mem::take(&mut self.is_first) { Ok(()) } else { self.output.write_char(',') }
+        if core::mem::take(&mut self.is_first) {
+            Ok(())
+        } else {
+            self.output.write_char(',')
+        }
     }
 }
 
@@ -87,7 +93,11 @@ impl SerializeStruct for Items<'_> {
     type Ok = ();
     type Error = Error;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> fmt::Result {
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        name: &'static str,
+        value: &T,
+    ) -> fmt::Result {
         self.separate()?;
         Json(self.output).serialize_str(name)?;
         self.output.write_char(':')?;
@@ -179,12 +189,18 @@ impl<'a> Serializer for Json<'a> {
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Items<'a>, Error> {
         self.0.write_char('[')?;
-        Ok(Items { output: self.0, is_first: true })
+        Ok(Items {
+            output: self.0,
+            is_first: true,
+        })
     }
 
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Items<'a>, Error> {
         self.0.write_char('{')?;
-        Ok(Items { output: self.0, is_first: true })
+        Ok(Items {
+            output: self.0,
+            is_first: true,
+        })
     }
 
     unsupported! {
@@ -201,7 +217,11 @@ impl<'a> Serializer for Json<'a> {
         serialize_unit_struct(&'static str);
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> fmt::Result {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> fmt::Result {
         value.serialize(self)
     }
 
@@ -219,7 +239,11 @@ impl<'a> Serializer for Json<'a> {
         Err(Error)
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeTupleStruct, Error> {
+    fn serialize_tuple_struct(
+        self,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleStruct, Error> {
         Err(Error)
     }
 
@@ -272,7 +296,10 @@ mod tests {
             let mut json = String::new();
             write_json(&mut json, record).unwrap();
             let mut buffer = vec![0; json.len()];
-            assert_eq!(serde_json_core::to_slice(record, &mut buffer), Ok(json.len()));
+            assert_eq!(
+                serde_json_core::to_slice(record, &mut buffer),
+                Ok(json.len())
+            );
             assert_eq!(json.as_bytes(), buffer);
             assert_same(&record.at(UnixSeconds(1_649_716_018)));
         }
@@ -282,7 +309,11 @@ mod tests {
     fn every_character_is_escaped_as_in_the_command() {
         for start in (0..0x11_0000).step_by(64) {
             let name: String = (start..start + 64).filter_map(char::from_u32).collect();
-            assert_same(&Record::Approval { event_ids: &[&name], status: None, events: &[] });
+            assert_same(&Record::Approval {
+                event_ids: &[&name],
+                status: None,
+                events: &[],
+            });
         }
     }
 }

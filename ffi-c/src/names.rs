@@ -14,7 +14,8 @@ pub const SCHEDEV_NAMES_MAX: usize = 8;
 /// The longest name, in bytes.
 pub const SCHEDEV_NAME_MAX_BYTES: usize = 128;
 
-const _: () = assert!(SCHEDEV_NAMES_MAX == limits::NAMES_MAX && SCHEDEV_NAME_MAX_BYTES == limits::NAME_MAX);
+const _: () =
+    assert!(SCHEDEV_NAMES_MAX == limits::NAMES_MAX && SCHEDEV_NAME_MAX_BYTES == limits::NAME_MAX);
 
 /// The names of this machine in Resources. If there are none, or if a NULL takes the place of the struct, the names are
 /// unknown: it is unknown which events concern this machine, and nothing is approved. An empty name is refused with
@@ -39,7 +40,10 @@ pub struct schedev_names {
 ///
 /// # Safety
 /// The conventions of the header.
-pub(crate) unsafe fn with_names<T>(names: *const schedev_names, body: impl FnOnce(VmNames<'_>) -> T) -> Result<T> {
+pub(crate) unsafe fn with_names<T>(
+    names: *const schedev_names,
+    body: impl FnOnce(VmNames<'_>) -> T,
+) -> Result<T> {
     if names.is_null() {
         return Ok(body(VmNames::UNKNOWN));
     }
@@ -61,9 +65,15 @@ pub(crate) unsafe fn with_names<T>(names: *const schedev_names, body: impl FnOnc
         }
         *place = match name.as_str() {
             Some(name) => name,
-            None => name.copy_to(buffer).map_err(|_| SCHEDEV_ERROR_NAME_TOO_LONG)?,
+            None => name
+                .copy_to(buffer)
+                .map_err(|_| SCHEDEV_ERROR_NAME_TOO_LONG)?,
         };
     }
     let known = VmNames::new(known.get(..items.len()).unwrap_or_default());
-    Ok(body(if names.underscored.is_on() { known.underscored() } else { known }))
+    Ok(body(if names.underscored.is_on() {
+        known.underscored()
+    } else {
+        known
+    }))
 }

@@ -12,8 +12,8 @@ use crate::boundary::{boundary, value_boundary};
 use crate::document::event::schedev_event;
 use crate::status::error::schedev_error;
 use crate::status::schedev_status::{
-    self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_EVENT_ID, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_PARSE,
-    SCHEDEV_ERROR_RESOURCE_ID,
+    self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_EVENT_ID, SCHEDEV_ERROR_INTERNAL,
+    SCHEDEV_ERROR_PARSE, SCHEDEV_ERROR_RESOURCE_ID,
 };
 use crate::text::{ReadableText, core_text, schedev_text};
 
@@ -71,7 +71,10 @@ pub unsafe extern "C" fn schedev_notifications_parse(
         let (body, error) = (checked!(bytes(data, len)), checked!(optional_output(error)));
         match Notifications::parse(body) {
             Ok(view) => {
-                let identity = Identity { data: body.as_ptr(), len: body.len() };
+                let identity = Identity {
+                    data: body.as_ptr(),
+                    len: body.len(),
+                };
                 // SAFETY: `notifications` was checked, and is an output.
                 unsafe { tagged::write(notifications, ParsedNotifications { view, identity }) };
                 Ok(())
@@ -90,7 +93,9 @@ pub unsafe extern "C" fn schedev_notifications_parse(
 /// @param notifications  the notifications.
 /// @return the number; 0 if notifications is NULL or not initialised.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedev_notifications_left_out(notifications: *const schedev_notifications) -> usize {
+pub unsafe extern "C" fn schedev_notifications_left_out(
+    notifications: *const schedev_notifications,
+) -> usize {
     value_boundary(0, || Ok(checked!(object(notifications)).view.left_out()))
 }
 
@@ -108,7 +113,9 @@ pub unsafe extern "C" fn schedev_notifications_validation_code(
 ) -> schedev_status {
     boundary(|| {
         let (notifications, code) = (checked!(object(notifications)), checked!(output(code)));
-        code.write(schedev_text::from_core(notifications.view.validation_code().ok_or(SCHEDEV_END)?));
+        code.write(schedev_text::from_core(
+            notifications.view.validation_code().ok_or(SCHEDEV_END)?,
+        ));
         Ok(())
     })
 }
@@ -210,22 +217,37 @@ pub unsafe extern "C" fn schedev_notifications_next(
         check(notification)?;
         let notifications = checked!(object(notifications));
         let mut position = match checked!(started(cursor)) {
-            Some(started) if started.notifications != notifications.identity => return Err(SCHEDEV_ERROR_ARGUMENT),
+            Some(started) if started.notifications != notifications.identity => {
+                return Err(SCHEDEV_ERROR_ARGUMENT);
+            }
             Some(started) => started.position,
             None => NotificationCursor::default(),
         };
-        let next = notifications.view.next_notification(&mut position).ok_or(SCHEDEV_END)?;
+        let next = notifications
+            .view
+            .next_notification(&mut position)
+            .ok_or(SCHEDEV_END)?;
         // SAFETY: both pointers were checked and are outputs; each member is written once.
         unsafe {
             schedev_event::write(&raw mut (*notification).event, next.event());
-            (&raw mut (*notification).id).write(next.id().map_or(schedev_text::NONE, schedev_text::from_core));
-            (&raw mut (*notification).resource_id).write(schedev_text::from_core(next.resource_id()));
+            (&raw mut (*notification).id).write(
+                next.id()
+                    .map_or(schedev_text::NONE, schedev_text::from_core),
+            );
+            (&raw mut (*notification).resource_id)
+                .write(schedev_text::from_core(next.resource_id()));
             (&raw mut (*notification).time_ms).write(next.time().map_or(0, |time| time.0));
             (&raw mut (*notification).state).write(state_number(&next.state()) as u32);
             (&raw mut (*notification).has_id).write(Flag::new(next.id().is_some()));
             (&raw mut (*notification).has_time).write(Flag::new(next.time().is_some()));
             (&raw mut (*notification).reserved).write([0; 4]);
-            tagged::write(cursor, Position { notifications: notifications.identity, position });
+            tagged::write(
+                cursor,
+                Position {
+                    notifications: notifications.identity,
+                    position,
+                },
+            );
         }
         Ok(())
     })
@@ -255,10 +277,19 @@ pub unsafe extern "C" fn schedev_machine_id(
         let (resource_id, name) = (&resource_id, &name);
         let (resource_id, name) = (checked!(core_text(resource_id)), checked!(core_text(name)));
         let resource = ResourceId::parse(resource_id).map_err(|_| SCHEDEV_ERROR_RESOURCE_ID)?;
-        let machine = resource.machine(name).map_err(|_| SCHEDEV_ERROR_RESOURCE_ID)?;
+        let machine = resource
+            .machine(name)
+            .map_err(|_| SCHEDEV_ERROR_RESOURCE_ID)?;
         let buffer = checked!(output_buffer(buffer, capacity, needed));
-        let length = machine.write(&mut []).map_or_else(|small| small.needed, str::len);
-        buffer.fill_text(length, |target| Ok(machine.write(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.len()))
+        let length = machine
+            .write(&mut [])
+            .map_or_else(|small| small.needed, str::len);
+        buffer.fill_text(length, |target| {
+            Ok(machine
+                .write(target)
+                .map_err(|_| SCHEDEV_ERROR_INTERNAL)?
+                .len())
+        })
     })
 }
 
@@ -319,9 +350,17 @@ pub unsafe extern "C" fn schedev_acknowledge_request(
             // One that is large enough stays as it was, too.
             (path, body) = (path.emptied(), body.emptied());
         }
-        let path = path
-            .fill_text(path_len, |target| Ok(request.write_path(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.len()));
-        let body = body.fill_text(body_len, |target| request.write_body(target).map_err(|_| SCHEDEV_ERROR_INTERNAL));
+        let path = path.fill_text(path_len, |target| {
+            Ok(request
+                .write_path(target)
+                .map_err(|_| SCHEDEV_ERROR_INTERNAL)?
+                .len())
+        });
+        let body = body.fill_text(body_len, |target| {
+            request
+                .write_body(target)
+                .map_err(|_| SCHEDEV_ERROR_INTERNAL)
+        });
         path.and(body)
     })
 }

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::{
-    Action, Decision, EventSources, EventTypes, Leader, MAX_RULES, Member, Policy, Reason, Rule, Scope, UnixSeconds,
-    VmNames,
+    Action, Decision, EventSources, EventTypes, Leader, MAX_RULES, Member, Policy, Reason, Rule,
+    Scope, UnixSeconds, VmNames,
 };
 
 use crate::abi::pointers::{Flag, list, output, zero};
@@ -170,17 +170,38 @@ impl schedev_rule {
             return Err(SCHEDEV_ERROR_ARGUMENT);
         }
         // 0 matches everything.
-        if let Some(bits) = u8::try_from(self.event_types).ok().filter(|bits| *bits != 0) {
+        if let Some(bits) = u8::try_from(self.event_types)
+            .ok()
+            .filter(|bits| *bits != 0)
+        {
             rule.event_types = EventTypes::from_bits(bits).ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         }
-        if let Some(bits) = u8::try_from(self.event_sources).ok().filter(|bits| *bits != 0) {
+        if let Some(bits) = u8::try_from(self.event_sources)
+            .ok()
+            .filter(|bits| *bits != 0)
+        {
             rule.sources = EventSources::from_bits(bits).ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         }
-        rule.min_duration = self.has_min_duration.is_on().then_some(self.min_duration_seconds);
-        rule.max_duration = self.has_max_duration.is_on().then_some(self.max_duration_seconds);
-        rule.min_notice = self.has_min_notice.is_on().then_some(self.min_notice_seconds);
-        rule.max_notice = self.has_max_notice.is_on().then_some(self.max_notice_seconds);
-        rule.prepare_before = self.has_prepare_before.is_on().then_some(self.prepare_before_seconds);
+        rule.min_duration = self
+            .has_min_duration
+            .is_on()
+            .then_some(self.min_duration_seconds);
+        rule.max_duration = self
+            .has_max_duration
+            .is_on()
+            .then_some(self.max_duration_seconds);
+        rule.min_notice = self
+            .has_min_notice
+            .is_on()
+            .then_some(self.min_notice_seconds);
+        rule.max_notice = self
+            .has_max_notice
+            .is_on()
+            .then_some(self.max_notice_seconds);
+        rule.prepare_before = self
+            .has_prepare_before
+            .is_on()
+            .then_some(self.prepare_before_seconds);
         Ok(rule)
     }
 }
@@ -241,10 +262,16 @@ static SAMPLE_RULES: [schedev_rule; 2] = [
 ];
 
 // A program may copy a preset to a struct of an earlier header, so presets have the size of the first version.
-static OBSERVE: Constant = Constant(schedev_policy { struct_size: schedev_policy::SIZES[0], ..schedev_policy::INIT });
+static OBSERVE: Constant = Constant(schedev_policy {
+    struct_size: schedev_policy::SIZES[0],
+    ..schedev_policy::INIT
+});
 
-static SAMPLE: Constant =
-    Constant(schedev_policy { rules: SAMPLE_RULES.as_ptr(), rule_count: SAMPLE_RULES.len(), ..OBSERVE.0 });
+static SAMPLE: Constant = Constant(schedev_policy {
+    rules: SAMPLE_RULES.as_ptr(),
+    rule_count: SAMPLE_RULES.len(),
+    ..OBSERVE.0
+});
 
 /// Returns the preset that approves nothing: it has no rules, so that every event is held.
 ///
@@ -282,9 +309,9 @@ pub(crate) unsafe fn core_policy(policy: *const schedev_policy) -> Result<Policy
     let mut core = Policy::new(rules).map_err(|_| SCHEDEV_ERROR_TOO_MANY_RULES)?;
     core.leader = match policy.leader {
         leader if leader == SCHEDEV_LEADER_NOT_SET as u32 => None,
-        leader if leader == SCHEDEV_LEADER_RANK as u32 => {
-            Some(Leader::Rank { take_over_after: policy.take_over_after_seconds })
-        }
+        leader if leader == SCHEDEV_LEADER_RANK as u32 => Some(Leader::Rank {
+            take_over_after: policy.take_over_after_seconds,
+        }),
         leader if leader == SCHEDEV_LEADER_EVERYONE as u32 => Some(Leader::Everyone),
         leader if leader == SCHEDEV_LEADER_FIRST_RESOURCE as u32 => Some(Leader::FirstResource),
         _ => return Err(SCHEDEV_ERROR_ARGUMENT),
@@ -335,30 +362,106 @@ use schedev_reason::*;
 
 /// The reasons and their messages; `Unreliable` once for each member that decisions depend on.
 const REASONS: [(schedev_reason, Reason, &CStr); 20] = [
-    (SCHEDEV_REASON_USER_INITIATED, Reason::UserInitiated, c"user-initiated"),
-    (SCHEDEV_REASON_SHORT_INTERRUPTION, Reason::ShortInterruption, c"short interruption"),
+    (
+        SCHEDEV_REASON_USER_INITIATED,
+        Reason::UserInitiated,
+        c"user-initiated",
+    ),
+    (
+        SCHEDEV_REASON_SHORT_INTERRUPTION,
+        Reason::ShortInterruption,
+        c"short interruption",
+    ),
     (SCHEDEV_REASON_RULE, Reason::Rule, c"a rule matches"),
     (SCHEDEV_REASON_NO_RULE, Reason::NoRule, c"no rule matches"),
-    (SCHEDEV_REASON_OBSERVING, Reason::Observing, c"the policy only observes"),
-    (SCHEDEV_REASON_OTHER_MACHINE, Reason::OtherMachine, c"another VM's event"),
-    (SCHEDEV_REASON_OTHER_MACHINES_TERMINATE, Reason::OtherMachinesTerminate, c"another VM's Terminate"),
-    (SCHEDEV_REASON_NAME_UNKNOWN, Reason::NameUnknown, c"VM name unknown"),
-    (SCHEDEV_REASON_TYPE_UNKNOWN, Reason::TypeUnknown, c"no EventType"),
-    (SCHEDEV_REASON_ALREADY_STARTED, Reason::AlreadyStarted, c"already started"),
-    (SCHEDEV_REASON_NOT_SCHEDULED, Reason::NotScheduled, c"not Scheduled"),
-    (SCHEDEV_REASON_UNRELIABLE, Reason::Unreliable(Member::EventId), c"unreadable EventId"),
-    (SCHEDEV_REASON_UNRELIABLE, Reason::Unreliable(Member::EventType), c"unreadable EventType"),
-    (SCHEDEV_REASON_UNRELIABLE, Reason::Unreliable(Member::EventStatus), c"unreadable EventStatus"),
-    (SCHEDEV_REASON_UNRELIABLE, Reason::Unreliable(Member::EventSource), c"unreadable EventSource"),
-    (SCHEDEV_REASON_UNRELIABLE, Reason::Unreliable(Member::DurationInSeconds), c"unreadable DurationInSeconds"),
-    (SCHEDEV_REASON_UNRELIABLE, Reason::Unreliable(Member::Resources), c"unreadable Resources"),
-    (SCHEDEV_REASON_ANOTHER_LEADS, Reason::AnotherLeads, c"another VM leads"),
-    (SCHEDEV_REASON_SEVERAL_MACHINES, Reason::SeveralMachines, c"not approved: several VMs, set a gate or leader"),
-    (SCHEDEV_REASON_START_UNKNOWN, Reason::StartUnknown, c"not approved: NotBefore unknown"),
+    (
+        SCHEDEV_REASON_OBSERVING,
+        Reason::Observing,
+        c"the policy only observes",
+    ),
+    (
+        SCHEDEV_REASON_OTHER_MACHINE,
+        Reason::OtherMachine,
+        c"another VM's event",
+    ),
+    (
+        SCHEDEV_REASON_OTHER_MACHINES_TERMINATE,
+        Reason::OtherMachinesTerminate,
+        c"another VM's Terminate",
+    ),
+    (
+        SCHEDEV_REASON_NAME_UNKNOWN,
+        Reason::NameUnknown,
+        c"VM name unknown",
+    ),
+    (
+        SCHEDEV_REASON_TYPE_UNKNOWN,
+        Reason::TypeUnknown,
+        c"no EventType",
+    ),
+    (
+        SCHEDEV_REASON_ALREADY_STARTED,
+        Reason::AlreadyStarted,
+        c"already started",
+    ),
+    (
+        SCHEDEV_REASON_NOT_SCHEDULED,
+        Reason::NotScheduled,
+        c"not Scheduled",
+    ),
+    (
+        SCHEDEV_REASON_UNRELIABLE,
+        Reason::Unreliable(Member::EventId),
+        c"unreadable EventId",
+    ),
+    (
+        SCHEDEV_REASON_UNRELIABLE,
+        Reason::Unreliable(Member::EventType),
+        c"unreadable EventType",
+    ),
+    (
+        SCHEDEV_REASON_UNRELIABLE,
+        Reason::Unreliable(Member::EventStatus),
+        c"unreadable EventStatus",
+    ),
+    (
+        SCHEDEV_REASON_UNRELIABLE,
+        Reason::Unreliable(Member::EventSource),
+        c"unreadable EventSource",
+    ),
+    (
+        SCHEDEV_REASON_UNRELIABLE,
+        Reason::Unreliable(Member::DurationInSeconds),
+        c"unreadable DurationInSeconds",
+    ),
+    (
+        SCHEDEV_REASON_UNRELIABLE,
+        Reason::Unreliable(Member::Resources),
+        c"unreadable Resources",
+    ),
+    (
+        SCHEDEV_REASON_ANOTHER_LEADS,
+        Reason::AnotherLeads,
+        c"another VM leads",
+    ),
+    (
+        SCHEDEV_REASON_SEVERAL_MACHINES,
+        Reason::SeveralMachines,
+        c"not approved: several VMs, set a gate or leader",
+    ),
+    (
+        SCHEDEV_REASON_START_UNKNOWN,
+        Reason::StartUnknown,
+        c"not approved: NotBefore unknown",
+    ),
 ];
 
 fn unreliable_member(reason: Reason) -> Option<Member> {
-    if let Reason::Unreliable(member) = reason { Some(member) } else { None }
+    if let Reason::Unreliable(member) = reason {
+        Some(member)
+    } else {
+        None
+    }
 }
 
 /// What to do about an event, and why.
@@ -407,12 +510,17 @@ impl schedev_decision {
     };
 
     pub(crate) fn from_core(decision: &Decision) -> Self {
-        let reason = REASONS.iter().find(|(_, reason, _)| *reason == decision.reason);
-        let action = ACTIONS.iter().find(|(_, action, _)| *action == decision.action);
+        let reason = REASONS
+            .iter()
+            .find(|(_, reason, _)| *reason == decision.reason);
+        let action = ACTIONS
+            .iter()
+            .find(|(_, action, _)| *action == decision.action);
         Self {
             action: action.map_or(SCHEDEV_ACTION_HOLD, |(number, ..)| *number) as u32,
             reason: reason.map_or(SCHEDEV_REASON_OTHER, |(number, ..)| *number) as u32,
-            member: unreliable_member(decision.reason).map_or(0, |member| member_number(Some(member))),
+            member: unreliable_member(decision.reason)
+                .map_or(0, |member| member_number(Some(member))),
             rule: decision.rule.map_or(0, u32::from),
             approve_after_seconds: decision.approve_after.unwrap_or(0),
             has_approve_after: Flag::new(decision.approve_after.is_some()),
@@ -437,7 +545,8 @@ impl schedev_decision {
     fn reason_entry(&self) -> Option<&'static (schedev_reason, Reason, &'static CStr)> {
         REASONS.iter().find(|(number, reason, _)| {
             *number as u32 == self.reason
-                && unreliable_member(*reason).is_none_or(|member| member_number(Some(member)) == self.member)
+                && unreliable_member(*reason)
+                    .is_none_or(|member| member_number(Some(member)) == self.member)
         })
     }
 }
@@ -452,7 +561,9 @@ const ACTIONS: [(schedev_action, Action, &CStr); 4] = [
 
 fn core_action(number: u32) -> Result<Action> {
     let known = ACTIONS.iter().find(|(known, ..)| *known as u32 == number);
-    known.map(|(_, action, _)| *action).ok_or(SCHEDEV_ERROR_ARGUMENT)
+    known
+        .map(|(_, action, _)| *action)
+        .ok_or(SCHEDEV_ERROR_ARGUMENT)
 }
 
 /// Decides what to do about an event.
@@ -476,10 +587,16 @@ pub unsafe extern "C" fn schedev_decide(
     decision: *mut schedev_decision,
 ) -> schedev_status {
     boundary(|| {
-        let (policy, view, output) =
-            (checked!(core_policy(policy)), checked!(object(event)), checked!(output(decision)));
-        let decide = |names: VmNames<'_>| policy.decide(&view.event, names, UnixSeconds(now_seconds));
-        output.write(schedev_decision::from_core(&checked!(with_names(names, decide))));
+        let (policy, view, output) = (
+            checked!(core_policy(policy)),
+            checked!(object(event)),
+            checked!(output(decision)),
+        );
+        let decide =
+            |names: VmNames<'_>| policy.decide(&view.event, names, UnixSeconds(now_seconds));
+        output.write(schedev_decision::from_core(&checked!(with_names(
+            names, decide
+        ))));
         Ok(())
     })
 }
@@ -489,10 +606,17 @@ pub unsafe extern "C" fn schedev_decide(
 /// @param decision  the decision; NULL has no reason.
 /// @return a static string; empty if there is no reason.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedev_decision_reason(decision: *const schedev_decision) -> *const c_char {
+pub unsafe extern "C" fn schedev_decision_reason(
+    decision: *const schedev_decision,
+) -> *const c_char {
     // SAFETY: by the conventions of the header it is NULL or points to a decision.
-    let Some(decision) = (unsafe { decision.as_ref() }) else { return c"".as_ptr() };
-    decision.reason_entry().map_or(c"", |(_, _, message)| message).as_ptr()
+    let Some(decision) = (unsafe { decision.as_ref() }) else {
+        return c"".as_ptr();
+    };
+    decision
+        .reason_entry()
+        .map_or(c"", |(_, _, message)| message)
+        .as_ptr()
 }
 
 /// Returns a schedev_action as a word, such as "approve".
@@ -522,8 +646,14 @@ mod tests {
             (SCHEDEV_MATCH_TYPE_OTHER, EventKind::Other),
         ];
         for (bit, kind) in types {
-            let rule = schedev_rule { event_types: bit as u32, ..schedev_rule::ZERO };
-            assert_eq!(rule.to_core().map(|rule| rule.event_types), Ok(EventTypes::of(&[kind])));
+            let rule = schedev_rule {
+                event_types: bit as u32,
+                ..schedev_rule::ZERO
+            };
+            assert_eq!(
+                rule.to_core().map(|rule| rule.event_types),
+                Ok(EventTypes::of(&[kind]))
+            );
         }
         let sources: [(schedev_match_source, SourceKind); 3] = [
             (SCHEDEV_MATCH_SOURCE_PLATFORM, SourceKind::Platform),
@@ -531,11 +661,21 @@ mod tests {
             (SCHEDEV_MATCH_SOURCE_OTHER, SourceKind::Other),
         ];
         for (bit, kind) in sources {
-            let rule = schedev_rule { event_sources: bit as u32, ..schedev_rule::ZERO };
-            assert_eq!(rule.to_core().map(|rule| rule.sources), Ok(EventSources::of(&[kind])));
+            let rule = schedev_rule {
+                event_sources: bit as u32,
+                ..schedev_rule::ZERO
+            };
+            assert_eq!(
+                rule.to_core().map(|rule| rule.sources),
+                Ok(EventSources::of(&[kind]))
+            );
         }
         for (types, sources) in [(64, 0), (256, 0), (0, 8), (0, u32::MAX)] {
-            let rule = schedev_rule { event_types: types, event_sources: sources, ..schedev_rule::ZERO };
+            let rule = schedev_rule {
+                event_types: types,
+                event_sources: sources,
+                ..schedev_rule::ZERO
+            };
             assert_eq!(rule.to_core().unwrap_err(), SCHEDEV_ERROR_ARGUMENT);
         }
     }
@@ -562,16 +702,26 @@ mod tests {
             };
             let shown = schedev_decision::from_core(&decision);
             assert_eq!(shown.reason, number as u32);
-            assert_eq!((shown.has_act_from.is_on(), shown.act_from_seconds), (true, 7));
+            assert_eq!(
+                (shown.has_act_from.is_on(), shown.act_from_seconds),
+                (true, 7)
+            );
             assert_eq!(words.to_str().unwrap(), reason.to_string());
             // SAFETY: the decision is a plain struct, and the text ends with NUL.
-            assert_eq!(unsafe { CStr::from_ptr(schedev_decision_reason(&raw const shown)) }, words);
+            assert_eq!(
+                unsafe { CStr::from_ptr(schedev_decision_reason(&raw const shown)) },
+                words
+            );
         }
     }
 
     #[test]
     fn words_are_those_of_core() {
-        assert!(Action::ALL.iter().all(|all| ACTIONS.iter().any(|(_, action, _)| action == all)));
+        assert!(
+            Action::ALL
+                .iter()
+                .all(|all| ACTIONS.iter().any(|(_, action, _)| action == all))
+        );
         for (_, action, word) in ACTIONS {
             assert_eq!(word.to_str(), Ok(action.word()));
         }

@@ -9,7 +9,9 @@ use crate::abi::pointers::{input, output_buffer, zero};
 use crate::abi::tagged::object;
 use crate::boundary::{Result, boundary};
 use crate::document::event::SCHEDEV_EVENT_ID_MAX_BYTES;
-use crate::document::event::schedev_event_status::{SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED};
+use crate::document::event::schedev_event_status::{
+    SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED,
+};
 use crate::document::{ParsedDocument, schedev_document};
 use crate::json::fill_json;
 use crate::session::SCHEDEV_SESSION_EVENTS_MAX;
@@ -25,7 +27,8 @@ pub const SCHEDEV_STEP_JSON_MAX_BYTES: usize = 26_624;
 
 // Each byte of an id takes at most six bytes, and each id two quotes and a comma.
 const _: () = assert!(
-    SCHEDEV_SESSION_EVENTS_MAX * (6 * SCHEDEV_EVENT_ID_MAX_BYTES + 3) + OTHER_MAX_BYTES <= SCHEDEV_STEP_JSON_MAX_BYTES
+    SCHEDEV_SESSION_EVENTS_MAX * (6 * SCHEDEV_EVENT_ID_MAX_BYTES + 3) + OTHER_MAX_BYTES
+        <= SCHEDEV_STEP_JSON_MAX_BYTES
 );
 
 /// More than the bytes of each record without its `event_ids`.
@@ -60,10 +63,17 @@ pub unsafe extern "C" fn schedev_step_json(
     boundary(|| {
         let step: &schedev_step = checked!(input(step));
         zero(&step.reserved)?;
-        let document = if document.is_null() { None } else { Some(checked!(object(document))) };
+        let document = if document.is_null() {
+            None
+        } else {
+            Some(checked!(object(document)))
+        };
         let buffer = checked!(output_buffer(buffer, capacity, needed));
         let (event_id, event_type) = (&step.event.event_id, &step.event.event_type_text);
-        let texts = EventTexts { id: checked!(core_text(event_id)), event_type: checked!(core_text(event_type)) };
+        let texts = EventTexts {
+            id: checked!(core_text(event_id)),
+            event_type: checked!(core_text(event_type)),
+        };
         let id = texts.id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         let mut ids = [id; SCHEDEV_SESSION_EVENTS_MAX];
         let ids = if step.session.is_null() {
@@ -71,15 +81,23 @@ pub unsafe extern "C" fn schedev_step_json(
         } else {
             recovering(checked!(object(step.session)), &mut ids)
         };
-        let record = record_of(step, texts, document, ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
+        let record =
+            record_of(step, texts, document, ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
         fill_json(buffer, &record)
     })
 }
 
 /// The ids of the events that the recovery of this machine is for.
-fn recovering<'a>(session: &'a Session<SCHEDEV_SESSION_EVENTS_MAX>, ids: &'a mut [&'a str]) -> &'a [&'a str] {
+fn recovering<'a>(
+    session: &'a Session<SCHEDEV_SESSION_EVENTS_MAX>,
+    ids: &'a mut [&'a str],
+) -> &'a [&'a str] {
     let all = session.recovering().map(|event| event.event_id().as_str());
-    let count = ids.iter_mut().zip(all).map(|(place, id)| *place = id).count();
+    let count = ids
+        .iter_mut()
+        .zip(all)
+        .map(|(place, id)| *place = id)
+        .count();
     ids.get(..count).unwrap_or_default()
 }
 
@@ -98,32 +116,50 @@ fn record_of<'a>(
     document: Option<&ParsedDocument>,
     ids: &'a [&'a str],
 ) -> Result<Record<'a>> {
-    let event =
-        event_members(&step.event, texts, document.and_then(|document| document.find(&EventId::new(&texts.id))));
+    let event = event_members(
+        &step.event,
+        texts,
+        document.and_then(|document| document.find(&EventId::new(&texts.id))),
+    );
     let position = document.map(|document| document.position(step.problem.offset));
     Ok(match step.kind {
-        kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare { outcome: HookOutcome::Begun, event },
-        kind if kind == SCHEDEV_STEP_RECOVER as u32 => Record::Recover { event_ids: ids, outcome: None, event },
-        kind if kind == SCHEDEV_STEP_CHANGE as u32 => {
-            Record::Change { change: change_of(step.change).ok_or(SCHEDEV_ERROR_ARGUMENT)?, event }
-        }
+        kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare {
+            outcome: HookOutcome::Begun,
+            event,
+        },
+        kind if kind == SCHEDEV_STEP_RECOVER as u32 => Record::Recover {
+            event_ids: ids,
+            outcome: None,
+            event,
+        },
+        kind if kind == SCHEDEV_STEP_CHANGE as u32 => Record::Change {
+            change: change_of(step.change).ok_or(SCHEDEV_ERROR_ARGUMENT)?,
+            event,
+        },
         kind if kind == SCHEDEV_STEP_DECISION as u32 => Record::Decision {
             event,
             action: step.decision.core_action().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
-            rule: u16::try_from(step.decision.rule).ok().filter(|rule| *rule > 0),
+            rule: u16::try_from(step.decision.rule)
+                .ok()
+                .filter(|rule| *rule > 0),
             reason: step.decision.core_reason().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
         },
         kind if kind == SCHEDEV_STEP_LAST_CALL as u32 => Record::last_call(event),
         kind if kind == SCHEDEV_STEP_PROBLEM as u32 => Record::Problem {
-            event: step.problem.has_event.is_on().then_some(step.problem.event_index),
+            event: step
+                .problem
+                .has_event
+                .is_on()
+                .then_some(step.problem.event_index),
             member: step.problem.core_member(),
             kind: step.problem.core_kind().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
             line: position.map(|position| position.line),
             column: position.map(|position| position.column),
         },
-        kind if kind == SCHEDEV_STEP_UNTRACKED as u32 => {
-            Record::Untracked { own: step.untracked_own, others: step.untracked_others }
-        }
+        kind if kind == SCHEDEV_STEP_UNTRACKED as u32 => Record::Untracked {
+            own: step.untracked_own,
+            others: step.untracked_others,
+        },
         _ => return Err(SCHEDEV_END),
     })
 }
@@ -135,7 +171,9 @@ fn event_members<'a>(
     texts: EventTexts<'a>,
     in_document: Option<Event<'a>>,
 ) -> EventMembers<'a> {
-    let resources = in_document.map(|event| event.resources()).filter(Resources::is_present);
+    let resources = in_document
+        .map(|event| event.resources())
+        .filter(Resources::is_present);
     let event_status = match event.event_status {
         status if status == SCHEDEV_EVENT_STATUS_SCHEDULED as u32 => Some(Text::plain("Scheduled")),
         status if status == SCHEDEV_EVENT_STATUS_STARTED as u32 => Some(Text::plain("Started")),
@@ -145,13 +183,18 @@ fn event_members<'a>(
         event_id: texts.id,
         event_type: (!texts.event_type.is_empty()).then_some(texts.event_type),
         event_status,
-        not_before: event.has_not_before.is_on().then_some(UnixSeconds(event.not_before_seconds)),
+        not_before: event
+            .has_not_before
+            .is_on()
+            .then_some(UnixSeconds(event.not_before_seconds)),
         duration_in_seconds: event.has_duration.is_on().then_some(event.duration_seconds),
         mine: event.has_mine.is_on().then_some(event.mine.is_on()),
         resource_type: in_document.and_then(|event| event.resource_type()),
         resources: resources.map(ResourceList::Document),
         description: in_document.and_then(|event| event.description()),
-        event_source: in_document.and_then(|event| event.event_source()).map(|word| word.text()),
+        event_source: in_document
+            .and_then(|event| event.event_source())
+            .map(|word| word.text()),
     }
 }
 
@@ -166,7 +209,11 @@ mod tests {
     use crate::session::step::schedev_step_kind;
 
     fn step(kind: schedev_step_kind) -> schedev_step {
-        let mut step = schedev_step { kind: kind as u32, now_ms: 1_649_716_018_999, ..schedev_step::NONE };
+        let mut step = schedev_step {
+            kind: kind as u32,
+            now_ms: 1_649_716_018_999,
+            ..schedev_step::NONE
+        };
         step.event.event_id = crate::text::schedev_text::plain("a\"b");
         step
     }
@@ -176,7 +223,13 @@ mod tests {
         let mut needed = 0;
         // SAFETY: the step, the buffer and the size are alive.
         let status = unsafe {
-            schedev_step_json(step, core::ptr::null(), buffer.as_mut_ptr().cast(), buffer.len(), &raw mut needed)
+            schedev_step_json(
+                step,
+                core::ptr::null(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                &raw mut needed,
+            )
         };
         if status != schedev_status::SCHEDEV_OK {
             return Err(status);
@@ -206,7 +259,8 @@ mod tests {
         decision.event.duration_seconds = 5;
         let mut problem = step(SCHEDEV_STEP_PROBLEM);
         problem.problem = schedev_problem {
-            kind: crate::document::problem::schedev_problem_kind::SCHEDEV_PROBLEM_UNREADABLE_TIME as u32,
+            kind: crate::document::problem::schedev_problem_kind::SCHEDEV_PROBLEM_UNREADABLE_TIME
+                as u32,
             member: crate::document::member::schedev_member::SCHEDEV_MEMBER_NOT_BEFORE as u32,
             has_event: Flag::new(true),
             ..schedev_problem::NONE
@@ -227,7 +281,10 @@ mod tests {
                 problem,
                 r#"{"record":"problem","event":0,"member":"NotBefore","kind":"unreadable-time","line":null,"column":null,TIME}"#,
             ),
-            (untracked, r#"{"record":"untracked","own":0,"others":12,TIME}"#),
+            (
+                untracked,
+                r#"{"record":"untracked","own":0,"others":12,TIME}"#,
+            ),
             (
                 step(SCHEDEV_STEP_PREPARE),
                 r#"{"record":"prepare","event_id":"a\"b","outcome":"begun","event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
@@ -243,11 +300,29 @@ mod tests {
         ] {
             assert_eq!(json(&step), Ok(expected.replace("TIME", time)));
         }
-        for kind in [SCHEDEV_STEP_WAIT, SCHEDEV_STEP_GET, SCHEDEV_STEP_POST, SCHEDEV_STEP_GATE, SCHEDEV_STEP_CANCEL] {
+        for kind in [
+            SCHEDEV_STEP_WAIT,
+            SCHEDEV_STEP_GET,
+            SCHEDEV_STEP_POST,
+            SCHEDEV_STEP_GATE,
+            SCHEDEV_STEP_CANCEL,
+        ] {
             assert_eq!(json(&step(kind)), Err(SCHEDEV_END));
         }
-        assert_eq!(json(&schedev_step { change: 99, ..change }), Err(SCHEDEV_ERROR_ARGUMENT));
-        assert_eq!(json(&schedev_step { reserved: [0, 0, 0, 1], ..change }), Err(SCHEDEV_ERROR_ARGUMENT));
+        assert_eq!(
+            json(&schedev_step {
+                change: 99,
+                ..change
+            }),
+            Err(SCHEDEV_ERROR_ARGUMENT)
+        );
+        assert_eq!(
+            json(&schedev_step {
+                reserved: [0, 0, 0, 1],
+                ..change
+            }),
+            Err(SCHEDEV_ERROR_ARGUMENT)
+        );
     }
 
     #[test]
@@ -267,7 +342,11 @@ mod tests {
         };
         step.now_ms = i64::MIN;
         assert!(json(&step).unwrap().len() < OTHER_MAX_BYTES);
-        for kind in [SCHEDEV_STEP_PREPARE, SCHEDEV_STEP_DECISION, SCHEDEV_STEP_LAST_CALL] {
+        for kind in [
+            SCHEDEV_STEP_PREPARE,
+            SCHEDEV_STEP_DECISION,
+            SCHEDEV_STEP_LAST_CALL,
+        ] {
             step.kind = kind as u32;
             step.decision = schedev_decision {
                 action: crate::policy::schedev_action::SCHEDEV_ACTION_PREPARE as u32,

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::spot::{
-    Allocation, Charges, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Replacement, Signal, SpotInput,
-    SpotState,
+    Allocation, Charges, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Replacement,
+    Signal, SpotInput, SpotState,
 };
 
 use crate::abi::pointers::{Flag, output};
@@ -139,13 +139,21 @@ pub enum schedev_spot_replacement {
 
 /// The number of a core value: its place in core's list, from 1.
 fn number<T: Copy + PartialEq>(value: T, all: &[T]) -> u32 {
-    all.iter().zip(1..).find(|(known, _)| **known == value).map_or(0, |(_, number)| number)
+    all.iter()
+        .zip(1..)
+        .find(|(known, _)| **known == value)
+        .map_or(0, |(_, number)| number)
 }
 
 /// The core value of a number.
 fn value<T: Copy>(number: u32, all: &[T]) -> Result<T> {
-    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
-    index.and_then(|index| all.get(index)).copied().ok_or(SCHEDEV_ERROR_ARGUMENT)
+    let index = usize::try_from(number)
+        .ok()
+        .and_then(|number| number.checked_sub(1));
+    index
+        .and_then(|index| all.get(index))
+        .copied()
+        .ok_or(SCHEDEV_ERROR_ARGUMENT)
 }
 
 /// What an eviction leaves of a machine, and what the workload may expect afterwards. No eviction keeps compute capacity or IP
@@ -180,7 +188,11 @@ pub struct schedev_eviction_effect {
 ///         unknown phase or signal; SCHEDEV_ERROR_NULL.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedev_spot_next_phase(phase: u32, signal: u32, next: *mut u32) -> schedev_status {
+pub unsafe extern "C" fn schedev_spot_next_phase(
+    phase: u32,
+    signal: u32,
+    next: *mut u32,
+) -> schedev_status {
     boundary(|| {
         let output = checked!(output(next));
         let (phase, signal) = (value(phase, &Phase::ALL)?, value(signal, &Signal::ALL)?);
@@ -190,7 +202,14 @@ pub unsafe extern "C" fn schedev_spot_next_phase(phase: u32, signal: u32, next: 
 }
 
 /// The words of the phases, in the order of their numbers.
-const PHASES: [&CStr; 6] = [c"warm-up", c"processing", c"evicted", c"shutdown", c"recover", c"resume"];
+const PHASES: [&CStr; 6] = [
+    c"warm-up",
+    c"processing",
+    c"evicted",
+    c"shutdown",
+    c"recover",
+    c"resume",
+];
 
 /// Returns a schedev_spot_phase as a word, such as "warm-up".
 ///
@@ -219,7 +238,10 @@ pub unsafe extern "C" fn schedev_spot_eviction(
 ) -> schedev_status {
     boundary(|| {
         let output = checked!(output(effect));
-        let (kind, cause) = (value(eviction_type, &EvictionType::ALL)?, value(cause, &EvictionCause::ALL)?);
+        let (kind, cause) = (
+            value(eviction_type, &EvictionType::ALL)?,
+            value(cause, &EvictionCause::ALL)?,
+        );
         let effect = value(policy, &EvictionPolicy::ALL)?.effect();
         if !kind.is_evicted_for(cause) {
             return Err(SCHEDEV_END);
@@ -262,13 +284,18 @@ pub unsafe extern "C" fn schedev_spot_next_state(
 ) -> schedev_status {
     boundary(|| {
         let (next, charges) = (checked!(output(next)), checked!(output(charges)));
-        let state = if state == 0 { None } else { Some(value(state, &SpotState::ALL)?) };
+        let state = if state == 0 {
+            None
+        } else {
+            Some(value(state, &SpotState::ALL)?)
+        };
         let allocation = Allocation {
             max_price: value(price, &MaxPrice::ALL)?,
             has_capacity: has_capacity.is_on(),
             policy: value(policy, &EvictionPolicy::ALL)?,
         };
-        let row = SpotState::after(state, value(input, &SpotInput::ALL)?, allocation).ok_or(SCHEDEV_END)?;
+        let row = SpotState::after(state, value(input, &SpotInput::ALL)?, allocation)
+            .ok_or(SCHEDEV_END)?;
         next.write(number(row.to, &SpotState::ALL));
         charges.write(number(row.charges, &Charges::ALL));
         Ok(())
@@ -285,20 +312,59 @@ mod tests {
         for (phase, word) in Phase::ALL.into_iter().zip(PHASES) {
             assert_eq!(word.to_str(), Ok(phase.word()));
         }
-        assert_eq!(schedev_spot_phase::SCHEDEV_SPOT_WARMUP as u32, number(Phase::Warmup, &Phase::ALL));
-        assert_eq!(schedev_spot_phase::SCHEDEV_SPOT_PROCESSING as u32, number(Phase::Processing, &Phase::ALL));
-        assert_eq!(schedev_spot_phase::SCHEDEV_SPOT_EVICTED as u32, number(Phase::Evicted, &Phase::ALL));
-        assert_eq!(schedev_spot_phase::SCHEDEV_SPOT_SHUTDOWN as u32, number(Phase::Shutdown, &Phase::ALL));
-        assert_eq!(schedev_spot_phase::SCHEDEV_SPOT_RECOVER as u32, number(Phase::Recover, &Phase::ALL));
-        assert_eq!(schedev_spot_phase::SCHEDEV_SPOT_RESUME as u32, number(Phase::Resume, &Phase::ALL));
+        assert_eq!(
+            schedev_spot_phase::SCHEDEV_SPOT_WARMUP as u32,
+            number(Phase::Warmup, &Phase::ALL)
+        );
+        assert_eq!(
+            schedev_spot_phase::SCHEDEV_SPOT_PROCESSING as u32,
+            number(Phase::Processing, &Phase::ALL)
+        );
+        assert_eq!(
+            schedev_spot_phase::SCHEDEV_SPOT_EVICTED as u32,
+            number(Phase::Evicted, &Phase::ALL)
+        );
+        assert_eq!(
+            schedev_spot_phase::SCHEDEV_SPOT_SHUTDOWN as u32,
+            number(Phase::Shutdown, &Phase::ALL)
+        );
+        assert_eq!(
+            schedev_spot_phase::SCHEDEV_SPOT_RECOVER as u32,
+            number(Phase::Recover, &Phase::ALL)
+        );
+        assert_eq!(
+            schedev_spot_phase::SCHEDEV_SPOT_RESUME as u32,
+            number(Phase::Resume, &Phase::ALL)
+        );
         assert_eq!(Phase::ALL.len(), 6);
-        assert_eq!(schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_WARMED_UP as u32, number(Signal::WarmedUp, &Signal::ALL));
-        assert_eq!(schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_NOTICE as u32, number(Signal::Notice, &Signal::ALL));
-        assert_eq!(schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_WITHDRAWN as u32, number(Signal::Withdrawn, &Signal::ALL));
-        assert_eq!(schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_STOPPED as u32, number(Signal::Stopped, &Signal::ALL));
-        assert_eq!(schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_RESTARTED as u32, number(Signal::Restarted, &Signal::ALL));
-        assert_eq!(schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_RECOVERED as u32, number(Signal::Recovered, &Signal::ALL));
-        assert_eq!(schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_RESUMED as u32, number(Signal::Resumed, &Signal::ALL));
+        assert_eq!(
+            schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_WARMED_UP as u32,
+            number(Signal::WarmedUp, &Signal::ALL)
+        );
+        assert_eq!(
+            schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_NOTICE as u32,
+            number(Signal::Notice, &Signal::ALL)
+        );
+        assert_eq!(
+            schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_WITHDRAWN as u32,
+            number(Signal::Withdrawn, &Signal::ALL)
+        );
+        assert_eq!(
+            schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_STOPPED as u32,
+            number(Signal::Stopped, &Signal::ALL)
+        );
+        assert_eq!(
+            schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_RESTARTED as u32,
+            number(Signal::Restarted, &Signal::ALL)
+        );
+        assert_eq!(
+            schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_RECOVERED as u32,
+            number(Signal::Recovered, &Signal::ALL)
+        );
+        assert_eq!(
+            schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_RESUMED as u32,
+            number(Signal::Resumed, &Signal::ALL)
+        );
         assert_eq!(Signal::ALL.len(), 7);
         assert_eq!(
             schedev_eviction_type::SCHEDEV_EVICTION_CAPACITY_ONLY as u32,
@@ -340,9 +406,18 @@ mod tests {
             number(SpotState::Deleted, &SpotState::ALL)
         );
         assert_eq!(SpotState::ALL.len(), 3);
-        assert_eq!(schedev_spot_input::SCHEDEV_SPOT_INPUT_DEPLOY as u32, number(SpotInput::Deploy, &SpotInput::ALL));
-        assert_eq!(schedev_spot_input::SCHEDEV_SPOT_INPUT_EVICT as u32, number(SpotInput::Evict, &SpotInput::ALL));
-        assert_eq!(schedev_spot_input::SCHEDEV_SPOT_INPUT_RESTART as u32, number(SpotInput::Restart, &SpotInput::ALL));
+        assert_eq!(
+            schedev_spot_input::SCHEDEV_SPOT_INPUT_DEPLOY as u32,
+            number(SpotInput::Deploy, &SpotInput::ALL)
+        );
+        assert_eq!(
+            schedev_spot_input::SCHEDEV_SPOT_INPUT_EVICT as u32,
+            number(SpotInput::Evict, &SpotInput::ALL)
+        );
+        assert_eq!(
+            schedev_spot_input::SCHEDEV_SPOT_INPUT_RESTART as u32,
+            number(SpotInput::Restart, &SpotInput::ALL)
+        );
         assert_eq!(SpotInput::ALL.len(), 3);
         assert_eq!(
             schedev_spot_price::SCHEDEV_SPOT_PRICE_UNLIMITED as u32,
@@ -352,14 +427,23 @@ mod tests {
             schedev_spot_price::SCHEDEV_SPOT_PRICE_SUFFICIENT as u32,
             number(MaxPrice::Sufficient, &MaxPrice::ALL)
         );
-        assert_eq!(schedev_spot_price::SCHEDEV_SPOT_PRICE_EXCEEDED as u32, number(MaxPrice::Exceeded, &MaxPrice::ALL));
+        assert_eq!(
+            schedev_spot_price::SCHEDEV_SPOT_PRICE_EXCEEDED as u32,
+            number(MaxPrice::Exceeded, &MaxPrice::ALL)
+        );
         assert_eq!(MaxPrice::ALL.len(), 3);
         assert_eq!(
             schedev_spot_charges::SCHEDEV_SPOT_PAY_MACHINE_AND_DISKS as u32,
             number(Charges::MachineAndDisks, &Charges::ALL)
         );
-        assert_eq!(schedev_spot_charges::SCHEDEV_SPOT_PAY_DISKS as u32, number(Charges::Disks, &Charges::ALL));
-        assert_eq!(schedev_spot_charges::SCHEDEV_SPOT_PAY_NOTHING as u32, number(Charges::Nothing, &Charges::ALL));
+        assert_eq!(
+            schedev_spot_charges::SCHEDEV_SPOT_PAY_DISKS as u32,
+            number(Charges::Disks, &Charges::ALL)
+        );
+        assert_eq!(
+            schedev_spot_charges::SCHEDEV_SPOT_PAY_NOTHING as u32,
+            number(Charges::Nothing, &Charges::ALL)
+        );
         assert_eq!(Charges::ALL.len(), 3);
         assert_eq!(
             schedev_spot_replacement::SCHEDEV_SPOT_REALLOCATE as u32,
@@ -374,8 +458,16 @@ mod tests {
 
     #[test]
     fn every_transition_is_cores() {
-        for (phase, from) in (0..=7).zip(core::iter::once(None).chain(Phase::ALL.map(Some)).chain([None])) {
-            for (signal, with) in (0..=8).zip(core::iter::once(None).chain(Signal::ALL.map(Some)).chain([None])) {
+        for (phase, from) in (0..=7).zip(
+            core::iter::once(None)
+                .chain(Phase::ALL.map(Some))
+                .chain([None]),
+        ) {
+            for (signal, with) in (0..=8).zip(
+                core::iter::once(None)
+                    .chain(Signal::ALL.map(Some))
+                    .chain([None]),
+            ) {
                 let mut next = 99;
                 // SAFETY: the pointer is to a number.
                 let status = unsafe { schedev_spot_next_phase(phase, signal, &raw mut next) };
@@ -388,7 +480,10 @@ mod tests {
             }
         }
         // SAFETY: NULL is refused.
-        assert_eq!(unsafe { schedev_spot_next_phase(1, 1, core::ptr::null_mut()) }, SCHEDEV_ERROR_NULL);
+        assert_eq!(
+            unsafe { schedev_spot_next_phase(1, 1, core::ptr::null_mut()) },
+            SCHEDEV_ERROR_NULL
+        );
     }
 
     #[test]
@@ -406,7 +501,10 @@ mod tests {
         let stopped = evict(2, 2, 1).1.expect("an effect");
         assert!(stopped.keeps_data_disks.is_on() && stopped.keeps_static_addresses.is_on());
         let deleted = evict(1, 1, 2).1.expect("an effect");
-        assert_eq!((deleted.state, deleted.charges, deleted.replacement), (3, 3, 2));
+        assert_eq!(
+            (deleted.state, deleted.charges, deleted.replacement),
+            (3, 3, 2)
+        );
         assert!(!deleted.has_keeps_static_addresses.is_on() && !deleted.occupies_cores.is_on());
 
         let (mut next, mut charges) = (0, 0);
@@ -414,7 +512,15 @@ mod tests {
             let has_capacity = Flag::new(has_capacity);
             // SAFETY: the pointers are to numbers.
             let status = unsafe {
-                schedev_spot_next_state(state, input, price, has_capacity, policy, &raw mut next, &raw mut charges)
+                schedev_spot_next_state(
+                    state,
+                    input,
+                    price,
+                    has_capacity,
+                    policy,
+                    &raw mut next,
+                    &raw mut charges,
+                )
             };
             (status, next, charges)
         };

@@ -3,8 +3,8 @@
 use std::ffi::c_char;
 
 use scheduled_events_core::terminate::{
-    FifteenMinutes, NotBeforeTimeout, OsImageNotificationProfile, ProfileRule, ScheduledEventsProfile,
-    TerminateNotificationProfile,
+    FifteenMinutes, NotBeforeTimeout, OsImageNotificationProfile, ProfileRule,
+    ScheduledEventsProfile, TerminateNotificationProfile,
 };
 
 use crate::abi::pointers::{Flag, Output, optional_output, output, output_buffer, utf8};
@@ -12,7 +12,9 @@ use crate::abi::struct_size::{Growing, sized};
 use crate::boundary::{Result, boundary};
 use crate::json::fill_json;
 use crate::status::error::schedev_error;
-use crate::status::schedev_status::{self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_PROFILE};
+use crate::status::schedev_status::{
+    self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_PROFILE,
+};
 
 /// The shortest time-out of a Terminate event, in seconds. It is also Azure's default.
 pub const SCHEDEV_TERMINATE_TIMEOUT_MIN_SECONDS: u32 = 300;
@@ -46,7 +48,11 @@ pub enum schedev_profile_rule {
 
 /// The number of a rule: its place in core's list, from 64.
 fn number(rule: ProfileRule) -> u32 {
-    ProfileRule::ALL.iter().zip(64..).find(|(known, _)| **known == rule).map_or(0, |(_, number)| number)
+    ProfileRule::ALL
+        .iter()
+        .zip(64..)
+        .find(|(known, _)| **known == rule)
+        .map_or(0, |(_, number)| number)
 }
 
 /// Whether something is announced, and how long its event waits for its approval: terminateNotificationProfile, for deletions,
@@ -80,7 +86,10 @@ unsafe impl Growing for schedev_notification_profile {
 
 impl schedev_notification_profile {
     fn timeout(self) -> Result<Option<u32>> {
-        match (self.has_not_before_timeout.is_on(), self.not_before_timeout_seconds) {
+        match (
+            self.has_not_before_timeout.is_on(),
+            self.not_before_timeout_seconds,
+        ) {
             (true, seconds) => Ok(Some(seconds)),
             (false, 0) => Ok(None),
             // The program set the time-out and forgot the flag. Azure would use another time-out.
@@ -89,18 +98,30 @@ impl schedev_notification_profile {
     }
 
     fn terminate(self) -> Result<core::result::Result<TerminateNotificationProfile, ProfileRule>> {
-        let timeout = self.timeout()?.map(NotBeforeTimeout::from_seconds).transpose();
+        let timeout = self
+            .timeout()?
+            .map(NotBeforeTimeout::from_seconds)
+            .transpose();
         let enable = self.enable.is_on();
-        Ok(timeout.map(|not_before_timeout| TerminateNotificationProfile { not_before_timeout, enable }))
+        Ok(
+            timeout.map(|not_before_timeout| TerminateNotificationProfile {
+                not_before_timeout,
+                enable,
+            }),
+        )
     }
 
     fn os_image(self) -> Result<core::result::Result<OsImageNotificationProfile, ProfileRule>> {
         let enable = self.enable.is_on();
         Ok(match self.timeout()? {
-            None => Ok(OsImageNotificationProfile { not_before_timeout: None, enable }),
-            Some(SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS) => {
-                Ok(OsImageNotificationProfile { not_before_timeout: Some(FifteenMinutes), enable })
-            }
+            None => Ok(OsImageNotificationProfile {
+                not_before_timeout: None,
+                enable,
+            }),
+            Some(SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS) => Ok(OsImageNotificationProfile {
+                not_before_timeout: Some(FifteenMinutes),
+                enable,
+            }),
             Some(_) => Err(ProfileRule::Exactly15Minutes),
         })
     }
@@ -149,7 +170,8 @@ pub unsafe extern "C" fn schedev_os_image_timeout_parse(
     seconds: *mut u32,
     error: *mut schedev_error,
 ) -> schedev_status {
-    let parse = |text: &str| FifteenMinutes::parse(text).map(|_| SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS);
+    let parse =
+        |text: &str| FifteenMinutes::parse(text).map(|_| SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS);
     // SAFETY: the conventions of the header.
     unsafe { parse_timeout(data, len, seconds, error, parse) }
 }
@@ -167,8 +189,11 @@ unsafe fn parse_timeout(
     parse: fn(&str) -> core::result::Result<u32, ProfileRule>,
 ) -> schedev_status {
     boundary(|| {
-        let (text, seconds, error) =
-            (checked!(utf8(data, len)), checked!(output(seconds)), checked!(optional_output(error)));
+        let (text, seconds, error) = (
+            checked!(utf8(data, len)),
+            checked!(output(seconds)),
+            checked!(optional_output(error)),
+        );
         seconds.write(parse(text).map_err(|rule| refused(error, rule))?);
         Ok(())
     })
@@ -192,12 +217,22 @@ pub unsafe extern "C" fn schedev_terminate_timeout_format(
     error: *mut schedev_error,
 ) -> schedev_status {
     boundary(|| {
-        let (buffer, error) = (checked!(output_buffer(buffer, capacity, needed)), checked!(optional_output(error)));
-        let timeout = NotBeforeTimeout::from_seconds(seconds).map_err(|rule| refused(error, rule))?;
+        let (buffer, error) = (
+            checked!(output_buffer(buffer, capacity, needed)),
+            checked!(optional_output(error)),
+        );
+        let timeout =
+            NotBeforeTimeout::from_seconds(seconds).map_err(|rule| refused(error, rule))?;
         let mut text = [0; NotBeforeTimeout::WRITTEN_MAX];
-        let text = timeout.write(&mut text).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.as_bytes();
+        let text = timeout
+            .write(&mut text)
+            .map_err(|_| SCHEDEV_ERROR_INTERNAL)?
+            .as_bytes();
         buffer.fill_text(text.len(), |target| {
-            target.get_mut(..text.len()).ok_or(SCHEDEV_ERROR_INTERNAL)?.copy_from_slice(text);
+            target
+                .get_mut(..text.len())
+                .ok_or(SCHEDEV_ERROR_INTERNAL)?
+                .copy_from_slice(text);
             Ok(text.len())
         })
     })
@@ -223,9 +258,14 @@ pub unsafe extern "C" fn schedev_terminate_check(
     error: *mut schedev_error,
 ) -> schedev_status {
     boundary(|| {
-        let (profile, api_version, error) =
-            (checked!(sized(profile)), checked!(utf8(api_version, api_version_len)), checked!(optional_output(error)));
-        let checked = profile.terminate()?.and_then(|profile| profile.check(is_spot.is_on(), api_version));
+        let (profile, api_version, error) = (
+            checked!(sized(profile)),
+            checked!(utf8(api_version, api_version_len)),
+            checked!(optional_output(error)),
+        );
+        let checked = profile
+            .terminate()?
+            .and_then(|profile| profile.check(is_spot.is_on(), api_version));
         checked.map_err(|rule| refused(error, rule))
     })
 }
@@ -253,12 +293,26 @@ pub unsafe extern "C" fn schedev_notification_json(
     error: *mut schedev_error,
 ) -> schedev_status {
     boundary(|| {
-        let (buffer, error) = (checked!(output_buffer(buffer, capacity, needed)), checked!(optional_output(error)));
-        let terminate = if terminate.is_null() { None } else { Some(checked!(sized(terminate)).terminate()?) };
-        let os_image = if os_image.is_null() { None } else { Some(checked!(sized(os_image)).os_image()?) };
+        let (buffer, error) = (
+            checked!(output_buffer(buffer, capacity, needed)),
+            checked!(optional_output(error)),
+        );
+        let terminate = if terminate.is_null() {
+            None
+        } else {
+            Some(checked!(sized(terminate)).terminate()?)
+        };
+        let os_image = if os_image.is_null() {
+            None
+        } else {
+            Some(checked!(sized(os_image)).os_image()?)
+        };
         let profile = match (terminate.transpose(), os_image.transpose()) {
             (Ok(terminate_notification_profile), Ok(os_image_notification_profile)) => {
-                ScheduledEventsProfile { terminate_notification_profile, os_image_notification_profile }
+                ScheduledEventsProfile {
+                    terminate_notification_profile,
+                    os_image_notification_profile,
+                }
             }
             (Err(rule), _) | (_, Err(rule)) => return Err(refused(error, rule)),
         };
@@ -271,19 +325,29 @@ mod tests {
     use std::string::String;
 
     use super::*;
-    use crate::schedev_status::{SCHEDEV_ERROR_BUFFER_TOO_SMALL, SCHEDEV_ERROR_NULL, SCHEDEV_ERROR_UTF8, SCHEDEV_OK};
+    use crate::schedev_status::{
+        SCHEDEV_ERROR_BUFFER_TOO_SMALL, SCHEDEV_ERROR_NULL, SCHEDEV_ERROR_UTF8, SCHEDEV_OK,
+    };
 
     /// The result of a call: its output, or its status and the number of the rule, which is 0 if no error was written.
     type Called<T> = core::result::Result<T, (schedev_status, u32)>;
 
-    fn called<T>(value: T, call: impl FnOnce(&mut T, *mut schedev_error) -> schedev_status) -> Called<T> {
+    fn called<T>(
+        value: T,
+        call: impl FnOnce(&mut T, *mut schedev_error) -> schedev_status,
+    ) -> Called<T> {
         let (mut value, mut error) = (value, schedev_error::NONE);
         match call(&mut value, &raw mut error) {
             SCHEDEV_OK if error.kind == 0 => Ok(value),
             status => {
-                if let Some(rule) = ProfileRule::ALL.into_iter().find(|rule| number(*rule) == error.kind) {
+                if let Some(rule) = ProfileRule::ALL
+                    .into_iter()
+                    .find(|rule| number(*rule) == error.kind)
+                {
                     // SAFETY: the error lives.
-                    let message = unsafe { core::ffi::CStr::from_ptr(crate::schedev_error_message(&raw const error)) };
+                    let message = unsafe {
+                        core::ffi::CStr::from_ptr(crate::schedev_error_message(&raw const error))
+                    };
                     assert_eq!(message.to_str(), Ok(rule.message()));
                     assert_eq!((error.line, error.column, error.offset), (0, 0, 0));
                 }
@@ -316,10 +380,15 @@ mod tests {
         write: impl FnOnce(*mut c_char, *mut usize, *mut schedev_error) -> schedev_status,
     ) -> Called<String> {
         let mut buffer = vec![0xa5_u8; capacity + 1];
-        let end = called(99, |needed, error| write(buffer.as_mut_ptr().cast(), needed, error));
+        let end = called(99, |needed, error| {
+            write(buffer.as_mut_ptr().cast(), needed, error)
+        });
         assert_eq!(buffer.pop(), Some(0xa5));
         if end.is_err() {
-            assert!(buffer.iter().all(|byte| *byte == 0xa5), "written in spite of an error");
+            assert!(
+                buffer.iter().all(|byte| *byte == 0xa5),
+                "written in spite of an error"
+            );
         }
         end.map(|length| {
             assert!(buffer.get(length).is_none_or(|byte| *byte == 0));
@@ -341,11 +410,19 @@ mod tests {
         os_image: Option<&schedev_notification_profile>,
         capacity: usize,
     ) -> Called<String> {
-        let pointer =
-            |profile: Option<&schedev_notification_profile>| profile.map_or(core::ptr::null(), |profile| profile);
+        let pointer = |profile: Option<&schedev_notification_profile>| {
+            profile.map_or(core::ptr::null(), |profile| profile)
+        };
         // SAFETY: the profiles and the outputs are alive.
         written(capacity, |buffer, needed, error| unsafe {
-            schedev_notification_json(pointer(terminate), pointer(os_image), buffer, capacity, needed, error)
+            schedev_notification_json(
+                pointer(terminate),
+                pointer(os_image),
+                buffer,
+                capacity,
+                needed,
+                error,
+            )
         })
     }
 
@@ -353,12 +430,27 @@ mod tests {
     fn the_numbers_are_those_of_core_in_their_order() {
         use schedev_profile_rule::*;
         for (rule, expected) in [
-            (ProfileRule::Iso8601Duration, SCHEDEV_PROFILE_RULE_ISO_8601_DURATION),
-            (ProfileRule::AtLeast5Minutes, SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES),
-            (ProfileRule::AtMost15Minutes, SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES),
-            (ProfileRule::Exactly15Minutes, SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES),
+            (
+                ProfileRule::Iso8601Duration,
+                SCHEDEV_PROFILE_RULE_ISO_8601_DURATION,
+            ),
+            (
+                ProfileRule::AtLeast5Minutes,
+                SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES,
+            ),
+            (
+                ProfileRule::AtMost15Minutes,
+                SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES,
+            ),
+            (
+                ProfileRule::Exactly15Minutes,
+                SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES,
+            ),
             (ProfileRule::NotOnSpot, SCHEDEV_PROFILE_RULE_NOT_ON_SPOT),
-            (ProfileRule::ComputeApiVersion, SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION),
+            (
+                ProfileRule::ComputeApiVersion,
+                SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION,
+            ),
         ] {
             assert_eq!(number(rule), expected as u32);
         }
@@ -372,19 +464,26 @@ mod tests {
             let text = written(16, |buffer, needed, error| unsafe {
                 schedev_terminate_timeout_format(seconds, buffer, 16, needed, error)
             });
-            let expected = NotBeforeTimeout::from_seconds(seconds).map(|timeout| timeout.to_string());
+            let expected =
+                NotBeforeTimeout::from_seconds(seconds).map(|timeout| timeout.to_string());
             assert_eq!(text, expected.map_err(refused_by), "{seconds}");
             if let Ok(text) = text {
                 assert_eq!(parsed(&text), Ok(seconds));
             }
         }
-        for text in
-            ["", "P", "PT", "PT0S", "PT4M59S", "PT5M", "PT900S", "PT15M1S", "P1D", "5", "PT5m", "PT5M\0", "P1DT"]
-        {
+        for text in [
+            "", "P", "PT", "PT0S", "PT4M59S", "PT5M", "PT900S", "PT15M1S", "P1D", "5", "PT5m",
+            "PT5M\0", "P1DT",
+        ] {
             let expected = NotBeforeTimeout::parse(text).map(NotBeforeTimeout::as_seconds);
             assert_eq!(parsed(text), expected.map_err(refused_by), "{text}");
-            let expected = FifteenMinutes::parse(text).map(|_| SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS);
-            assert_eq!(parsed_for_os_image(text), expected.map_err(refused_by), "{text}");
+            let expected =
+                FifteenMinutes::parse(text).map(|_| SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS);
+            assert_eq!(
+                parsed_for_os_image(text),
+                expected.map_err(refused_by),
+                "{text}"
+            );
         }
         // SAFETY: the bytes and the outputs are alive.
         let invalid = called(7, |seconds, error| unsafe {
@@ -403,14 +502,27 @@ mod tests {
         for timeout in [None, Some(0), Some(299), Some(300), Some(900), Some(901)] {
             for (enable, is_spot) in [(false, false), (false, true), (true, false), (true, true)] {
                 for version in ["", "2018-10-01", "2019-03-01", "2021-07-01", "x"] {
-                    let core = timeout.map(NotBeforeTimeout::from_seconds).transpose().and_then(|not_before_timeout| {
-                        TerminateNotificationProfile { not_before_timeout, enable }.check(is_spot, version)
-                    });
+                    let core = timeout
+                        .map(NotBeforeTimeout::from_seconds)
+                        .transpose()
+                        .and_then(|not_before_timeout| {
+                            TerminateNotificationProfile {
+                                not_before_timeout,
+                                enable,
+                            }
+                            .check(is_spot, version)
+                        });
                     let profile = profile(timeout, enable);
                     let version = (version.as_ptr().cast(), version.len());
                     // SAFETY: the profile, the text and the error are alive.
                     let checked = called((), |(), error| unsafe {
-                        schedev_terminate_check(&raw const profile, Flag::new(is_spot), version.0, version.1, error)
+                        schedev_terminate_check(
+                            &raw const profile,
+                            Flag::new(is_spot),
+                            version.0,
+                            version.1,
+                            error,
+                        )
                     });
                     assert_eq!(checked, core.map_err(refused_by), "{profile:?} {is_spot}");
                 }
@@ -421,25 +533,43 @@ mod tests {
     #[test]
     fn the_json_is_cores() {
         let timeouts = [None, Some(0), Some(300), Some(450), Some(899), Some(900)];
-        let profiles = || [false, true].into_iter().flat_map(|enable| timeouts.map(|timeout| Some((timeout, enable))));
+        let profiles = || {
+            [false, true]
+                .into_iter()
+                .flat_map(|enable| timeouts.map(|timeout| Some((timeout, enable))))
+        };
         for terminate in profiles().chain([None]) {
             for os_image in profiles().chain([None]) {
-                let given = [terminate, os_image].map(|given| given.map(|(timeout, enable)| profile(timeout, enable)));
+                let given = [terminate, os_image]
+                    .map(|given| given.map(|(timeout, enable)| profile(timeout, enable)));
                 let terminate = terminate.map(|(timeout, enable)| {
                     let timeout = timeout.map(NotBeforeTimeout::from_seconds).transpose();
-                    timeout.map(|not_before_timeout| TerminateNotificationProfile { not_before_timeout, enable })
+                    timeout.map(|not_before_timeout| TerminateNotificationProfile {
+                        not_before_timeout,
+                        enable,
+                    })
                 });
                 let os_image = os_image.map(|(timeout, enable)| match timeout {
-                    None => Ok(OsImageNotificationProfile { not_before_timeout: None, enable }),
-                    Some(900) => Ok(OsImageNotificationProfile { not_before_timeout: Some(FifteenMinutes), enable }),
+                    None => Ok(OsImageNotificationProfile {
+                        not_before_timeout: None,
+                        enable,
+                    }),
+                    Some(900) => Ok(OsImageNotificationProfile {
+                        not_before_timeout: Some(FifteenMinutes),
+                        enable,
+                    }),
                     Some(_) => Err(ProfileRule::Exactly15Minutes),
                 });
-                let expected = terminate.transpose().and_then(|terminate_notification_profile| {
-                    let os_image_notification_profile = os_image.transpose()?;
-                    let profile =
-                        ScheduledEventsProfile { terminate_notification_profile, os_image_notification_profile };
-                    Ok(serde_json::to_string(&profile).expect("JSON"))
-                });
+                let expected = terminate
+                    .transpose()
+                    .and_then(|terminate_notification_profile| {
+                        let os_image_notification_profile = os_image.transpose()?;
+                        let profile = ScheduledEventsProfile {
+                            terminate_notification_profile,
+                            os_image_notification_profile,
+                        };
+                        Ok(serde_json::to_string(&profile).expect("JSON"))
+                    });
                 let written = json(given[0].as_ref(), given[1].as_ref(), 192);
                 assert_eq!(written, expected.map_err(refused_by), "{given:?}");
                 assert!(written.is_err() || json(given[0].as_ref(), given[1].as_ref(), 1).is_err());
@@ -449,14 +579,35 @@ mod tests {
 
     #[test]
     fn a_timeout_without_its_flag_is_refused() {
-        let forgotten = schedev_notification_profile { not_before_timeout_seconds: 600, ..profile(None, true) };
-        assert_eq!(json(Some(&forgotten), None, 192), Err((SCHEDEV_ERROR_ARGUMENT, 0)));
-        assert_eq!(json(None, Some(&forgotten), 192), Err((SCHEDEV_ERROR_ARGUMENT, 0)));
-        let other_size = schedev_notification_profile { struct_size: 15, ..profile(Some(600), true) };
-        assert_eq!(json(Some(&other_size), None, 192), Err((SCHEDEV_ERROR_ARGUMENT, 0)));
+        let forgotten = schedev_notification_profile {
+            not_before_timeout_seconds: 600,
+            ..profile(None, true)
+        };
+        assert_eq!(
+            json(Some(&forgotten), None, 192),
+            Err((SCHEDEV_ERROR_ARGUMENT, 0))
+        );
+        assert_eq!(
+            json(None, Some(&forgotten), 192),
+            Err((SCHEDEV_ERROR_ARGUMENT, 0))
+        );
+        let other_size = schedev_notification_profile {
+            struct_size: 15,
+            ..profile(Some(600), true)
+        };
+        assert_eq!(
+            json(Some(&other_size), None, 192),
+            Err((SCHEDEV_ERROR_ARGUMENT, 0))
+        );
         // SAFETY: NULL is refused.
         let refused = called((), |(), error| unsafe {
-            schedev_terminate_check(core::ptr::null(), Flag::new(false), core::ptr::null(), 0, error)
+            schedev_terminate_check(
+                core::ptr::null(),
+                Flag::new(false),
+                core::ptr::null(),
+                0,
+                error,
+            )
         });
         assert_eq!(refused, Err((SCHEDEV_ERROR_NULL, 0)));
     }

@@ -26,14 +26,25 @@ pub struct schedev_text {
 }
 
 impl schedev_text {
-    pub(crate) const NONE: Self = Self { data: core::ptr::null(), len: 0, escaped: Flag::new(false) };
+    pub(crate) const NONE: Self = Self {
+        data: core::ptr::null(),
+        len: 0,
+        escaped: Flag::new(false),
+    };
 
     pub(crate) const fn plain(text: &str) -> Self {
-        Self { data: text.as_ptr().cast(), len: text.len(), escaped: Flag::new(false) }
+        Self {
+            data: text.as_ptr().cast(),
+            len: text.len(),
+            escaped: Flag::new(false),
+        }
     }
 
     pub(crate) const fn from_core(text: Text<'_>) -> Self {
-        Self { escaped: Flag::new(text.as_str().is_none()), ..Self::plain(text.raw()) }
+        Self {
+            escaped: Flag::new(text.as_str().is_none()),
+            ..Self::plain(text.raw())
+        }
     }
 }
 
@@ -42,7 +53,10 @@ impl schedev_text {
 /// # Safety
 /// The conventions of the header.
 pub(crate) unsafe fn core_text<'a>(text: &schedev_text) -> Result<Text<'a>> {
-    Ok(Text::from_raw(checked!(utf8(text.data, text.len)), text.escaped.is_on()))
+    Ok(Text::from_raw(
+        checked!(utf8(text.data, text.len)),
+        text.escaped.is_on(),
+    ))
 }
 
 /// A text that was checked to be readable. It must not outlive the call that checked it.
@@ -83,7 +97,11 @@ pub(crate) unsafe fn core_event_id(text: &schedev_text) -> Result<EventId> {
 /// Whether the decoded text equals these bytes after `fold` is applied to both. The bytes need not be UTF-8.
 fn equals(text: Text<'_>, other: &[u8], fold: impl Fn(u8) -> u8) -> bool {
     if let Some(text) = text.as_str() {
-        return text.len() == other.len() && text.bytes().zip(other).all(|(this, &that)| fold(this) == fold(that));
+        return text.len() == other.len()
+            && text
+                .bytes()
+                .zip(other)
+                .all(|(this, &that)| fold(this) == fold(that));
     }
     let mut rest = other;
     let mut utf8 = [0; 4];
@@ -109,7 +127,11 @@ pub unsafe extern "C" fn schedev_text_from(string: *const c_char) -> schedev_tex
     }
     // SAFETY: the caller passes a string that ends with NUL.
     let len = unsafe { CStr::from_ptr(string) }.count_bytes();
-    schedev_text { data: string, len, escaped: Flag::new(false) }
+    schedev_text {
+        data: string,
+        len,
+        escaped: Flag::new(false),
+    }
 }
 
 /// Copies a text and decodes its escapes.
@@ -136,7 +158,10 @@ pub unsafe extern "C" fn schedev_text_copy(
         let text = checked!(core_text(text));
         let buffer = checked!(output_buffer(buffer, capacity, needed));
         buffer.fill_text(text.decoded_len(), |target| {
-            Ok(text.copy_bytes_to(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.len())
+            Ok(text
+                .copy_bytes_to(target)
+                .map_err(|_| SCHEDEV_ERROR_INTERNAL)?
+                .len())
         })
     })
 }
@@ -148,10 +173,18 @@ pub unsafe extern "C" fn schedev_text_copy(
 /// @param len   the length of name.
 /// @return true if they are equal; false if name is NULL and len is not 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedev_text_equal(text: schedev_text, name: *const c_char, len: usize) -> bool {
+pub unsafe extern "C" fn schedev_text_equal(
+    text: schedev_text,
+    name: *const c_char,
+    len: usize,
+) -> bool {
     value_boundary(false, || {
         let text = &text;
-        Ok(equals(checked!(core_text(text)), checked!(bytes(name, len)), |byte| byte))
+        Ok(equals(
+            checked!(core_text(text)),
+            checked!(bytes(name, len)),
+            |byte| byte,
+        ))
     })
 }
 
@@ -163,10 +196,18 @@ pub unsafe extern "C" fn schedev_text_equal(text: schedev_text, name: *const c_c
 /// @param len   the length of name.
 /// @return true if they are equal; false if name is NULL and len is not 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedev_text_equal_ignore_case(text: schedev_text, name: *const c_char, len: usize) -> bool {
+pub unsafe extern "C" fn schedev_text_equal_ignore_case(
+    text: schedev_text,
+    name: *const c_char,
+    len: usize,
+) -> bool {
     value_boundary(false, || {
         let text = &text;
-        Ok(equals(checked!(core_text(text)), checked!(bytes(name, len)), |byte| byte.to_ascii_lowercase()))
+        Ok(equals(
+            checked!(core_text(text)),
+            checked!(bytes(name, len)),
+            |byte| byte.to_ascii_lowercase(),
+        ))
     })
 }
 
@@ -187,7 +228,9 @@ mod tests {
 
     #[test]
     fn escapes_are_decoded_as_in_documents() {
-        let mut raws: Vec<_> = (0..0x1_0000_u32).map(|unit| format!("a\\u{unit:04x}b")).collect();
+        let mut raws: Vec<_> = (0..0x1_0000_u32)
+            .map(|unit| format!("a\\u{unit:04x}b"))
+            .collect();
         raws.extend((0..0x400).map(|low| format!("\\uD83D\\u{:04X}", 0xdc00 + low)));
         raws.extend((0..0x400).map(|high| format!("\\u{:04X}\\uDE00", 0xd800 + high)));
         raws.extend("\"\\/bfnrt".chars().map(|char| format!("é\\{char}\\\\n")));
@@ -196,7 +239,10 @@ mod tests {
             if let Some(expected) = read_by_core(&raw) {
                 let text = Text::from_raw(&raw, true);
                 let mut buffer = vec![0; text.decoded_len()];
-                assert_eq!(text.copy_to(&mut buffer).map(str::len), Ok(text.decoded_len()));
+                assert_eq!(
+                    text.copy_to(&mut buffer).map(str::len),
+                    Ok(text.decoded_len())
+                );
                 assert_eq!(buffer, expected.as_bytes(), "{raw}");
                 assert!(equals(text, expected.as_bytes(), |byte| byte));
                 read += 1;
@@ -207,10 +253,23 @@ mod tests {
 
     #[test]
     fn invalid_escapes_do_not_panic() {
-        for raw in ["\\", "\\u", "\\u12", "\\ud83d", "\\ud83d\\", "\\udc00", "\\q", "\\u00é"] {
+        for raw in [
+            "\\",
+            "\\u",
+            "\\u12",
+            "\\ud83d",
+            "\\ud83d\\",
+            "\\udc00",
+            "\\q",
+            "\\u00é",
+        ] {
             let text = Text::from_raw(raw, true);
             let mut buffer = [0; 32];
-            assert_eq!(text.copy_to(&mut buffer).map(str::len), Ok(text.decoded_len()), "{raw}");
+            assert_eq!(
+                text.copy_to(&mut buffer).map(str::len),
+                Ok(text.decoded_len()),
+                "{raw}"
+            );
         }
     }
 }

@@ -12,7 +12,9 @@ use crate::document::event::schedev_event_status::{
 };
 use crate::document::schedev_document;
 use crate::names::{schedev_names, with_names};
-use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_TRACKER_FULL, SCHEDEV_ERROR_UNKNOWN_EVENT};
+use crate::status::schedev_status::{
+    self, SCHEDEV_END, SCHEDEV_ERROR_TRACKER_FULL, SCHEDEV_ERROR_UNKNOWN_EVENT,
+};
 use crate::text::{core_event_id, schedev_text};
 
 /// The maximum number of events of a tracker.
@@ -47,8 +49,16 @@ use schedev_change::*;
 const CHANGES: [(schedev_change, Change, &CStr); 8] = [
     (SCHEDEV_CHANGE_SCHEDULED, Change::Scheduled, c"scheduled"),
     (SCHEDEV_CHANGE_STARTED, Change::Started, c"started"),
-    (SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE, Change::StartedWithoutNotice, c"started-without-notice"),
-    (SCHEDEV_CHANGE_RESCHEDULED, Change::Rescheduled, c"rescheduled"),
+    (
+        SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE,
+        Change::StartedWithoutNotice,
+        c"started-without-notice",
+    ),
+    (
+        SCHEDEV_CHANGE_RESCHEDULED,
+        Change::Rescheduled,
+        c"rescheduled",
+    ),
     (SCHEDEV_CHANGE_UPDATED, Change::Updated, c"updated"),
     (SCHEDEV_CHANGE_COMPLETED, Change::Completed, c"completed"),
     (SCHEDEV_CHANGE_CANCELLED, Change::Cancelled, c"cancelled"),
@@ -56,12 +66,18 @@ const CHANGES: [(schedev_change, Change, &CStr); 8] = [
 ];
 
 pub(crate) fn change_number(change: Change) -> u32 {
-    CHANGES.iter().find(|(_, known, _)| *known == change).map_or(0, |(number, ..)| *number as u32)
+    CHANGES
+        .iter()
+        .find(|(_, known, _)| *known == change)
+        .map_or(0, |(number, ..)| *number as u32)
 }
 
 /// The change of a number.
 pub(crate) fn change_of(number: u32) -> Option<Change> {
-    CHANGES.iter().find(|(known, ..)| *known as u32 == number).map(|(_, change, _)| *change)
+    CHANGES
+        .iter()
+        .find(|(known, ..)| *known as u32 == number)
+        .map(|(_, change, _)| *change)
 }
 
 /// Returns a schedev_change as a word, such as "started-without-notice".
@@ -159,8 +175,9 @@ unsafe impl Holder for schedev_tracker {
 /// @param context  what was passed to schedev_tracker_observe().
 /// @param change   a schedev_change.
 /// @param event    the event after the change, valid until the callback returns.
-pub type schedev_change_callback =
-    Option<unsafe extern "C" fn(context: *mut c_void, change: u32, event: *const schedev_tracked_event)>;
+pub type schedev_change_callback = Option<
+    unsafe extern "C" fn(context: *mut c_void, change: u32, event: *const schedev_tracked_event),
+>;
 
 /// Returns the size of memory that a tracker needs, in bytes, whatever the alignment of the memory.
 #[unsafe(no_mangle)]
@@ -182,7 +199,10 @@ pub unsafe extern "C" fn schedev_tracker_init(
     tracker: *mut *mut schedev_tracker,
 ) -> schedev_status {
     boundary(|| {
-        let (place, output) = (checked!(memory_for(memory, size)), checked!(output(tracker)));
+        let (place, output) = (
+            checked!(memory_for(memory, size)),
+            checked!(output(tracker)),
+        );
         // SAFETY: `memory_for` returns an aligned place that is large enough.
         unsafe { tagged::write(place, Tracker::new()) };
         output.write(place);
@@ -222,7 +242,10 @@ pub unsafe extern "C" fn schedev_tracker_observe(
 ) -> schedev_status {
     boundary(|| {
         let (tracker, document) = (checked!(object_mut(tracker)), checked!(object(document)));
-        let (ignored, needed) = (checked!(optional_output(ignored)), checked!(optional_output(needed)));
+        let (ignored, needed) = (
+            checked!(optional_output(ignored)),
+            checked!(optional_output(needed)),
+        );
         let report = |change, event: &TrackedEvent| {
             if let Some(on_change) = on_change {
                 let event = schedev_tracked_event::from_core(event);
@@ -261,7 +284,11 @@ pub unsafe extern "C" fn schedev_tracker_approved(
         let event_id = &event_id;
         let event_id = checked!(core_event_id(event_id));
         let tracker = checked!(object_mut(tracker));
-        if tracker.approved(&event_id) { Ok(()) } else { Err(SCHEDEV_ERROR_UNKNOWN_EVENT) }
+        if tracker.approved(&event_id) {
+            Ok(())
+        } else {
+            Err(SCHEDEV_ERROR_UNKNOWN_EVENT)
+        }
     })
 }
 
@@ -293,7 +320,9 @@ pub unsafe extern "C" fn schedev_tracker_event(
 ) -> schedev_status {
     boundary(|| {
         let (tracker, output) = (checked!(object(tracker)), checked!(output(event)));
-        output.write(schedev_tracked_event::from_core(tracker.iter().nth(index).ok_or(SCHEDEV_END)?));
+        output.write(schedev_tracked_event::from_core(
+            tracker.iter().nth(index).ok_or(SCHEDEV_END)?,
+        ));
         Ok(())
     })
 }
@@ -306,9 +335,17 @@ mod tests {
     fn long_ids_are_equal_escaped_or_not() {
         let plain = "x".repeat(100);
         let escaped = plain.replacen('x', "\\u0078", 1);
-        let view = schedev_text { escaped: Flag::new(true), ..schedev_text::plain(&escaped) };
+        let view = schedev_text {
+            escaped: Flag::new(true),
+            ..schedev_text::plain(&escaped)
+        };
         // SAFETY: both texts are alive.
-        let (escaped, plain) = unsafe { (core_event_id(&view), core_event_id(&schedev_text::plain(&plain))) };
+        let (escaped, plain) = unsafe {
+            (
+                core_event_id(&view),
+                core_event_id(&schedev_text::plain(&plain)),
+            )
+        };
         assert_eq!(escaped, plain);
     }
 

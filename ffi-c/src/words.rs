@@ -103,7 +103,10 @@ static LEADERS: [(u32, Word); 4] = [
     (SCHEDEV_LEADER_NOT_SET as u32, padded(c"not-set")),
     (SCHEDEV_LEADER_RANK as u32, padded(c"rank")),
     (SCHEDEV_LEADER_EVERYONE as u32, padded(c"everyone")),
-    (SCHEDEV_LEADER_FIRST_RESOURCE as u32, padded(c"first-resource")),
+    (
+        SCHEDEV_LEADER_FIRST_RESOURCE as u32,
+        padded(c"first-resource"),
+    ),
 ];
 
 /// Returns a schedev_leader as a word, such as "first-resource".
@@ -116,21 +119,48 @@ pub extern "C" fn schedev_leader_word(leader: u32) -> *const c_char {
 }
 
 static REASONS: [(u32, Word); 15] = [
-    (SCHEDEV_REASON_USER_INITIATED as u32, padded(c"user-initiated")),
-    (SCHEDEV_REASON_SHORT_INTERRUPTION as u32, padded(c"short-interruption")),
+    (
+        SCHEDEV_REASON_USER_INITIATED as u32,
+        padded(c"user-initiated"),
+    ),
+    (
+        SCHEDEV_REASON_SHORT_INTERRUPTION as u32,
+        padded(c"short-interruption"),
+    ),
     (SCHEDEV_REASON_RULE as u32, padded(c"rule")),
     (SCHEDEV_REASON_NO_RULE as u32, padded(c"no-rule")),
     (SCHEDEV_REASON_OBSERVING as u32, padded(c"observing")),
-    (SCHEDEV_REASON_OTHER_MACHINE as u32, padded(c"other-machine")),
-    (SCHEDEV_REASON_OTHER_MACHINES_TERMINATE as u32, padded(c"other-machines-terminate")),
+    (
+        SCHEDEV_REASON_OTHER_MACHINE as u32,
+        padded(c"other-machine"),
+    ),
+    (
+        SCHEDEV_REASON_OTHER_MACHINES_TERMINATE as u32,
+        padded(c"other-machines-terminate"),
+    ),
     (SCHEDEV_REASON_NAME_UNKNOWN as u32, padded(c"name-unknown")),
     (SCHEDEV_REASON_TYPE_UNKNOWN as u32, padded(c"type-unknown")),
-    (SCHEDEV_REASON_ALREADY_STARTED as u32, padded(c"already-started")),
-    (SCHEDEV_REASON_NOT_SCHEDULED as u32, padded(c"not-scheduled")),
+    (
+        SCHEDEV_REASON_ALREADY_STARTED as u32,
+        padded(c"already-started"),
+    ),
+    (
+        SCHEDEV_REASON_NOT_SCHEDULED as u32,
+        padded(c"not-scheduled"),
+    ),
     (SCHEDEV_REASON_UNRELIABLE as u32, padded(c"unreliable")),
-    (SCHEDEV_REASON_ANOTHER_LEADS as u32, padded(c"another-leads")),
-    (SCHEDEV_REASON_SEVERAL_MACHINES as u32, padded(c"several-machines")),
-    (SCHEDEV_REASON_START_UNKNOWN as u32, padded(c"start-unknown")),
+    (
+        SCHEDEV_REASON_ANOTHER_LEADS as u32,
+        padded(c"another-leads"),
+    ),
+    (
+        SCHEDEV_REASON_SEVERAL_MACHINES as u32,
+        padded(c"several-machines"),
+    ),
+    (
+        SCHEDEV_REASON_START_UNKNOWN as u32,
+        padded(c"start-unknown"),
+    ),
 ];
 
 /// Returns a schedev_reason as a word, such as "no-rule".
@@ -148,7 +178,10 @@ static OUTCOMES: [(u32, Word); 7] = [
     (SCHEDEV_OUTCOME_STALE as u32, padded(c"stale")),
     (SCHEDEV_OUTCOME_POLL_FAILED as u32, padded(c"poll-failed")),
     (SCHEDEV_OUTCOME_APPROVED as u32, padded(c"approved")),
-    (SCHEDEV_OUTCOME_APPROVAL_FAILED as u32, padded(c"approval-failed")),
+    (
+        SCHEDEV_OUTCOME_APPROVAL_FAILED as u32,
+        padded(c"approval-failed"),
+    ),
     (SCHEDEV_OUTCOME_UNEXPECTED as u32, padded(c"unexpected")),
 ];
 
@@ -161,8 +194,10 @@ pub extern "C" fn schedev_outcome_kind_word(kind: u32) -> *const c_char {
     word(&OUTCOMES, kind, c"other")
 }
 
-static PREPARATIONS: [(u32, Word); 2] =
-    [(SCHEDEV_PREPARATION_READY as u32, padded(c"ready")), (SCHEDEV_PREPARATION_FAILED as u32, padded(c"failed"))];
+static PREPARATIONS: [(u32, Word); 2] = [
+    (SCHEDEV_PREPARATION_READY as u32, padded(c"ready")),
+    (SCHEDEV_PREPARATION_FAILED as u32, padded(c"failed")),
+];
 
 /// Returns a schedev_preparation as a word, such as "ready".
 ///
@@ -173,8 +208,10 @@ pub extern "C" fn schedev_preparation_word(preparation: u32) -> *const c_char {
     word(&PREPARATIONS, preparation, c"unknown")
 }
 
-static PHASES: [(u32, Word); 2] =
-    [(SCHEDEV_GATE_PHASE_PREPARE as u32, padded(c"prepare")), (SCHEDEV_GATE_PHASE_APPROVE as u32, padded(c"approve"))];
+static PHASES: [(u32, Word); 2] = [
+    (SCHEDEV_GATE_PHASE_PREPARE as u32, padded(c"prepare")),
+    (SCHEDEV_GATE_PHASE_APPROVE as u32, padded(c"approve")),
+];
 
 /// Returns a schedev_gate_phase as a word, such as "approve".
 ///
@@ -187,7 +224,10 @@ pub extern "C" fn schedev_gate_phase_word(phase: u32) -> *const c_char {
 
 static ANSWERS: [(u32, Word); 3] = [
     (SCHEDEV_GATE_ANSWER_OPEN as u32, padded(c"open")),
-    (SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES as u32, padded(c"another-approves")),
+    (
+        SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES as u32,
+        padded(c"another-approves"),
+    ),
     (SCHEDEV_GATE_ANSWER_CLOSED as u32, padded(c"closed")),
 ];
 
@@ -201,9 +241,18 @@ pub extern "C" fn schedev_gate_answer_word(answer: u32) -> *const c_char {
 }
 
 static NOTIFICATION_OUTCOMES: [(u32, Word); 3] = [
-    (SCHEDEV_NOTIFICATION_OUTCOME_APPLIED as u32, padded(c"applied")),
-    (SCHEDEV_NOTIFICATION_OUTCOME_IGNORED as u32, padded(c"ignored")),
-    (SCHEDEV_NOTIFICATION_OUTCOME_UNTRACKED as u32, padded(c"untracked")),
+    (
+        SCHEDEV_NOTIFICATION_OUTCOME_APPLIED as u32,
+        padded(c"applied"),
+    ),
+    (
+        SCHEDEV_NOTIFICATION_OUTCOME_IGNORED as u32,
+        padded(c"ignored"),
+    ),
+    (
+        SCHEDEV_NOTIFICATION_OUTCOME_UNTRACKED as u32,
+        padded(c"untracked"),
+    ),
 ];
 
 /// Returns a schedev_notification_outcome as a word, such as "applied".
@@ -216,12 +265,30 @@ pub extern "C" fn schedev_notification_outcome_word(outcome: u32) -> *const c_ch
 }
 
 static PROFILE_RULES: [(u32, Word); 6] = [
-    (SCHEDEV_PROFILE_RULE_ISO_8601_DURATION as u32, padded(c"iso-8601-duration")),
-    (SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES as u32, padded(c"at-least-5-minutes")),
-    (SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES as u32, padded(c"at-most-15-minutes")),
-    (SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES as u32, padded(c"exactly-15-minutes")),
-    (SCHEDEV_PROFILE_RULE_NOT_ON_SPOT as u32, padded(c"not-on-spot")),
-    (SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION as u32, padded(c"compute-api-version")),
+    (
+        SCHEDEV_PROFILE_RULE_ISO_8601_DURATION as u32,
+        padded(c"iso-8601-duration"),
+    ),
+    (
+        SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES as u32,
+        padded(c"at-least-5-minutes"),
+    ),
+    (
+        SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES as u32,
+        padded(c"at-most-15-minutes"),
+    ),
+    (
+        SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES as u32,
+        padded(c"exactly-15-minutes"),
+    ),
+    (
+        SCHEDEV_PROFILE_RULE_NOT_ON_SPOT as u32,
+        padded(c"not-on-spot"),
+    ),
+    (
+        SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION as u32,
+        padded(c"compute-api-version"),
+    ),
 ];
 
 /// Returns a schedev_profile_rule as a word, such as "at-least-5-minutes".
@@ -236,25 +303,51 @@ pub extern "C" fn schedev_profile_rule_word(rule: u32) -> *const c_char {
 #[cfg(test)]
 mod tests {
     use scheduled_events_core::terminate::ProfileRule;
-    use scheduled_events_core::{EventKind, GateAnswer, GatePhase, NotificationOutcome, Scope, SourceKind};
+    use scheduled_events_core::{
+        EventKind, GateAnswer, GatePhase, NotificationOutcome, Scope, SourceKind,
+    };
 
     use super::*;
 
     fn all(words: &'static [(u32, Word)]) -> Vec<&'static str> {
-        words.iter().map(|(_, word)| CStr::from_bytes_until_nul(word).unwrap().to_str().unwrap()).collect()
+        words
+            .iter()
+            .map(|(_, word)| CStr::from_bytes_until_nul(word).unwrap().to_str().unwrap())
+            .collect()
     }
 
     #[test]
     fn words_are_those_of_core() {
-        let kinds =
-            [EventKind::Freeze, EventKind::Reboot, EventKind::Redeploy, EventKind::Preempt, EventKind::Terminate];
+        let kinds = [
+            EventKind::Freeze,
+            EventKind::Reboot,
+            EventKind::Redeploy,
+            EventKind::Preempt,
+            EventKind::Terminate,
+        ];
         assert_eq!(all(&TYPES)[1..], kinds.map(EventKind::word));
-        assert_eq!(all(&SOURCES)[1..], [SourceKind::Platform, SourceKind::User].map(SourceKind::word));
-        assert_eq!(all(&SCOPES), [Scope::Mine, Scope::Others, Scope::Any].map(Scope::word));
-        assert_eq!(all(&PHASES), [GatePhase::Prepare, GatePhase::Approve].map(GatePhase::word));
-        let answers = [GateAnswer::Open, GateAnswer::AnotherApproves, GateAnswer::Closed];
+        assert_eq!(
+            all(&SOURCES)[1..],
+            [SourceKind::Platform, SourceKind::User].map(SourceKind::word)
+        );
+        assert_eq!(
+            all(&SCOPES),
+            [Scope::Mine, Scope::Others, Scope::Any].map(Scope::word)
+        );
+        assert_eq!(
+            all(&PHASES),
+            [GatePhase::Prepare, GatePhase::Approve].map(GatePhase::word)
+        );
+        let answers = [
+            GateAnswer::Open,
+            GateAnswer::AnotherApproves,
+            GateAnswer::Closed,
+        ];
         assert_eq!(all(&ANSWERS), answers.map(GateAnswer::word));
-        assert_eq!(all(&NOTIFICATION_OUTCOMES), NotificationOutcome::ALL.map(NotificationOutcome::word));
+        assert_eq!(
+            all(&NOTIFICATION_OUTCOMES),
+            NotificationOutcome::ALL.map(NotificationOutcome::word)
+        );
         assert_eq!(all(&PROFILE_RULES), ProfileRule::ALL.map(ProfileRule::word));
     }
 
@@ -262,9 +355,18 @@ mod tests {
     fn other_numbers_have_a_word_too() {
         // SAFETY: the words end with NUL.
         let word = |word| unsafe { CStr::from_ptr(word) }.to_str().unwrap();
-        assert_eq!(word(schedev_event_type_word(SCHEDEV_EVENT_TYPE_REBOOT as u32)), "Reboot");
-        assert_eq!(word(schedev_event_type_word(SCHEDEV_EVENT_TYPE_OTHER as u32)), "other");
+        assert_eq!(
+            word(schedev_event_type_word(SCHEDEV_EVENT_TYPE_REBOOT as u32)),
+            "Reboot"
+        );
+        assert_eq!(
+            word(schedev_event_type_word(SCHEDEV_EVENT_TYPE_OTHER as u32)),
+            "other"
+        );
         assert_eq!(word(schedev_leader_word(99)), "unknown");
-        assert_eq!(word(schedev_reason_word(SCHEDEV_REASON_START_UNKNOWN as u32)), "start-unknown");
+        assert_eq!(
+            word(schedev_reason_word(SCHEDEV_REASON_START_UNKNOWN as u32)),
+            "start-unknown"
+        );
     }
 }

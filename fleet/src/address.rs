@@ -41,14 +41,21 @@ pub fn is_private(url: &Url) -> bool {
 /// Whether the server is on this machine.
 pub fn is_here(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    host == "localhost"
+        || host
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 /// An address as messages show it: without user information, query and fragment. It need not be valid.
 pub fn shown(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
         let is_plain = !address.contains(['@', '?', '#', '=']);
-        return if is_plain { address.to_owned() } else { HIDDEN.to_owned() };
+        return if is_plain {
+            address.to_owned()
+        } else {
+            HIDDEN.to_owned()
+        };
     };
     let (place, query) = match rest.find(['?', '#']) {
         Some(end) => (&rest[..end], Some(&rest[end..])),
@@ -58,7 +65,9 @@ pub fn shown(address: &str) -> String {
     if query.is_some_and(|query| query.contains('@')) {
         return format!("{scheme}://{HIDDEN}");
     }
-    let place = place.rsplit_once('@').map_or(place.to_owned(), |(_, place)| format!("{HIDDEN}@{place}"));
+    let place = place
+        .rsplit_once('@')
+        .map_or(place.to_owned(), |(_, place)| format!("{HIDDEN}@{place}"));
     let query = query.map_or(String::new(), |query| format!("{}{HIDDEN}", &query[..1]));
     format!("{scheme}://{place}{query}")
 }
@@ -68,7 +77,8 @@ pub fn without_secrets(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(colon) = rest.find("://") {
-        let in_scheme = |found: char| found.is_ascii_alphanumeric() || matches!(found, '+' | '-' | '.');
+        let in_scheme =
+            |found: char| found.is_ascii_alphanumeric() || matches!(found, '+' | '-' | '.');
         let start = rest[..colon].trim_end_matches(in_scheme).len();
         let end = end(&rest[colon..]).map_or(rest.len(), |end| colon + end);
         let address = rest[start..end].trim_end_matches(PUNCTUATION);
@@ -104,8 +114,9 @@ fn without_signatures(text: &str) -> String {
     let mut parts = text.split(MEMBER);
     let mut result = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let in_value =
-            |found: char| found.is_ascii_alphanumeric() || matches!(found, '%' | '+' | '/' | '=' | '-' | '_');
+        let in_value = |found: char| {
+            found.is_ascii_alphanumeric() || matches!(found, '%' | '+' | '/' | '=' | '-' | '_')
+        };
         let after = part.trim_start_matches(in_value);
         result.push_str(MEMBER);
         result.push_str(if after.len() < part.len() { HIDDEN } else { "" });
@@ -122,11 +133,17 @@ mod tests {
     fn a_shown_address_has_its_server_and_no_secret() {
         for (address, expected) in [
             ("https://example.com/fleet", "https://example.com/fleet"),
-            ("https://user:secret@example.com:1/x", "https://***@example.com:1/x"),
+            (
+                "https://user:secret@example.com:1/x",
+                "https://***@example.com:1/x",
+            ),
             ("https://secret@example.com", "https://***@example.com"),
             ("https://a@secret@example.com", "https://***@example.com"),
             ("https://a/secret@example.com/", "https://***@example.com/"),
-            ("https://example.com/x?sv=1&sig=secret", "https://example.com/x?***"),
+            (
+                "https://example.com/x?sv=1&sig=secret",
+                "https://example.com/x?***",
+            ),
             ("https://example.com/x#secret", "https://example.com/x#***"),
             ("https://user:se?cret@example.com/", "https://***"),
             ("https://example.com/?a=secret@secret", "https://***"),
@@ -142,11 +159,26 @@ mod tests {
     #[test]
     fn a_text_keeps_what_is_no_secret() {
         for (text, expected) in [
-            ("for url (http://a/x?secret=1): refused", "for url (http://a/x?***): refused"),
-            ("found \"https://u:s@a/\", expected https://b.", "found \"https://***@a/\", expected https://b."),
-            (r#"found "https://u:s\"ecret@a/", so"#, r#"found "https://***@a/", so"#),
-            ("signed sv=1&sig=ab%2Bsecret%3D and more", "signed sv=1&sig=*** and more"),
-            ("begins with http:// or https://, not ftp://", "begins with http:// or https://, not ftp://"),
+            (
+                "for url (http://a/x?secret=1): refused",
+                "for url (http://a/x?***): refused",
+            ),
+            (
+                "found \"https://u:s@a/\", expected https://b.",
+                "found \"https://***@a/\", expected https://b.",
+            ),
+            (
+                r#"found "https://u:s\"ecret@a/", so"#,
+                r#"found "https://***@a/", so"#,
+            ),
+            (
+                "signed sv=1&sig=ab%2Bsecret%3D and more",
+                "signed sv=1&sig=*** and more",
+            ),
+            (
+                "begins with http:// or https://, not ftp://",
+                "begins with http:// or https://, not ftp://",
+            ),
             ("://", "://"),
             ("ä://ü@ö", "ä://***@ö"),
             ("no address", "no address"),

@@ -11,11 +11,17 @@ pub struct Failure {
 impl Failure {
     /// Something cannot be reached, or refuses.
     pub fn refused(message: impl Into<String>) -> Self {
-        Self { exit_code: 1, message: message.into() }
+        Self {
+            exit_code: 1,
+            message: message.into(),
+        }
     }
 
     /// The arguments or the configuration are invalid.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit_code: 2, message: message.into() }
+        Self {
+            exit_code: 2,
+            message: message.into(),
+        }
     }
 }

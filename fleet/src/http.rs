@@ -23,7 +23,9 @@ pub fn install_tls() {
 /// # Errors
 /// A sentence if the client cannot be set up.
 pub fn client(time: Duration) -> Result<reqwest::Client, String> {
-    builder(time).build().map_err(|error| format!("cannot set up HTTP: {}", reason(&error)))
+    builder(time)
+        .build()
+        .map_err(|error| format!("cannot set up HTTP: {}", reason(&error)))
 }
 
 /// The settings of [`client`], for a client that needs more, such as a certificate authority of its own.
@@ -45,7 +47,10 @@ pub fn builder(time: Duration) -> reqwest::ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_TIME)
         .timeout(time)
-        .user_agent(concat!("scheduled-events-fleet/", env!("CARGO_PKG_VERSION")))
+        .user_agent(concat!(
+            "scheduled-events-fleet/",
+            env!("CARGO_PKG_VERSION")
+        ))
 }
 
 /// The body of a response, if it has at most `limit` bytes.

@@ -21,26 +21,34 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(40);
 /// A sentence: there is no credential, or it is one that this program does not use.
 pub async fn connect() -> Result<Client, String> {
     install_tls();
-    let in_cluster = env::var_os("KUBERNETES_SERVICE_HOST").is_some() && env::var_os("KUBECONFIG").is_none();
+    let in_cluster =
+        env::var_os("KUBERNETES_SERVICE_HOST").is_some() && env::var_os("KUBECONFIG").is_none();
     let mut config = if in_cluster {
-        Config::incluster().map_err(|error| format!("cannot use the pod's service account: {}", reason(&error)))?
+        Config::incluster()
+            .map_err(|error| format!("cannot use the pod's service account: {}", reason(&error)))?
     } else {
         let config = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
         config.map_err(|error| {
-            format!("this is no pod, and there is no kubeconfig that can be used (set KUBECONFIG): {}", reason(&error))
+            format!(
+                "this is no pod, and there is no kubeconfig that can be used (set KUBECONFIG): {}",
+                reason(&error)
+            )
         })?
     };
     if config.accept_invalid_certs {
-        return Err("the kubeconfig has insecure-skip-tls-verify, but certificates are always verified: \
+        return Err(
+            "the kubeconfig has insecure-skip-tls-verify, but certificates are always verified: \
                     give certificate-authority instead"
-            .into());
+                .into(),
+        );
     }
     // Nothing here goes through a proxy, least of all because of an environment variable.
     config.proxy_url = None;
     config.connect_timeout = Some(CONNECT_TIME);
     config.read_timeout = Some(SILENCE_MAX);
     config.write_timeout = Some(SILENCE_MAX);
-    Client::try_from(config).map_err(|error| format!("cannot set up the Kubernetes client: {}", reason(&error)))
+    Client::try_from(config)
+        .map_err(|error| format!("cannot set up the Kubernetes client: {}", reason(&error)))
 }
 
 /// The HTTP status of a refusal; `None` if the server was not reached.
@@ -54,7 +62,11 @@ pub fn status_code(error: &Error) -> Option<u16> {
 /// What went wrong, in one line.
 pub fn describe(error: &Error) -> String {
     match error {
-        Error::Api(status) => format!("{} ({})", without_secrets(&status.message).escape_debug(), status.code),
+        Error::Api(status) => format!(
+            "{} ({})",
+            without_secrets(&status.message).escape_debug(),
+            status.code
+        ),
         error => reason(error),
     }
 }

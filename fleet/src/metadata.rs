@@ -44,18 +44,32 @@ pub struct OsProfile {
 /// # Errors
 /// A sentence: it cannot be reached, or does not know a name. It names no remedy, which depends on what the answer is for.
 pub async fn compute(endpoint: &str) -> Result<Compute, String> {
-    let url =
-        format!("{}/metadata/instance/compute?api-version=2021-02-01&format=json", endpoint.trim_end_matches('/'));
+    let url = format!(
+        "{}/metadata/instance/compute?api-version=2021-02-01&format=json",
+        endpoint.trim_end_matches('/')
+    );
     let problem = |why: &str| format!("cannot ask {endpoint} about this machine: {why}");
-    let request = http::client(REQUEST_TIME)?.get(url).header("Metadata", "true");
-    let response = request.send().await.map_err(|error| problem(&http::reason(&error)))?;
+    let request = http::client(REQUEST_TIME)?
+        .get(url)
+        .header("Metadata", "true");
+    let response = request
+        .send()
+        .await
+        .map_err(|error| problem(&http::reason(&error)))?;
     let status = response.status();
     if !status.is_success() {
         return Err(problem(&format!("status {}", status.as_u16())));
     }
-    let body = http::body(response, RESPONSE_MAX).await.map_err(|why| problem(&why))?;
-    let compute: Compute = serde_json::from_slice(&body).map_err(|error| problem(&error.to_string()))?;
-    if compute.name.is_empty() { Err(problem("the name is empty")) } else { Ok(compute) }
+    let body = http::body(response, RESPONSE_MAX)
+        .await
+        .map_err(|why| problem(&why))?;
+    let compute: Compute =
+        serde_json::from_slice(&body).map_err(|error| problem(&error.to_string()))?;
+    if compute.name.is_empty() {
+        Err(problem("the name is empty"))
+    } else {
+        Ok(compute)
+    }
 }
 
 /// The document with the scheduled events.
@@ -63,13 +77,25 @@ pub async fn compute(endpoint: &str) -> Result<Compute, String> {
 /// # Errors
 /// A sentence: the service does not answer with a document.
 pub async fn events(endpoint: &str) -> Result<Vec<u8>, String> {
-    let url = format!("{}{}?api-version={}", endpoint.trim_end_matches('/'), wire::PATH, wire::API_VERSION);
+    let url = format!(
+        "{}{}?api-version={}",
+        endpoint.trim_end_matches('/'),
+        wire::PATH,
+        wire::API_VERSION
+    );
     let problem = |why: &str| format!("cannot ask {endpoint} whether the event is over: {why}");
-    let request = http::client(DOCUMENT_TIME)?.get(url).header(wire::HEADER_NAME, wire::HEADER_VALUE);
-    let response = request.send().await.map_err(|error| problem(&http::reason(&error)))?;
+    let request = http::client(DOCUMENT_TIME)?
+        .get(url)
+        .header(wire::HEADER_NAME, wire::HEADER_VALUE);
+    let response = request
+        .send()
+        .await
+        .map_err(|error| problem(&http::reason(&error)))?;
     // Only a document shows that an event is over.
     if response.status() != reqwest::StatusCode::OK {
         return Err(problem(&format!("status {}", response.status().as_u16())));
     }
-    http::body(response, DOCUMENT_MAX).await.map_err(|why| problem(&why))
+    http::body(response, DOCUMENT_MAX)
+        .await
+        .map_err(|why| problem(&why))
 }

@@ -28,7 +28,9 @@ impl Name {
 
     /// The name as part of a register's key: lower case, and what is not allowed there as `.` and two hexadecimal digits.
     pub fn key(&self) -> Cow<'_, str> {
-        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+        let allowed = |byte: u8| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
+        };
         if self.0.bytes().all(allowed) {
             return Cow::Borrowed(&self.0);
         }
@@ -41,7 +43,11 @@ impl Name {
             }
         }
         // A part of a key does not begin with a dot.
-        Cow::Owned(if key.starts_with('.') { format!("-{key}") } else { key })
+        Cow::Owned(if key.starts_with('.') {
+            format!("-{key}")
+        } else {
+            key
+        })
     }
 
     /// Whether the name matches a pattern, in which `*` matches any characters. Case is ignored.
@@ -61,7 +67,10 @@ impl Name {
             if pattern.get(in_pattern) == Some(&b'*') {
                 star = Some((in_pattern, at));
                 in_pattern += 1;
-            } else if pattern.get(in_pattern).is_some_and(|byte| byte.eq_ignore_ascii_case(&name[at])) {
+            } else if pattern
+                .get(in_pattern)
+                .is_some_and(|byte| byte.eq_ignore_ascii_case(&name[at]))
+            {
                 at += 1;
                 in_pattern += 1;
             } else if let Some((star_at, matched)) = star {
@@ -148,7 +157,11 @@ mod tests {
             ("*_0", "web_10", false),
             ("*0", "web_10", true),
         ] {
-            assert_eq!(Name::from(name).matches(pattern), expected, "{name} against {pattern}");
+            assert_eq!(
+                Name::from(name).matches(pattern),
+                expected,
+                "{name} against {pattern}"
+            );
         }
     }
 

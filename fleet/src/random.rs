@@ -17,6 +17,9 @@ mod tests {
     fn parts_differ_and_are_no_longer() {
         let longest = Duration::from_secs(10);
         let parts: std::collections::BTreeSet<_> = (0..100).map(|_| part_of(longest)).collect();
-        assert!(parts.len() > 30 && parts.iter().all(|part| *part < longest), "{parts:?}");
+        assert!(
+            parts.len() > 30 && parts.iter().all(|part| *part < longest),
+            "{parts:?}"
+        );
     }
 }

@@ -57,10 +57,15 @@ impl SecretFile {
         let cannot = |error: &dyn fmt::Display| format!("cannot read the secret {name}: {error}");
         let mut text = String::new();
         let file = File::open(&path).map_err(|error| cannot(&error))?;
-        file.take(SECRET_MAX + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
+        file.take(SECRET_MAX + 1)
+            .read_to_string(&mut text)
+            .map_err(|error| cannot(&error))?;
         let secret = text.trim();
-        if text.len() as u64 > SECRET_MAX || secret.is_empty() || secret.contains(char::is_control) {
-            return Err(format!("the file {name} is no secret: expected one line of at most {SECRET_MAX} bytes"));
+        if text.len() as u64 > SECRET_MAX || secret.is_empty() || secret.contains(char::is_control)
+        {
+            return Err(format!(
+                "the file {name} is no secret: expected one line of at most {SECRET_MAX} bytes"
+            ));
         }
         Ok(Secret::new(secret))
     }
@@ -87,5 +92,9 @@ impl SecretFile {
 
 /// A secret's file in messages. What is no absolute path may be the secret itself, in the wrong place.
 pub(crate) fn shown_file(path: &Path) -> String {
-    if path.is_absolute() { without_secrets(&path.display().to_string()) } else { "whose name is not shown".to_owned() }
+    if path.is_absolute() {
+        without_secrets(&path.display().to_string())
+    } else {
+        "whose name is not shown".to_owned()
+    }
 }

@@ -27,7 +27,10 @@ impl Supervisor {
     /// The one of this process.
     #[allow(clippy::new_without_default)] // It reads the environment.
     pub fn new() -> Self {
-        Self { watchdog: sd_notify::watchdog_enabled(), status: String::new() }
+        Self {
+            watchdog: sd_notify::watchdog_enabled(),
+            status: String::new(),
+        }
     }
 
     /// Reports the status, if it is a new one. The first one reports that the daemon is ready, too.
@@ -35,7 +38,12 @@ impl Supervisor {
         let status: String = status.chars().take(STATUS_MAX).collect();
         if status != self.status {
             let ready = self.status.is_empty().then_some(NotifyState::Ready);
-            notify(&ready.into_iter().chain([NotifyState::Status(&status)]).collect::<Vec<_>>());
+            notify(
+                &ready
+                    .into_iter()
+                    .chain([NotifyState::Status(&status)])
+                    .collect::<Vec<_>>(),
+            );
             self.status = status;
         }
     }
@@ -49,7 +57,9 @@ impl Supervisor {
 
     /// How long may pass between two keep-alives.
     pub fn interval(&self) -> Duration {
-        self.watchdog.map_or(Duration::from_secs(1), |limit| (limit / 4).min(Duration::from_secs(1)))
+        self.watchdog.map_or(Duration::from_secs(1), |limit| {
+            (limit / 4).min(Duration::from_secs(1))
+        })
     }
 }
 
@@ -63,7 +73,10 @@ pub fn notify_stopping() {
 /// # Errors
 /// The operating system allows no handler.
 pub fn asked_to_stop() -> io::Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -105,7 +118,12 @@ impl Metrics {
                 "Events of this machine that started without a decision of the gate.",
                 self.forced,
             ),
-            ("events", "gauge", "Events that the gate was asked about and that are not over.", self.events as u64),
+            (
+                "events",
+                "gauge",
+                "Events that the gate was asked about and that are not over.",
+                self.events as u64,
+            ),
             (
                 "forgotten_total",
                 "counter",
@@ -133,7 +151,10 @@ impl Metrics {
         ] {
             let name = format!("scheduled_events_fleet_{name}");
             // Writing to a string does not fail.
-            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+            let _ = write!(
+                text,
+                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
+            );
         }
         text
     }
@@ -176,8 +197,16 @@ mod tests {
         let path = folder.path().join("fleet.prom");
         let precious = folder.path().join("precious");
         fs::write(&precious, "kept").expect("written");
-        std::os::unix::fs::symlink(&precious, folder.path().join("fleet.prom.tmp")).expect("a link");
-        let metrics = Metrics { forced: 2, events: 1, engine_up: true, limits_differ: 0, forgotten: 3, freed: 4 };
+        std::os::unix::fs::symlink(&precious, folder.path().join("fleet.prom.tmp"))
+            .expect("a link");
+        let metrics = Metrics {
+            forced: 2,
+            events: 1,
+            engine_up: true,
+            limits_differ: 0,
+            forgotten: 3,
+            freed: 4,
+        };
         metrics.write(&path).expect("written");
         let text = fs::read_to_string(&path).expect("the file");
         assert!(
@@ -185,8 +214,14 @@ mod tests {
                 "# TYPE scheduled_events_fleet_forced_total counter\nscheduled_events_fleet_forced_total 2\n"
             )
         );
-        assert!(text.ends_with("scheduled_events_fleet_engine_up 1\n"), "{text}");
-        assert_eq!(fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o644);
+        assert!(
+            text.ends_with("scheduled_events_fleet_engine_up 1\n"),
+            "{text}"
+        );
+        assert_eq!(
+            fs::metadata(&path).expect("the file").permissions().mode() & 0o777,
+            0o644
+        );
         assert_eq!(fs::read_to_string(&precious).expect("the file"), "kept");
         // That of a process that was killed is removed, and not that of one that writes.
         let temporary = folder.path().join("fleet.prom.tmp");
@@ -194,7 +229,10 @@ mod tests {
         metrics.write(&path).expect("written");
         assert!(!temporary.exists());
         let writer = temporary::create(&temporary, 0o600).expect("a writer");
-        assert_eq!(metrics.write(&path).expect_err("it is refused").kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            metrics.write(&path).expect_err("it is refused").kind(),
+            io::ErrorKind::WouldBlock
+        );
         assert!(temporary.exists());
         drop(writer);
         metrics.write(&path).expect("written");

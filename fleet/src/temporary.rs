@@ -13,12 +13,26 @@ use rustix::io::Errno;
 /// # Errors
 /// [`ErrorKind::WouldBlock`]: another process writes the same file. Others are those of the file system.
 pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let file = file.map_err(|error| if error.kind() == ErrorKind::AlreadyExists { is_written(path) } else { error })?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path);
+    let file = file.map_err(|error| {
+        if error.kind() == ErrorKind::AlreadyExists {
+            is_written(path)
+        } else {
+            error
+        }
+    })?;
     // A file system without locks is one on which only the age shows that a writer is gone.
     let is_taken = flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
     // Between the two calls another process can have taken it for one that was left.
-    if is_taken || !names(path, &file)? { Err(is_written(path)) } else { Ok(file) }
+    if is_taken || !names(path, &file)? {
+        Err(is_written(path))
+    } else {
+        Ok(file)
+    }
 }
 
 /// Removes the file of a writer that has ended, or a link or a socket in its place.
@@ -27,7 +41,13 @@ pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
 /// [`ErrorKind::WouldBlock`]: its writer lives. Others are those of the file system; the file is kept then, since its writer may live.
 pub(crate) fn remove_left(path: &Path) -> io::Result<()> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
-    let open = |write| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
+    let open = |write| {
+        OpenOptions::new()
+            .read(true)
+            .write(write)
+            .custom_flags(flags)
+            .open(path)
+    };
     // NFS grants an exclusive lock only for a file that is open for writing, which another user's may not be.
     match open(true).or_else(|_| open(false)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -35,9 +55,14 @@ pub(crate) fn remove_left(path: &Path) -> io::Result<()> {
         Err(_) => remove(path),
         // Between the two calls another process can have removed it, and written another one.
         Ok(file) => {
-            let is_taken = flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+            let is_taken =
+                flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
             // As long as this process has it locked, it stays what the path names.
-            if is_taken || !names(path, &file)? { Err(is_written(path)) } else { remove(path) }
+            if is_taken || !names(path, &file)? {
+                Err(is_written(path))
+            } else {
+                remove(path)
+            }
         }
     }
 }
@@ -60,7 +85,10 @@ fn names(path: &Path, file: &File) -> io::Result<bool> {
 }
 
 fn is_written(path: &Path) -> io::Error {
-    io::Error::new(ErrorKind::WouldBlock, format!("another process writes {}", path.display()))
+    io::Error::new(
+        ErrorKind::WouldBlock,
+        format!("another process writes {}", path.display()),
+    )
 }
 
 /// Whether opening failed because of a link or a socket.
@@ -94,13 +122,19 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..500 {
                         match write(letter) {
-                            Err(error) if [ErrorKind::WouldBlock, ErrorKind::AlreadyExists].contains(&error.kind()) => {
-                            }
+                            Err(error)
+                                if [ErrorKind::WouldBlock, ErrorKind::AlreadyExists]
+                                    .contains(&error.kind()) => {}
                             result => result.expect("written"),
                         }
                         let found = fs::read(path).unwrap_or_default();
-                        let is_whole = found.len() == SIZE && found.iter().all(|byte| *byte == found[0]);
-                        assert!(found.is_empty() && !path.exists() || is_whole, "{} bytes", found.len());
+                        let is_whole =
+                            found.len() == SIZE && found.iter().all(|byte| *byte == found[0]);
+                        assert!(
+                            found.is_empty() && !path.exists() || is_whole,
+                            "{} bytes",
+                            found.len()
+                        );
                     }
                 });
             }
@@ -111,8 +145,11 @@ mod tests {
     #[test]
     fn only_what_cannot_have_a_writer_is_removed_unopened() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (target, link, socket) =
-            (folder.path().join("target"), folder.path().join("link"), folder.path().join("s"));
+        let (target, link, socket) = (
+            folder.path().join("target"),
+            folder.path().join("link"),
+            folder.path().join("s"),
+        );
         fs::write(&target, "kept").expect("written");
         std::os::unix::fs::symlink(&target, &link).expect("a link");
         let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
@@ -122,7 +159,13 @@ mod tests {
         }
         drop(listener);
         assert_eq!(fs::read_to_string(&target).expect("the file"), "kept");
-        for errno in [Errno::MFILE, Errno::NFILE, Errno::ACCESS, Errno::IO, Errno::NOMEM] {
+        for errno in [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::ACCESS,
+            Errno::IO,
+            Errno::NOMEM,
+        ] {
             assert!(!is_no_file(&errno.into()), "{errno}: its writer may live");
         }
     }

@@ -18,9 +18,13 @@ pub type Invalid = (Option<usize>, String);
 /// A sentence that begins with `FILE:LINE:COLUMN: ` where the error has a place.
 pub fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<T, String> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
     parse(&text).map_err(|(offset, message)| match offset {
-        Some(offset) => format!("{name}:{}: {message}", Position::of(text.as_bytes(), offset)),
+        Some(offset) => format!(
+            "{name}:{}: {message}",
+            Position::of(text.as_bytes(), offset)
+        ),
         None => format!("{name}: {message}"),
     })
 }
@@ -41,12 +45,16 @@ pub fn invalid(error: toml::de::Error) -> Invalid {
 /// What was found and what is expected.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let expected = "expected a duration such as \"2s\"";
-    let text = String::deserialize(deserializer)
-        .map_err(|error| D::Error::custom(format!("{}: {expected}", error.to_string().trim_end())))?;
-    humantime::parse_duration(&text).map_err(|error| D::Error::custom(format!("found {text:?}, {expected}: {error}")))
+    let text = String::deserialize(deserializer).map_err(|error| {
+        D::Error::custom(format!("{}: {expected}", error.to_string().trim_end()))
+    })?;
+    humantime::parse_duration(&text)
+        .map_err(|error| D::Error::custom(format!("found {text:?}, {expected}: {error}")))
 }
 
 /// The error with its line and column, for tests.
 pub fn place(text: &str, (offset, message): Invalid) -> String {
-    offset.map_or(String::new(), |offset| format!("{} ", Position::of(text.as_bytes(), offset))) + &message
+    offset.map_or(String::new(), |offset| {
+        format!("{} ", Position::of(text.as_bytes(), offset))
+    }) + &message
 }

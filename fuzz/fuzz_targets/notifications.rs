@@ -6,7 +6,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| scheduled_events_fuzz::notifications::
 /// Without libFuzzer: runs the target over each file named on the command line.
 #[cfg(not(fuzzing))]
 fn main() -> std::io::Result<()> {
-    std::env::args_os()
-        .skip(1)
-        .try_for_each(|file| std::fs::read(file).map(|data| scheduled_events_fuzz::notifications::run(&data)))
+    std::env::args_os().skip(1).try_for_each(|file| {
+        std::fs::read(file).map(|data| scheduled_events_fuzz::notifications::run(&data))
+    })
 }

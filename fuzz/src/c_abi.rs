@@ -13,12 +13,13 @@ use std::ffi::{CStr, c_char};
 use arbitrary::{Result, Unstructured};
 use scheduled_events_c_abi::schedev_status::{SCHEDEV_ERROR_BUFFER_TOO_SMALL, SCHEDEV_OK};
 use scheduled_events_c_abi::{
-    Flag, SCHEDEV_RULES_MAX, schedev_decision, schedev_decision_reason, schedev_names, schedev_policy, schedev_problem,
-    schedev_problem_kind_word, schedev_rule, schedev_status, schedev_text, schedev_text_copy, schedev_tracked_event,
+    Flag, SCHEDEV_RULES_MAX, schedev_decision, schedev_decision_reason, schedev_names,
+    schedev_policy, schedev_problem, schedev_problem_kind_word, schedev_rule, schedev_status,
+    schedev_text, schedev_text_copy, schedev_tracked_event,
 };
 use scheduled_events_core::{
-    Action, Decision, EventKind, EventSources, EventTypes, Leader, Member, Policy, Problem, Reason, Rule, Scope,
-    SourceKind, TrackedEvent, TrackedStatus,
+    Action, Decision, EventKind, EventSources, EventTypes, Leader, Member, Policy, Problem, Reason,
+    Rule, Scope, SourceKind, TrackedEvent, TrackedStatus,
 };
 
 use crate::grammar::rarely;
@@ -36,7 +37,11 @@ fn check_buffer(
 ) {
     let mut buffer = vec![UNWRITTEN; capacity].into_boxed_slice();
     let mut needed = usize::MAX;
-    let place = if capacity == 0 { core::ptr::null_mut() } else { buffer.as_mut_ptr().cast() };
+    let place = if capacity == 0 {
+        core::ptr::null_mut()
+    } else {
+        buffer.as_mut_ptr().cast()
+    };
     let status = call(place, capacity, &raw mut needed);
     assert_eq!(needed, expected.len());
     let mut rest = &*buffer;
@@ -47,10 +52,16 @@ fn check_buffer(
         rest = rest.strip_prefix(expected).expect("the result");
         if ends_with_nul {
             rest = rest.strip_prefix(&[0]).unwrap_or(rest);
-            assert!(capacity == expected.len() || rest.len() == capacity - expected.len() - 1, "the NUL");
+            assert!(
+                capacity == expected.len() || rest.len() == capacity - expected.len() - 1,
+                "the NUL"
+            );
         }
     }
-    assert!(rest.iter().all(|&byte| byte == UNWRITTEN), "bytes after the result were changed");
+    assert!(
+        rest.iter().all(|&byte| byte == UNWRITTEN),
+        "bytes after the result were changed"
+    );
 }
 
 /// A capacity for a result of this length: too small, exact or larger.
@@ -72,14 +83,21 @@ fn text(text: schedev_text) -> String {
     let decoded = unsafe {
         let _ = schedev_text_copy(text, core::ptr::null_mut(), 0, &raw mut needed);
         let mut buffer = vec![UNWRITTEN; needed];
-        assert_eq!(schedev_text_copy(text, buffer.as_mut_ptr().cast(), needed, &raw mut needed), SCHEDEV_OK);
+        assert_eq!(
+            schedev_text_copy(text, buffer.as_mut_ptr().cast(), needed, &raw mut needed),
+            SCHEDEV_OK
+        );
         buffer
     };
     String::from_utf8(decoded).expect("UTF-8")
 }
 
 fn plain(text: &str) -> schedev_text {
-    schedev_text { data: text.as_ptr().cast(), len: text.len(), escaped: Flag::new(false) }
+    schedev_text {
+        data: text.as_ptr().cast(),
+        len: text.len(),
+        escaped: Flag::new(false),
+    }
 }
 
 /// A static string of the library.
@@ -100,7 +118,10 @@ struct Names {
 
 impl Names {
     fn new(names: &[&'static str], underscored: bool) -> Self {
-        Self { items: names.iter().map(|name| plain(name)).collect(), underscored }
+        Self {
+            items: names.iter().map(|name| plain(name)).collect(),
+            underscored,
+        }
     }
 
     fn c(&self) -> schedev_names {
@@ -123,7 +144,11 @@ struct Policies {
 
 impl Policies {
     fn choose(u: &mut Unstructured<'_>) -> Result<Self> {
-        let count = if rarely(u, 32)? { SCHEDEV_RULES_MAX } else { u.int_in_range(0..=3)? };
+        let count = if rarely(u, 32)? {
+            SCHEDEV_RULES_MAX
+        } else {
+            u.int_in_range(0..=3)?
+        };
         let mut both = Vec::new();
         for _ in 0..count {
             both.push(rule(u)?);
@@ -133,17 +158,27 @@ impl Policies {
         let leader = (u.int_in_range(0..=3)?, u.int_in_range(0..=90)?);
         core.leader = match leader {
             (0, _) => None,
-            (1, seconds) => Some(Leader::Rank { take_over_after: seconds }),
+            (1, seconds) => Some(Leader::Rank {
+                take_over_after: seconds,
+            }),
             (2, _) => Some(Leader::Everyone),
             _ => Some(Leader::FirstResource),
         };
-        Ok(Self { rules: both.into_iter().map(|(c, _)| c).collect(), leader, core })
+        Ok(Self {
+            rules: both.into_iter().map(|(c, _)| c).collect(),
+            leader,
+            core,
+        })
     }
 
     fn c(&self) -> schedev_policy {
         schedev_policy {
             struct_size: size_of::<schedev_policy>(),
-            rules: if self.rules.is_empty() { core::ptr::null() } else { self.rules.as_ptr() },
+            rules: if self.rules.is_empty() {
+                core::ptr::null()
+            } else {
+                self.rules.as_ptr()
+            },
             rule_count: self.rules.len(),
             leader: self.leader.0,
             take_over_after_seconds: self.leader.1,
@@ -162,25 +197,64 @@ fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
         EventKind::Other,
     ];
     let sources = [SourceKind::Platform, SourceKind::User, SourceKind::Other];
-    let actions = [Action::Hold, Action::Approve, Action::Prepare, Action::Ignore];
+    let actions = [
+        Action::Hold,
+        Action::Approve,
+        Action::Prepare,
+        Action::Ignore,
+    ];
     let (action, scope) = (u.choose_index(4)?, u.choose_index(3)?);
-    let types: u32 = if rarely(u, 2)? { u.int_in_range(1..=63)? } else { 0 };
-    let from: u32 = if rarely(u, 3)? { u.int_in_range(1..=7)? } else { 0 };
+    let types: u32 = if rarely(u, 2)? {
+        u.int_in_range(1..=63)?
+    } else {
+        0
+    };
+    let from: u32 = if rarely(u, 3)? {
+        u.int_in_range(1..=7)?
+    } else {
+        0
+    };
     let mut core = Rule::new(actions[action]);
     core.scope = [Scope::Mine, Scope::Others, Scope::Any][scope];
     if types != 0 {
-        let named: Vec<_> = (0..6).filter(|bit| types >> bit & 1 != 0).map(|bit| kinds[bit]).collect();
+        let named: Vec<_> = (0..6)
+            .filter(|bit| types >> bit & 1 != 0)
+            .map(|bit| kinds[bit])
+            .collect();
         core.event_types = EventTypes::of(&named);
     }
     if from != 0 {
-        let named: Vec<_> = (0..3).filter(|bit| from >> bit & 1 != 0).map(|bit| sources[bit]).collect();
+        let named: Vec<_> = (0..3)
+            .filter(|bit| from >> bit & 1 != 0)
+            .map(|bit| sources[bit])
+            .collect();
         core.sources = EventSources::of(&named);
     }
-    core.min_duration = if rarely(u, 4)? { Some(u.int_in_range(0..=10)?) } else { None };
-    core.max_duration = if rarely(u, 4)? { Some(u.int_in_range(0..=10)?) } else { None };
-    core.min_notice = if rarely(u, 8)? { Some(u.int_in_range(0..=900)?) } else { None };
-    core.max_notice = if rarely(u, 8)? { Some(u.int_in_range(0..=900)?) } else { None };
-    core.prepare_before = if rarely(u, 8)? { Some(u.int_in_range(0..=900)?) } else { None };
+    core.min_duration = if rarely(u, 4)? {
+        Some(u.int_in_range(0..=10)?)
+    } else {
+        None
+    };
+    core.max_duration = if rarely(u, 4)? {
+        Some(u.int_in_range(0..=10)?)
+    } else {
+        None
+    };
+    core.min_notice = if rarely(u, 8)? {
+        Some(u.int_in_range(0..=900)?)
+    } else {
+        None
+    };
+    core.max_notice = if rarely(u, 8)? {
+        Some(u.int_in_range(0..=900)?)
+    } else {
+        None
+    };
+    core.prepare_before = if rarely(u, 8)? {
+        Some(u.int_in_range(0..=900)?)
+    } else {
+        None
+    };
     let c = schedev_rule {
         action: u32::try_from(action).unwrap(),
         scope: u32::try_from(scope).unwrap(),
@@ -224,7 +298,11 @@ impl DecisionView {
             },
             rule: decision.rule.map_or(0, u32::from),
             reason: decision.reason.to_string(),
-            member: if let Reason::Unreliable(member) = decision.reason { number_of(member) } else { 0 },
+            member: if let Reason::Unreliable(member) = decision.reason {
+                number_of(member)
+            } else {
+                0
+            },
             approve_after: decision.approve_after,
             act_from: decision.act_from.map(|from| from.0),
             time_left: decision.time_left,

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use arbitrary::Unstructured;
-use scheduled_events_core::{Change, Document, EventId, Text, Tracker, TrackerFull, UnixSeconds, VmNames};
+use scheduled_events_core::{
+    Change, Document, EventId, Text, Tracker, TrackerFull, UnixSeconds, VmNames,
+};
 
 use crate::grammar::{self, NAMES, Spec, rarely};
 
@@ -20,7 +22,10 @@ fn key(id: &str) -> String {
 }
 
 fn is_over(spec: &Spec) -> bool {
-    matches!(spec.status.as_deref(), Some("Completed" | "Canceled" | "Cancelled"))
+    matches!(
+        spec.status.as_deref(),
+        Some("Completed" | "Canceled" | "Cancelled")
+    )
 }
 
 /// The events that count: of several with one id, the first.
@@ -44,7 +49,12 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             0 => spec.status = other.status,
             1 => spec.not_before = other.not_before,
             2 => spec.description = other.description,
-            3 => *spec = Spec { id: spec.id.clone(), ..other },
+            3 => {
+                *spec = Spec {
+                    id: spec.id.clone(),
+                    ..other
+                }
+            }
             _ => {}
         }
     }
@@ -53,7 +63,10 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let after = distinct(after);
     let first = grammar::document(u, Some(1), &before)?;
     let second = grammar::document(u, Some(2), &after)?;
-    let (first, second) = (Document::parse(first.as_bytes()).unwrap(), Document::parse(second.as_bytes()).unwrap());
+    let (first, second) = (
+        Document::parse(first.as_bytes()).unwrap(),
+        Document::parse(second.as_bytes()).unwrap(),
+    );
 
     let live = |specs: &[Spec]| specs.iter().filter(|spec| !is_over(spec)).count();
     let names = VmNames::new(&NAMES[..1]);
@@ -69,11 +82,10 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         if std::ptr::eq(specs, &raw const before) {
             let reported = observe(&mut tracker, document, names).unwrap();
             assert_eq!(reported.len(), live(specs));
-            assert!(
-                reported
-                    .values()
-                    .all(|changes| matches!(changes[..], [Change::Scheduled | Change::StartedWithoutNotice]))
-            );
+            assert!(reported.values().all(|changes| matches!(
+                changes[..],
+                [Change::Scheduled | Change::StartedWithoutNotice]
+            )));
         }
     }
     let reported = observe(&mut tracker, &second, names).unwrap();
@@ -81,19 +93,36 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         let now = after.iter().find(|other| key(&other.id) == key(&spec.id));
         let changes = reported.get(&key(&spec.id)).cloned().unwrap_or_default();
         let expected = difference(spec, now);
-        assert!(expected.contains(&changes), "{spec:?}, then {now:?}: {changes:?}, not one of {expected:?}");
+        assert!(
+            expected.contains(&changes),
+            "{spec:?}, then {now:?}: {changes:?}, not one of {expected:?}"
+        );
     }
     for spec in &after {
-        if !before.iter().any(|other| key(&other.id) == key(&spec.id) && !is_over(other)) {
+        if !before
+            .iter()
+            .any(|other| key(&other.id) == key(&spec.id) && !is_over(other))
+        {
             let changes = reported.get(&key(&spec.id)).cloned().unwrap_or_default();
             let started = spec.status.as_deref() == Some("Started");
-            let expected = if started { Change::StartedWithoutNotice } else { Change::Scheduled };
-            let expected = if is_over(spec) { vec![] } else { vec![expected] };
+            let expected = if started {
+                Change::StartedWithoutNotice
+            } else {
+                Change::Scheduled
+            };
+            let expected = if is_over(spec) {
+                vec![]
+            } else {
+                vec![expected]
+            };
             assert_eq!(changes, expected, "{spec:?}");
         }
     }
     assert_eq!(tracker.len(), live(&after));
-    assert!(observe(&mut tracker, &second, names).unwrap().is_empty(), "nothing is reported twice");
+    assert!(
+        observe(&mut tracker, &second, names).unwrap().is_empty(),
+        "nothing is reported twice"
+    );
     Ok(())
 }
 
@@ -105,7 +134,10 @@ fn observe(
 ) -> Result<HashMap<String, Vec<Change>>, TrackerFull> {
     let mut reported: HashMap<String, Vec<Change>> = HashMap::new();
     tracker.observe(document, names, NOW, |change, event| {
-        reported.entry(event.event_id().as_str().to_ascii_lowercase()).or_default().push(change);
+        reported
+            .entry(event.event_id().as_str().to_ascii_lowercase())
+            .or_default()
+            .push(change);
     })?;
     Ok(reported)
 }
@@ -130,12 +162,28 @@ fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Vec<Change>> {
         }]];
     }
     if !started(before) && started(now) {
-        return vec![vec![if scheduled(before) { Change::Started } else { Change::StartedWithoutNotice }]];
+        return vec![vec![if scheduled(before) {
+            Change::Started
+        } else {
+            Change::StartedWithoutNotice
+        }]];
     }
-    let updated = Spec { status: None, not_before: None, ..before.clone() }
-        != Spec { status: None, not_before: None, id: before.id.clone(), ..now.clone() };
-    let known =
-        |spec: &Spec| spec.status.as_deref().filter(|word| ["Scheduled", "Started"].contains(word)).map(str::to_owned);
+    let updated = Spec {
+        status: None,
+        not_before: None,
+        ..before.clone()
+    } != Spec {
+        status: None,
+        not_before: None,
+        id: before.id.clone(),
+        ..now.clone()
+    };
+    let known = |spec: &Spec| {
+        spec.status
+            .as_deref()
+            .filter(|word| ["Scheduled", "Started"].contains(word))
+            .map(str::to_owned)
+    };
     let status_moved = known(before) != known(now);
     // An absent list of resources and an empty one are the same to the tracker.
     let resources = |spec: &Spec| spec.resources.clone().unwrap_or_default();
@@ -158,5 +206,9 @@ fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Vec<Change>> {
     if updated && !is_certain && !status_moved {
         return vec![vec![Change::Updated], vec![]];
     }
-    if updated || status_moved { vec![vec![Change::Updated]] } else { vec![vec![]] }
+    if updated || status_moved {
+        vec![vec![Change::Updated]]
+    } else {
+        vec![vec![]]
+    }
 }

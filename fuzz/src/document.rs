@@ -5,11 +5,13 @@
 //! nested deeper than [`MAX_DEPTH`](scheduled_events_core::MAX_DEPTH) and repeated members.
 
 use scheduled_events_core::{
-    Document, Event, Incarnation, Members, NotBefore, ParseErrorKind, Policy, Position, Problem, ProblemKind, Text,
-    Tracker, UnixSeconds, VmNames,
+    Document, Event, Incarnation, Members, NotBefore, ParseErrorKind, Policy, Position, Problem,
+    ProblemKind, Text, Tracker, UnixSeconds, VmNames,
 };
 
-use scheduled_events_core::record::{EventMembers, Printable, PrintableJson, Record, is_unsafe_to_print};
+use scheduled_events_core::record::{
+    EventMembers, Printable, PrintableJson, Record, is_unsafe_to_print,
+};
 
 use crate::oracle::{self, EventReading, NUMBER_TOKEN, Reading};
 
@@ -17,7 +19,9 @@ pub fn run(input: &[u8]) {
     let ours = Document::parse(input);
     if let Ok(document) = &ours {
         check_consistency(document, input);
-        document.events().for_each(|event| compare_paths(event.object()));
+        document
+            .events()
+            .for_each(|event| compare_paths(event.object()));
     }
     if let Ok(text) = str::from_utf8(input) {
         compare_paths(text);
@@ -27,8 +31,16 @@ pub fn run(input: &[u8]) {
         assert!(error.offset <= input.len(), "{error:?}");
         let position = error.position(input);
         assert!(position.line >= 1 && position.column >= 1);
-        assert!(error.to_string().ends_with(&format!(" at byte {}", error.offset)), "{error}");
-        assert_eq!(position.to_string(), format!("{}:{}", position.line, position.column));
+        assert!(
+            error
+                .to_string()
+                .ends_with(&format!(" at byte {}", error.offset)),
+            "{error}"
+        );
+        assert_eq!(
+            position.to_string(),
+            format!("{}:{}", position.line, position.column)
+        );
         assert_eq!(Document::parse(input).err(), Some(*error));
         assert!(!error.kind.message().is_empty() && error.kind.word().is_ascii());
         // The input ends too early only at its end.
@@ -36,7 +48,10 @@ pub fn run(input: &[u8]) {
             assert_eq!(error.offset, input.len(), "{error:?}");
         }
     }
-    if input.windows(NUMBER_TOKEN.len()).any(|window| window == NUMBER_TOKEN.as_bytes()) {
+    if input
+        .windows(NUMBER_TOKEN.len())
+        .any(|window| window == NUMBER_TOKEN.as_bytes())
+    {
         return;
     }
     match (ours, oracle::read(input)) {
@@ -45,7 +60,10 @@ pub fn run(input: &[u8]) {
             document.events().for_each(|event| check_members(&event));
         }
         (Err(_), None) => {}
-        (Ok(_), None) => panic!("accepted, but serde_json or the rules refuse it: {:?}", oracle_error(input)),
+        (Ok(_), None) => panic!(
+            "accepted, but serde_json or the rules refuse it: {:?}",
+            oracle_error(input)
+        ),
         (Err(error), Some(_)) => panic!("refused, but nothing is wrong with it: {error:?}"),
     }
 }
@@ -63,16 +81,24 @@ fn check_records(document: &Document<'_>, input: &[u8]) {
         assert!(record["line"].is_u64(), "{record}");
     }
     for event in document.events() {
-        let json = serde_json::to_string(&EventMembers::from_event(&event, VmNames::new(&["vm"]))).unwrap();
+        let json = serde_json::to_string(&EventMembers::from_event(&event, VmNames::new(&["vm"])))
+            .unwrap();
         let members: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(members["event_id"], event.event_id().to_string());
         // As it is printed, it has the same value and nothing that acts on a terminal.
         let printed = PrintableJson(&json).to_string();
         assert!(!printed.chars().any(is_unsafe_to_print), "{printed:?}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), members);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&printed).unwrap(),
+            members
+        );
         assert!(!format!("{event:?}").is_empty());
         let unknown = serde_json::to_value(EventMembers::unknown(event.event_id())).unwrap();
-        let known = unknown.as_object().unwrap().iter().filter(|(_, value)| !value.is_null());
+        let known = unknown
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(_, value)| !value.is_null());
         assert!(known.map(|(name, _)| name).eq(["event_id"]), "{unknown}");
     }
 }
@@ -80,7 +106,9 @@ fn check_records(document: &Document<'_>, input: &[u8]) {
 /// The members of an event's object, known and unknown, put together again are the object.
 fn check_members(event: &Event<'_>) {
     let members = Members::new(event.object());
-    let parts: Vec<_> = members.map(|(name, value)| format!("{}:{value}", serde_json::json!(name))).collect();
+    let parts: Vec<_> = members
+        .map(|(name, value)| format!("{}:{value}", serde_json::json!(name)))
+        .collect();
     let rebuilt = format!("{{{}}}", parts.join(","));
     let read = |json: &str| serde_json::from_str::<oracle::Node>(json).unwrap();
     assert_eq!(read(&rebuilt), read(event.object()), "{rebuilt}");
@@ -93,7 +121,9 @@ fn check_consistency(document: &Document<'_>, input: &[u8]) {
     let mut visited = Vec::new();
     let read = Document::parse_each(input, &mut [Text::plain(""); 3], |event, bytes, names| {
         let read_again = event.resources().into_iter();
-        assert!(names.map_or(event.resources().iter().count() > 3, |names| names.iter().copied().eq(read_again)));
+        assert!(names.map_or(event.resources().iter().count() > 3, |names| {
+            names.iter().copied().eq(read_again)
+        }));
         visited.push((event.event_id(), bytes));
     });
     assert!(read.is_ok());
@@ -105,20 +135,35 @@ fn check_consistency(document: &Document<'_>, input: &[u8]) {
     let names = VmNames::new(&["vm"]);
     let mut last = None;
     for event in document.events() {
-        assert!(last < Some(event.index()), "events are in the document's order");
+        assert!(
+            last < Some(event.index()),
+            "events are in the document's order"
+        );
         last = Some(event.index());
         check_text(event.event_id());
-        assert_eq!(event_reading(&event.layout().event(event.object())), event_reading(&event));
+        assert_eq!(
+            event_reading(&event.layout().event(event.object())),
+            event_reading(&event)
+        );
         for name in event.resources() {
             check_text(name);
         }
         let decision = Policy::sample().decide(&event, names, UnixSeconds(0));
         if event.unreliable_member().is_some() {
-            assert!(decision.approve_after.is_none(), "an event with a problem is held");
+            assert!(
+                decision.approve_after.is_none(),
+                "an event with a problem is held"
+            );
         }
         let _ = (names.rank(&event), event.description().map(check_text));
     }
-    for Problem { event, offset, kind, .. } in document.problems() {
+    for Problem {
+        event,
+        offset,
+        kind,
+        ..
+    } in document.problems()
+    {
         assert!(offset < input.len() && Position::of(input, offset).line >= 1);
         assert!(!input[offset].is_ascii_whitespace());
         assert!(event.is_some() || kind != ProblemKind::Missing);
@@ -140,15 +185,27 @@ fn check_text(text: Text<'_>) {
     let mut buffer = vec![0; decoded.len()];
     assert_eq!(text.copy_to(&mut buffer), Ok(decoded.as_str()));
     if let Some(short) = decoded.len().checked_sub(1) {
-        assert_eq!(text.copy_to(&mut buffer[..short]).unwrap_err().needed, decoded.len());
+        assert_eq!(
+            text.copy_to(&mut buffer[..short]).unwrap_err().needed,
+            decoded.len()
+        );
     }
 }
 
 /// For people, text is printed without what acts on a terminal, and unchanged if there is nothing of it.
 fn check_printable(text: &str) {
     let printed = Printable(text).to_string();
-    assert!(!printed.chars().any(|char| char.is_control() || is_unsafe_to_print(char)), "{printed:?}");
-    assert_eq!(printed == text, !text.chars().any(is_unsafe_to_print), "{text:?}");
+    assert!(
+        !printed
+            .chars()
+            .any(|char| char.is_control() || is_unsafe_to_print(char)),
+        "{printed:?}"
+    );
+    assert_eq!(
+        printed == text,
+        !text.chars().any(is_unsafe_to_print),
+        "{text:?}"
+    );
 }
 
 /// The reading of a document in the form of the oracle's.
@@ -160,8 +217,14 @@ pub fn reading(document: &Document<'_>) -> Reading {
             Incarnation::Text(text) => oracle::Incarnation::Text(text.to_string()),
             Incarnation::Absent => oracle::Incarnation::Absent,
         },
-        events: document.events().map(|event| event_reading(&event)).collect(),
-        problems: document.problems().map(|problem| (problem.event, problem.member, problem.kind)).collect(),
+        events: document
+            .events()
+            .map(|event| event_reading(&event))
+            .collect(),
+        problems: document
+            .problems()
+            .map(|problem| (problem.event, problem.member, problem.kind))
+            .collect(),
     }
 }
 
@@ -173,7 +236,10 @@ fn event_reading(event: &Event<'_>) -> EventReading {
         event_type: event.event_type().map(|word| text(word.text())),
         status: event.event_status().map(|word| text(word.text())),
         resource_type: event.resource_type().map(text),
-        resources: event.resources().is_present().then(|| event.resources().iter().map(text).collect()),
+        resources: event
+            .resources()
+            .is_present()
+            .then(|| event.resources().iter().map(text).collect()),
         not_before: match event.not_before() {
             NotBefore::Unset => oracle::NotBefore::Unset,
             NotBefore::At(moment) => oracle::NotBefore::At(moment),
@@ -189,18 +255,34 @@ fn event_reading(event: &Event<'_>) -> EventReading {
 /// member. The rest of the text is the same, so that readings, and the kinds and places of errors, must be, too.
 fn compare_paths(object: &str) {
     const UNKNOWN: &str = "\"?\":0,";
-    let Some(members) = object.strip_prefix('{') else { return };
-    if !members.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('"') {
+    let Some(members) = object.strip_prefix('{') else {
+        return;
+    };
+    if !members
+        .trim_start_matches([' ', '\t', '\r', '\n'])
+        .starts_with('"')
+    {
         return;
     }
     let plain = format!("{{{UNKNOWN}{members}");
-    match (Event::parse(object.as_bytes()), Event::parse(plain.as_bytes())) {
+    match (
+        Event::parse(object.as_bytes()),
+        Event::parse(plain.as_bytes()),
+    ) {
         (Ok(fast), Ok(plain)) => {
             assert_eq!(event_reading(&fast), event_reading(&plain), "{object}");
-            assert_eq!(fast.unreliable_member(), plain.unreliable_member(), "{object}");
+            assert_eq!(
+                fast.unreliable_member(),
+                plain.unreliable_member(),
+                "{object}"
+            );
         }
         (Err(fast), Err(plain)) => {
-            assert_eq!((fast.kind, fast.offset + UNKNOWN.len()), (plain.kind, plain.offset), "{object}");
+            assert_eq!(
+                (fast.kind, fast.offset + UNKNOWN.len()),
+                (plain.kind, plain.offset),
+                "{object}"
+            );
         }
         (fast, plain) => panic!("{fast:?}, but {plain:?}: {object}"),
     }

@@ -17,7 +17,20 @@ pub struct Spec {
     pub duration: Option<u32>,
 }
 
-const IDS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "A", "id é", "", "\u{1f600}", "x\"\\\n", "h"];
+const IDS: [&str; 12] = [
+    "a",
+    "b",
+    "c",
+    "d",
+    "e",
+    "f",
+    "A",
+    "id é",
+    "",
+    "\u{1f600}",
+    "x\"\\\n",
+    "h",
+];
 pub const NAMES: [&str; 5] = ["vm", "vm_1", "VM", "vm_10", "höst"];
 
 pub fn specs(u: &mut Unstructured<'_>, most: usize) -> Result<Vec<Spec>> {
@@ -33,18 +46,55 @@ pub fn spec(u: &mut Unstructured<'_>) -> Result<Spec> {
     };
     Ok(Spec {
         id,
-        event_type: word(u, &["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate", "Brew"])?,
-        status: word(u, &["Scheduled", "Scheduled", "Scheduled", "Started", "Completed", "Canceled", "Queued"])?,
+        event_type: word(
+            u,
+            &[
+                "Freeze",
+                "Reboot",
+                "Redeploy",
+                "Preempt",
+                "Terminate",
+                "Brew",
+            ],
+        )?,
+        status: word(
+            u,
+            &[
+                "Scheduled",
+                "Scheduled",
+                "Scheduled",
+                "Started",
+                "Completed",
+                "Canceled",
+                "Queued",
+            ],
+        )?,
         resources: if rarely(u, 12)? {
             None
         } else {
             let count = u.int_in_range(0..=3_usize)?;
-            Some((0..count).map(|_| Ok((*u.choose(&NAMES)?).to_owned())).collect::<Result<_>>()?)
+            Some(
+                (0..count)
+                    .map(|_| Ok((*u.choose(&NAMES)?).to_owned()))
+                    .collect::<Result<_>>()?,
+            )
         },
-        not_before: if rarely(u, 4)? { None } else { Some(1_700_000_000 + u.int_in_range(-100..=2000_i64)?) },
+        not_before: if rarely(u, 4)? {
+            None
+        } else {
+            Some(1_700_000_000 + u.int_in_range(-100..=2000_i64)?)
+        },
         source: word(u, &["Platform", "User", "Cat"])?,
-        description: if rarely(u, 4)? { Some(u.arbitrary::<&str>()?.to_owned()) } else { None },
-        duration: if rarely(u, 2)? { None } else { Some(u.int_in_range(0..=20)?) },
+        description: if rarely(u, 4)? {
+            Some(u.arbitrary::<&str>()?.to_owned())
+        } else {
+            None
+        },
+        duration: if rarely(u, 2)? {
+            None
+        } else {
+            Some(u.int_in_range(0..=20)?)
+        },
     })
 }
 
@@ -54,11 +104,19 @@ pub fn rarely(u: &mut Unstructured<'_>, n: u8) -> Result<bool> {
 }
 
 fn word(u: &mut Unstructured<'_>, words: &[&str]) -> Result<Option<String>> {
-    Ok(if rarely(u, 12)? { None } else { Some((*u.choose(words)?).to_owned()) })
+    Ok(if rarely(u, 12)? {
+        None
+    } else {
+        Some((*u.choose(words)?).to_owned())
+    })
 }
 
 /// Writes the events in one of many equivalent ways.
-pub fn document(u: &mut Unstructured<'_>, incarnation: Option<u64>, events: &[Spec]) -> Result<String> {
+pub fn document(
+    u: &mut Unstructured<'_>,
+    incarnation: Option<u64>,
+    events: &[Spec],
+) -> Result<String> {
     let mut text = String::new();
     space(u, &mut text)?;
     text.push('{');
@@ -129,7 +187,9 @@ fn event(u: &mut Unstructured<'_>, text: &mut String, spec: &Spec) -> Result<()>
                 "Resources"
             }
             4 => {
-                let moment = spec.not_before.map(|seconds| jiff::Timestamp::from_second(seconds).unwrap());
+                let moment = spec
+                    .not_before
+                    .map(|seconds| jiff::Timestamp::from_second(seconds).unwrap());
                 let time = moment.map(|moment| {
                     if rarely(u, 2).unwrap_or(false) {
                         moment.to_string()
@@ -172,8 +232,14 @@ fn event(u: &mut Unstructured<'_>, text: &mut String, spec: &Spec) -> Result<()>
 
 /// An unknown member and a comma.
 fn unknown(u: &mut Unstructured<'_>, text: &mut String) -> Result<()> {
-    let values =
-        ["1e9", "[[[]]]", "{\"Events\":[{}]}", "\"\\ud83d\\ude00\"", "[true,false,null,-0.0E-0]", "{\"a\":{}}"];
+    let values = [
+        "1e9",
+        "[[[]]]",
+        "{\"Events\":[{}]}",
+        "\"\\ud83d\\ude00\"",
+        "[true,false,null,-0.0E-0]",
+        "{\"a\":{}}",
+    ];
     if rarely(u, 8)? {
         write!(text, "\"eventid\":{},", u.choose(&values)?).unwrap();
     }

@@ -5,15 +5,20 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use scheduled_events_core::approval::acknowledge;
 use scheduled_events_core::{
-    Action, Document, MachineId, Notification, NotificationCursor, NotificationOrder, NotificationOutcome,
-    Notifications, ParseErrorKind, Policy, Preparation, Report, ResourceId, Response, Rule, Session, SessionConfig,
-    SessionSource, Step, Text, UnixMillis, VmNames,
+    Action, Document, MachineId, Notification, NotificationCursor, NotificationOrder,
+    NotificationOutcome, Notifications, ParseErrorKind, Policy, Preparation, Report, ResourceId,
+    Response, Rule, Session, SessionConfig, SessionSource, Step, Text, UnixMillis, VmNames,
 };
 
 use crate::oracle::{NUMBER_TOKEN, Node};
 
 pub fn run(input: &[u8]) {
-    let (input, document) = input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
+    let (input, document) = input.split_at(
+        input
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(input.len()),
+    );
     let document = document.get(1..).unwrap_or(br#"{"Events":[]}"#);
     let ours = Notifications::parse(input);
     if let Ok(notifications) = &ours {
@@ -23,7 +28,10 @@ pub fn run(input: &[u8]) {
         }
     }
     check_ids(input);
-    if input.windows(NUMBER_TOKEN.len()).any(|window| window == NUMBER_TOKEN.as_bytes()) {
+    if input
+        .windows(NUMBER_TOKEN.len())
+        .any(|window| window == NUMBER_TOKEN.as_bytes())
+    {
         return;
     }
     let json = input.strip_prefix("\u{feff}".as_bytes()).unwrap_or(input);
@@ -33,7 +41,9 @@ pub fn run(input: &[u8]) {
         (Err(error), Ok(_)) => assert!(
             matches!(
                 error.kind,
-                ParseErrorKind::TooDeep | ParseErrorKind::RepeatedMember | ParseErrorKind::NotAnObject
+                ParseErrorKind::TooDeep
+                    | ParseErrorKind::RepeatedMember
+                    | ParseErrorKind::NotAnObject
             ),
             "refused, but it is JSON: {error}"
         ),
@@ -56,7 +66,10 @@ fn reading(notifications: &Notifications<'_>) -> Reading {
             notification.id().map(|id| id.to_string()),
             Some(notification.resource_id().to_string()),
             Some(notification.event().event_id().to_string()),
-            notification.event().event_status().map(|status| status.to_string()),
+            notification
+                .event()
+                .event_status()
+                .map(|status| status.to_string()),
         ]
     };
     Reading {
@@ -73,12 +86,21 @@ const TYPES: [&str; 2] = [
 const RESOURCE_TYPE: &str = "microsoft.maintenance/scheduledevents";
 
 fn member<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
-    let Node::Object(members) = node else { return None };
-    members.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    let Node::Object(members) = node else {
+        return None;
+    };
+    members
+        .iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, value)| value)
 }
 
 fn string(node: &Node, name: &str) -> Option<String> {
-    if let Some(Node::String(text)) = member(node, name) { Some(text.clone()) } else { None }
+    if let Some(Node::String(text)) = member(node, name) {
+        Some(text.clone())
+    } else {
+        None
+    }
 }
 
 /// The second reader.
@@ -86,8 +108,11 @@ fn read(node: &Node) -> Reading {
     let mut read = Reading::default();
     let word = |node: &Node| string(node, "eventType").or_else(|| string(node, "type"));
     // As a member that is there, though it is no string.
-    let has_word =
-        |node: &Node| ["eventType", "type"].iter().any(|name| !matches!(member(node, name), None | Some(Node::Null)));
+    let has_word = |node: &Node| {
+        ["eventType", "type"]
+            .iter()
+            .any(|name| !matches!(member(node, name), None | Some(Node::Null)))
+    };
     let messages: Vec<&Node> = match (node, member(node, "data")) {
         (Node::Array(messages), _) => messages.iter().collect(),
         (Node::Object(_), Some(Node::Array(rows))) if !has_word(node) => rows.iter().collect(),
@@ -110,7 +135,9 @@ fn read(node: &Node) -> Reading {
                     for element in resources {
                         let subject = string(element, "resourceId").or_else(|| subject.clone());
                         match member(element, "armResource") {
-                            Some(inner @ Node::Object(_)) => resource(inner, id.clone(), subject, &mut read),
+                            Some(inner @ Node::Object(_)) => {
+                                resource(inner, id.clone(), subject, &mut read)
+                            }
                             _ => read.left_out += 1,
                         }
                     }
@@ -118,11 +145,16 @@ fn read(node: &Node) -> Reading {
             }
             Some("microsoft.eventgrid.subscriptionvalidationevent") => {
                 if let Some(data @ Node::Object(_)) = data {
-                    read.validation_code = read.validation_code.or_else(|| string(data, "validationCode"));
+                    read.validation_code = read
+                        .validation_code
+                        .or_else(|| string(data, "validationCode"));
                 }
             }
             Some(RESOURCE_TYPE) => event(message, id, None, &mut read),
-            None if id.as_ref().is_some_and(|id| id.to_ascii_lowercase().contains("scheduledevents")) => {
+            None if id
+                .as_ref()
+                .is_some_and(|id| id.to_ascii_lowercase().contains("scheduledevents")) =>
+            {
                 event(message, id, None, &mut read);
             }
             _ => {}
@@ -145,9 +177,15 @@ fn event(node: &Node, resource: Option<String>, outer: Option<String>, read: &mu
     let resource = resource.unwrap_or_default();
     let id = member(node, "properties").and_then(|properties| string(properties, "EventId"));
     match id {
-        Some(id) if !resource.to_ascii_lowercase().contains("microsoft.containerservice") => {
-            let status = member(node, "properties").and_then(|properties| string(properties, "EventStatus"));
-            read.notifications.push([outer, Some(resource), Some(id), status]);
+        Some(id)
+            if !resource
+                .to_ascii_lowercase()
+                .contains("microsoft.containerservice") =>
+        {
+            let status =
+                member(node, "properties").and_then(|properties| string(properties, "EventStatus"));
+            read.notifications
+                .push([outer, Some(resource), Some(id), status]);
         }
         _ => read.left_out += 1,
     }
@@ -162,19 +200,38 @@ fn check_consistency(notifications: &Notifications<'_>) {
     let mut cursor = NotificationCursor::default();
     let mut order = NotificationOrder::<4>::new();
     for notification in notifications {
-        let same = notifications.next_notification(&mut cursor).expect("a cursor finds them all");
+        let same = notifications
+            .next_notification(&mut cursor)
+            .expect("a cursor finds them all");
         assert_eq!(format!("{notification:?}"), format!("{same:?}"));
         let _ = order.observe(&notification);
-        assert!(!order.observe(&notification).is_news(), "what was just observed is no news");
+        assert!(
+            !order.observe(&notification).is_news(),
+            "what was just observed is no news"
+        );
         if let Ok(resource) = notification.resource() {
             check_request(resource, notification.event().event_id());
-            for machine in notification.machines().expect("the resource has an id").flatten() {
-                let (id, upper) = (machine.to_string(), machine.to_string().to_ascii_uppercase());
+            for machine in notification
+                .machines()
+                .expect("the resource has an id")
+                .flatten()
+            {
+                let (id, upper) = (
+                    machine.to_string(),
+                    machine.to_string().to_ascii_uppercase(),
+                );
                 assert_eq!(MachineId::parse(Text::plain(&id)), Ok(machine), "{id}");
                 assert_eq!(MachineId::parse(Text::plain(&upper)), Ok(machine), "{id}");
-                assert_eq!(hash(MachineId::parse(Text::plain(&upper)).ok()), hash(Some(machine)), "{id}");
+                assert_eq!(
+                    hash(MachineId::parse(Text::plain(&upper)).ok()),
+                    hash(Some(machine)),
+                    "{id}"
+                );
                 assert_eq!(machine.write(&mut vec![0; id.len()]), Ok(id.as_str()));
-                assert!(machine.is_named(&machine.name().to_string().to_ascii_uppercase()), "{id}");
+                assert!(
+                    machine.is_named(&machine.name().to_string().to_ascii_uppercase()),
+                    "{id}"
+                );
             }
         } else {
             assert!(notification.machines().is_err());
@@ -185,7 +242,9 @@ fn check_consistency(notifications: &Notifications<'_>) {
 
 /// Any text as an id of a resource.
 fn check_ids(input: &[u8]) {
-    let Ok(text) = str::from_utf8(input) else { return };
+    let Ok(text) = str::from_utf8(input) else {
+        return;
+    };
     let text = text.lines().next().unwrap_or_default();
     let name = format!(
         "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/{text}"
@@ -195,7 +254,10 @@ fn check_ids(input: &[u8]) {
             Ok(resource) => {
                 let lower = resource.to_string().to_ascii_lowercase();
                 assert_eq!(ResourceId::parse(Text::plain(&lower)), Ok(resource), "{id}");
-                check_request(resource, Text::plain("743c15d8-a994-46fc-93af-b84ee33f9a14"));
+                check_request(
+                    resource,
+                    Text::plain("743c15d8-a994-46fc-93af-b84ee33f9a14"),
+                );
             }
             Err(error) => {
                 assert_eq!(MachineId::parse(Text::plain(id)), Err(error), "{id}");
@@ -214,11 +276,21 @@ fn hash(value: impl Hash) -> u64 {
 /// A path has the characters of one, and its form.
 fn check_request(resource: ResourceId<'_>, id: Text<'_>) {
     for ids in [&[id][..], &[id, id]] {
-        let Ok(request) = acknowledge(resource, ids) else { continue };
+        let Ok(request) = acknowledge(resource, ids) else {
+            continue;
+        };
         let (mut path, mut body) = (vec![0; request.path_len()], vec![0; request.body_len()]);
         let path = request.write_path(&mut path).unwrap();
-        assert!(path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.()%?=".contains(&byte)), "{path}");
-        assert_eq!(path.matches('/').count(), if ids.len() == 1 { 13 } else { 11 }, "{path}");
+        assert!(
+            path.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"/-_.()%?=".contains(&byte)),
+            "{path}"
+        );
+        assert_eq!(
+            path.matches('/').count(),
+            if ids.len() == 1 { 13 } else { 11 },
+            "{path}"
+        );
         assert_eq!(request.write_body(&mut body), Ok(body.len()));
         assert_eq!(body.is_empty(), ids.len() == 1);
         assert!(body.is_empty() || serde_json::from_slice::<Node>(&body).is_ok());
@@ -228,7 +300,11 @@ fn check_request(resource: ResourceId<'_>, id: Text<'_>) {
 /// Each event's changes come in a legal order, whatever arrives, and nothing is asked for ever.
 fn check_session(notifications: &Notifications<'_>, document: &[u8], source: SessionSource) {
     let policy = Policy::new(&[Rule::new(Action::Prepare)]).expect("one rule");
-    let config = SessionConfig { policy, source, ..SessionConfig::new(VmNames::new(&["vm", "db-1", "front_1"])) };
+    let config = SessionConfig {
+        policy,
+        source,
+        ..SessionConfig::new(VmNames::new(&["vm", "db-1", "front_1"]))
+    };
     let mut session = Session::<4>::new(&config).expect("a configuration");
     let mut order = NotificationOrder::<64>::new();
     let mut now = UnixMillis(1_600_000_000_000);
@@ -240,12 +316,29 @@ fn check_session(notifications: &Notifications<'_>, document: &[u8], source: Ses
             assert!(step < 200, "a session asks for ever");
             match session.next(now) {
                 Step::Get { .. } => {
-                    let body = if polls < 2 { document } else { br#"{"Events":[]}"# };
+                    let body = if polls < 2 {
+                        document
+                    } else {
+                        br#"{"Events":[]}"#
+                    };
                     polls += 1;
-                    let _ = session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+                    let _ = session.on_response(
+                        &Response {
+                            status: 200,
+                            body,
+                            ..Response::default()
+                        },
+                        now,
+                    );
                 }
                 Step::Post { .. } => {
-                    let _ = session.on_response(&Response { status: 200, ..Response::default() }, now);
+                    let _ = session.on_response(
+                        &Response {
+                            status: 200,
+                            ..Response::default()
+                        },
+                        now,
+                    );
                 }
                 Step::Prepare { attempt, .. } => {
                     let _ = session.prepared(attempt, Preparation::Ready);
@@ -278,7 +371,8 @@ fn check_session(notifications: &Notifications<'_>, document: &[u8], source: Ses
 /// Whether there are more events than an order remembers, or than a session tracks beside documents, which may have an event whose
 /// end it has forgotten.
 fn are_too_many(notifications: &Notifications<'_>, document: &[u8], source: SessionSource) -> bool {
-    let shown = || Document::parse(document).map_or(0, |document| document.events().into_iter().count());
+    let shown =
+        || Document::parse(document).map_or(0, |document| document.events().into_iter().count());
     match source {
         SessionSource::Both => notifications.len() + shown() > 4,
         _ => notifications.len() > 64,

@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use scheduled_events_core::{DUPLICATE_ID_WINDOW, EVENT_ID_MAX, MAX_DEPTH, Member, ProblemKind, UnixSeconds};
+use scheduled_events_core::{
+    DUPLICATE_ID_WINDOW, EVENT_ID_MAX, MAX_DEPTH, Member, ProblemKind, UnixSeconds,
+};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// A JSON value with everything kept: repeated members, their order, and the notation of numbers.
@@ -66,7 +68,9 @@ impl<'de> Deserialize<'de> for Node {
                     object.push(member);
                 }
                 match object.as_slice() {
-                    [(name, Node::String(number))] if name == NUMBER_TOKEN => Ok(Node::Number(number.clone())),
+                    [(name, Node::String(number))] if name == NUMBER_TOKEN => {
+                        Ok(Node::Number(number.clone()))
+                    }
                     _ => Ok(Node::Object(object)),
                 }
             }
@@ -81,7 +85,13 @@ impl Node {
     fn depth(&self) -> u32 {
         match self {
             Self::Array(array) => 1 + array.iter().map(Self::depth).max().unwrap_or(0),
-            Self::Object(object) => 1 + object.iter().map(|(_, value)| value.depth()).max().unwrap_or(0),
+            Self::Object(object) => {
+                1 + object
+                    .iter()
+                    .map(|(_, value)| value.depth())
+                    .max()
+                    .unwrap_or(0)
+            }
             _ => 0,
         }
     }
@@ -132,7 +142,9 @@ pub fn read(input: &[u8]) -> Option<Reading> {
     if node.depth() > MAX_DEPTH {
         return None;
     }
-    let Node::Object(members) = node else { return None };
+    let Node::Object(members) = node else {
+        return None;
+    };
     let mut reading = Reading::default();
     let mut events = None;
     let mut incarnation_seen = false;
@@ -140,7 +152,9 @@ pub fn read(input: &[u8]) -> Option<Reading> {
         match name.as_str() {
             "Events" if events.is_some() => return None,
             "Events" => {
-                let Node::Array(elements) = value else { return None };
+                let Node::Array(elements) = value else {
+                    return None;
+                };
                 events = Some(elements);
             }
             "DocumentIncarnation" if incarnation_seen => return None,
@@ -148,7 +162,11 @@ pub fn read(input: &[u8]) -> Option<Reading> {
                 incarnation_seen = true;
                 match incarnation(value) {
                     Ok(incarnation) => reading.incarnation = incarnation,
-                    Err(kind) => reading.problems.push((None, Some(Member::DocumentIncarnation), kind)),
+                    Err(kind) => {
+                        reading
+                            .problems
+                            .push((None, Some(Member::DocumentIncarnation), kind))
+                    }
                 }
             }
             _ => {}
@@ -157,12 +175,16 @@ pub fn read(input: &[u8]) -> Option<Reading> {
     let mut ids: Vec<String> = Vec::new();
     for (index, element) in events?.into_iter().enumerate() {
         let Node::Object(members) = element else {
-            reading.problems.push((Some(index), None, ProblemKind::NotAnObject));
+            reading
+                .problems
+                .push((Some(index), None, ProblemKind::NotAnObject));
             continue;
         };
         let (event, problems) = event(index, &members)?;
         let mut problems: Vec<_> = problems;
-        let has_id = members.iter().any(|(name, value)| name == "EventId" && matches!(value, Node::String(_)));
+        let has_id = members
+            .iter()
+            .any(|(name, value)| name == "EventId" && matches!(value, Node::String(_)));
         let id = event.id.to_ascii_uppercase();
         let repeated = has_id && ids.len() < DUPLICATE_ID_WINDOW && ids.contains(&id);
         if has_id {
@@ -171,8 +193,14 @@ pub fn read(input: &[u8]) -> Option<Reading> {
         if has_id && !repeated {
             reading.events.push(event);
         }
-        if !has_id && !problems.iter().any(|(member, _)| *member == Member::EventId) {
-            reading.problems.push((Some(index), Some(Member::EventId), ProblemKind::Missing));
+        if !has_id
+            && !problems
+                .iter()
+                .any(|(member, _)| *member == Member::EventId)
+        {
+            reading
+                .problems
+                .push((Some(index), Some(Member::EventId), ProblemKind::Missing));
         }
         if repeated {
             // At the place of the id among the event's members.
@@ -180,14 +208,22 @@ pub fn read(input: &[u8]) -> Option<Reading> {
             problems.retain(|(member, _)| *member != Member::EventId);
             problems.insert(at, (Member::EventId, ProblemKind::Repeated));
         }
-        reading.problems.extend(problems.into_iter().map(|(member, kind)| (Some(index), Some(member), kind)));
+        reading.problems.extend(
+            problems
+                .into_iter()
+                .map(|(member, kind)| (Some(index), Some(member), kind)),
+        );
     }
     Some(reading)
 }
 
 /// How many problems are before the member of this name.
 fn problems_before(members: &[(String, Node)], name: &str) -> usize {
-    let before: Vec<_> = members.iter().take_while(|(member, _)| member != name).cloned().collect();
+    let before: Vec<_> = members
+        .iter()
+        .take_while(|(member, _)| member != name)
+        .cloned()
+        .collect();
     event(0, &before).map_or(0, |(_, problems)| problems.len())
 }
 
@@ -197,7 +233,9 @@ fn incarnation(value: Node) -> Result<Incarnation, ProblemKind> {
         Node::String(text) => Ok(Incarnation::Text(text)),
         Node::Number(number) => {
             let number = Decimal::of(&number).whole()?;
-            u64::try_from(number).map(Incarnation::Number).map_err(|_| ProblemKind::OutOfRange)
+            u64::try_from(number)
+                .map(Incarnation::Number)
+                .map_err(|_| ProblemKind::OutOfRange)
         }
         _ => Err(ProblemKind::WrongType),
     }
@@ -207,7 +245,10 @@ type EventProblems = Vec<(Member, ProblemKind)>;
 
 /// `None` if a known member occurs twice.
 fn event(index: usize, members: &[(String, Node)]) -> Option<(EventReading, EventProblems)> {
-    let mut event = EventReading { index, ..EventReading::default() };
+    let mut event = EventReading {
+        index,
+        ..EventReading::default()
+    };
     let mut problems = Vec::new();
     let mut seen = Vec::new();
     for (name, value) in members {
@@ -220,8 +261,17 @@ fn event(index: usize, members: &[(String, Node)]) -> Option<(EventReading, Even
         let text = match (member, value) {
             (_, Node::Null) => continue,
             (Member::Resources, Node::Array(array)) => {
-                let name = |node: &Node| if let Node::String(name) = node { Some(name.clone()) } else { None };
-                array.iter().filter(|node| name(node).is_none()).for_each(|_| problem(ProblemKind::WrongType));
+                let name = |node: &Node| {
+                    if let Node::String(name) = node {
+                        Some(name.clone())
+                    } else {
+                        None
+                    }
+                };
+                array
+                    .iter()
+                    .filter(|node| name(node).is_none())
+                    .for_each(|_| problem(ProblemKind::WrongType));
                 event.resources = Some(array.iter().filter_map(name).collect());
                 continue;
             }
@@ -240,7 +290,11 @@ fn event(index: usize, members: &[(String, Node)]) -> Option<(EventReading, Even
                 };
                 let blank = text.chars().all(|char| char == ' ' || char == '\t');
                 // A longer text is not read as a time.
-                let moment = if text.len() <= 64 { UnixSeconds::parse(text) } else { None };
+                let moment = if text.len() <= 64 {
+                    UnixSeconds::parse(text)
+                } else {
+                    None
+                };
                 event.not_before = match moment {
                     _ if blank => NotBefore::Unset,
                     Some(moment) => NotBefore::At(moment),
@@ -283,8 +337,8 @@ fn event(index: usize, members: &[(String, Node)]) -> Option<(EventReading, Even
 
 fn member(name: &str) -> Option<Member> {
     use Member::{
-        Description, DurationInSeconds, EventId, EventSource, EventStatus, EventType, NotBefore, ResourceType,
-        Resources,
+        Description, DurationInSeconds, EventId, EventSource, EventStatus, EventType, NotBefore,
+        ResourceType, Resources,
     };
     let members = [
         EventId,
@@ -336,11 +390,22 @@ impl Decimal {
         let negative = whole.starts_with('-');
         let digits = format!("{}{fraction}", whole.trim_start_matches('-'));
         let leading = digits.len() - digits.trim_start_matches('0').len();
-        let huge = if exponent.starts_with('-') { i64::MIN } else { i64::MAX };
-        let exponent = exponent.trim_start_matches('+').parse::<i64>().unwrap_or(huge);
+        let huge = if exponent.starts_with('-') {
+            i64::MIN
+        } else {
+            i64::MAX
+        };
+        let exponent = exponent
+            .trim_start_matches('+')
+            .parse::<i64>()
+            .unwrap_or(huge);
         let before = i128::try_from(whole.trim_start_matches('-').len()).unwrap();
         let point = before + i128::from(exponent) - i128::try_from(leading).unwrap();
-        Self { negative, digits: digits.trim_matches('0').to_owned(), point }
+        Self {
+            negative,
+            digits: digits.trim_matches('0').to_owned(),
+            point,
+        }
     }
 
     /// The number, if it is whole and not too large for any member. If it is neither, the error is the size.
@@ -349,7 +414,11 @@ impl Decimal {
             return Ok(0);
         }
         let length = i128::try_from(self.digits.len()).unwrap();
-        let before: String = self.digits.chars().take(usize::try_from(self.point.clamp(0, 1000)).unwrap()).collect();
+        let before: String = self
+            .digits
+            .chars()
+            .take(usize::try_from(self.point.clamp(0, 1000)).unwrap())
+            .collect();
         let zeros = usize::try_from((self.point - length).clamp(0, 21)).unwrap();
         let before = before + &"0".repeat(zeros);
         if !before.is_empty() && before.parse::<u64>().is_err() {

@@ -2,8 +2,8 @@
 
 use arbitrary::Unstructured;
 use scheduled_events_core::{
-    Action, AnswerOutcome, Policy, Preparation, Response, Rule, Session, SessionConfig, SnapshotError, Step,
-    UnixMillis, VmNames,
+    Action, AnswerOutcome, Policy, Preparation, Response, Rule, Session, SessionConfig,
+    SnapshotError, Step, UnixMillis, VmNames,
 };
 
 pub const CAPACITY: usize = 6;
@@ -17,16 +17,31 @@ pub fn run(data: &[u8]) {
 
 fn session<const N: usize>() -> Session<N> {
     let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
-    Session::new(&SessionConfig { policy, seed: 1, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap()
+    Session::new(&SessionConfig {
+        policy,
+        seed: 1,
+        ..SessionConfig::new(VmNames::new(&["vm"]))
+    })
+    .unwrap()
 }
 
 /// Appends the checksum of a snapshot.
 fn with_checksum(content: &[u8]) -> Vec<u8> {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    let word = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |word, &byte| word << 8 | u64::from(byte))
+    };
     let (words, rest) = content.as_chunks::<8>();
-    let words = words.iter().map(|bytes| word(bytes)).chain([word(rest), content.len() as u64]);
-    let state = words.fold(FACTOR, |state: u64, word| (state.rotate_left(23) ^ word).wrapping_mul(FACTOR));
+    let words = words
+        .iter()
+        .map(|bytes| word(bytes))
+        .chain([word(rest), content.len() as u64]);
+    let state = words.fold(FACTOR, |state: u64, word| {
+        (state.rotate_left(23) ^ word).wrapping_mul(FACTOR)
+    });
     let checksum = (state ^ state >> 32).wrapping_mul(FACTOR);
     [content, &(checksum ^ checksum >> 29).to_le_bytes()].concat()
 }
@@ -64,15 +79,35 @@ fn valid_snapshot(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
         match session.next(now) {
             Step::Get { .. } => {
                 documents += 1;
-                let body = if documents > 2 { &br#"{"Events":[]}"#[..] } else { body };
-                session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+                let body = if documents > 2 {
+                    &br#"{"Events":[]}"#[..]
+                } else {
+                    body
+                };
+                session.on_response(
+                    &Response {
+                        status: 200,
+                        body,
+                        ..Response::default()
+                    },
+                    now,
+                );
             }
             Step::Post { .. } => {
-                session.on_response(&Response { status: 200, ..Response::default() }, now);
+                session.on_response(
+                    &Response {
+                        status: 200,
+                        ..Response::default()
+                    },
+                    now,
+                );
             }
             Step::Prepare { attempt, .. } => {
                 if u.ratio(2, 3)? {
-                    assert_eq!(session.prepared(attempt, Preparation::Ready), AnswerOutcome::Accepted);
+                    assert_eq!(
+                        session.prepared(attempt, Preparation::Ready),
+                        AnswerOutcome::Accepted
+                    );
                 }
             }
             Step::Cancel { attempt } => {
@@ -107,7 +142,8 @@ fn restore_into<const N: usize>(snapshot: &[u8]) {
             assert_eq!(session.events().count(), 0, "{error}");
             assert!(!session.has_seen_event());
             if error == SnapshotError::TooManyEvents {
-                let mut larger = Session::<400>::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap();
+                let mut larger =
+                    Session::<400>::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap();
                 let _ = larger.restore(snapshot);
             }
         }
@@ -120,11 +156,18 @@ fn restore_into<const N: usize>(snapshot: &[u8]) {
 fn check_usable<const N: usize>(mut session: Session<N>) {
     let first = written(&session);
     let mut again = self::session::<N>();
-    assert_eq!(again.restore(&first), Ok(()), "what was restored can be restored");
+    assert_eq!(
+        again.restore(&first),
+        Ok(()),
+        "what was restored can be restored"
+    );
     assert!(!again.is_changed(), "what was restored needs not be stored");
     assert_eq!(written(&again), first);
 
-    let mut ids: Vec<_> = session.events().map(|event| event.event_id().as_str().to_ascii_lowercase()).collect();
+    let mut ids: Vec<_> = session
+        .events()
+        .map(|event| event.event_id().as_str().to_ascii_lowercase())
+        .collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), session.events().count(), "ids are unique");
@@ -135,18 +178,38 @@ fn check_usable<const N: usize>(mut session: Session<N>) {
         match session.next(now) {
             Step::Get { .. } => {
                 assert!(round < 1_990);
-                session.on_response(&Response { status: 200, body: br#"{"Events":[]}"#, ..Response::default() }, now);
+                session.on_response(
+                    &Response {
+                        status: 200,
+                        body: br#"{"Events":[]}"#,
+                        ..Response::default()
+                    },
+                    now,
+                );
                 if session.is_idle() {
                     break;
                 }
             }
             Step::Post { .. } => panic!("an approval before a document"),
             Step::Prepare { .. } => panic!("a preparation before a document"),
-            Step::Gate { .. } | Step::Cancel { .. } => panic!("a step for something that never began"),
-            Step::Recover { event, own, attempt } => {
-                let whose = if own { None } else { Some(event.event_id().clone()) };
+            Step::Gate { .. } | Step::Cancel { .. } => {
+                panic!("a step for something that never began")
+            }
+            Step::Recover {
+                event,
+                own,
+                attempt,
+            } => {
+                let whose = if own {
+                    None
+                } else {
+                    Some(event.event_id().clone())
+                };
                 assert!(!recovered.contains(&whose), "recovers twice");
-                assert_eq!(session.recovered(attempt, true, now), AnswerOutcome::Accepted);
+                assert_eq!(
+                    session.recovered(attempt, true, now),
+                    AnswerOutcome::Accepted
+                );
                 recovered.push(whose);
             }
             Step::Wait { until } => {
@@ -157,5 +220,9 @@ fn check_usable<const N: usize>(mut session: Session<N>) {
         }
     }
     assert_eq!(session.out_of_service_since(), None);
-    assert!(session.is_idle(), "not idle without events: {}", session.events().count());
+    assert!(
+        session.is_idle(),
+        "not idle without events: {}",
+        session.events().count()
+    );
 }

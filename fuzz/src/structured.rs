@@ -21,7 +21,10 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
 
     let read = Document::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
     let reading = document::reading(&read);
-    assert_eq!(reading.incarnation, incarnation.map_or(Incarnation::Absent, Incarnation::Number));
+    assert_eq!(
+        reading.incarnation,
+        incarnation.map_or(Incarnation::Absent, Incarnation::Number)
+    );
     let mut seen = Vec::new();
     specs.retain(|spec| {
         let id = spec.id.to_ascii_lowercase();
@@ -38,7 +41,9 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         assert_eq!(event.source, spec.source);
         assert_eq!(event.description, spec.description);
         assert_eq!(event.duration, spec.duration);
-        let moment = spec.not_before.map_or(NotBefore::Unset, |seconds| NotBefore::At(UnixSeconds(seconds)));
+        let moment = spec.not_before.map_or(NotBefore::Unset, |seconds| {
+            NotBefore::At(UnixSeconds(seconds))
+        });
         assert_eq!(event.not_before, moment);
     }
     approvals_echo_ids(&read);

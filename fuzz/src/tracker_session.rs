@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use arbitrary::Unstructured;
 use scheduled_events_core::record::{CauseWord, Record, is_unsafe_to_print};
 use scheduled_events_core::{
-    Action, AnswerOutcome, Cause, Change, Document, Event, EventId, EventKind, EventType, EventTypes, GateAnswer,
-    GatePhase, Leader, Policy, Preparation, Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig,
-    Step, UnixMillis, VmNames, WaitsFor,
+    Action, AnswerOutcome, Cause, Change, Document, Event, EventId, EventKind, EventType,
+    EventTypes, GateAnswer, GatePhase, Leader, Policy, Preparation, Report, RequestOutcome,
+    Response, Rule, Scope, Session, SessionConfig, Step, UnixMillis, VmNames, WaitsFor,
 };
 
 use crate::grammar::{self, rarely};
@@ -43,10 +43,22 @@ struct EventState {
 
 /// The record of a failed poll has its cause, and the message for people is one line.
 fn check_failure(cause: Cause, retry_in_ms: u32) {
-    let record = serde_json::to_value(Record::PollFailed { cause: CauseWord(cause), retry_in_ms }).unwrap();
-    assert!(record["cause"].as_str().is_some_and(|text| text.starts_with(cause.word())), "{record}");
+    let record = serde_json::to_value(Record::PollFailed {
+        cause: CauseWord(cause),
+        retry_in_ms,
+    })
+    .unwrap();
+    assert!(
+        record["cause"]
+            .as_str()
+            .is_some_and(|text| text.starts_with(cause.word())),
+        "{record}"
+    );
     let message = cause.to_string();
-    assert!(!message.is_empty() && !message.chars().any(is_unsafe_to_print), "{message:?}");
+    assert!(
+        !message.is_empty() && !message.chars().any(is_unsafe_to_print),
+        "{message:?}"
+    );
 }
 
 #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
@@ -138,24 +150,51 @@ fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             }
             7 => {
                 let status = *u.choose(&[204, 301, 304, 400, 404, 410, 429, 500, 503])?;
-                let retry_after = if rarely(u, 2)? { Some(u.arbitrary()?) } else { None };
-                host.fails(&Response { status, retry_after, body: br#"{"Events":[]}"# });
+                let retry_after = if rarely(u, 2)? {
+                    Some(u.arbitrary()?)
+                } else {
+                    None
+                };
+                host.fails(&Response {
+                    status,
+                    retry_after,
+                    body: br#"{"Events":[]}"#,
+                });
             }
             8 => {
-                let body = *u.choose(&["", " \r\n", "<html>", "{\"Events\":[", "{\"Events\":{}}", "[]", "\u{feff}"])?;
-                host.fails(&Response { status: 200, body: body.as_bytes(), ..Response::default() });
+                let body = *u.choose(&[
+                    "",
+                    " \r\n",
+                    "<html>",
+                    "{\"Events\":[",
+                    "{\"Events\":{}}",
+                    "[]",
+                    "\u{feff}",
+                ])?;
+                host.fails(&Response {
+                    status: 200,
+                    body: body.as_bytes(),
+                    ..Response::default()
+                });
             }
             9 => {
                 let millis = u.int_in_range(0..=200_000)?;
                 host.now = host.now.plus(millis);
                 host.run_steps(false);
             }
-            10 | 11 => host.answer_preparation(if u.ratio(3, 4)? { Preparation::Ready } else { Preparation::Failed }),
+            10 | 11 => host.answer_preparation(if u.ratio(3, 4)? {
+                Preparation::Ready
+            } else {
+                Preparation::Failed
+            }),
             12 => host.recovers = u.arbitrary()?,
             14 => (host.succeeds, host.cancels) = (u.arbitrary()?, u.arbitrary()?),
             15 => host.gate_answer = *u.choose(&GateAnswer::ALL)?,
             16 => host.end_cancelled(),
-            13 => host.post_status = *u.choose(&[Some(200), Some(204), Some(400), Some(429), Some(500), None])?,
+            13 => {
+                host.post_status =
+                    *u.choose(&[Some(200), Some(204), Some(400), Some(429), Some(500), None])?
+            }
             _ => host.restart(),
         }
     }
@@ -167,11 +206,21 @@ fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<(Policy, bool)> {
     let count = u.int_in_range(1..=3_usize)?;
     let mut rules = Vec::new();
     for _ in 0..count {
-        let types = [EventTypes::ANY, EventTypes::of(&[EventKind::Freeze]), EventTypes::of(&[EventKind::Terminate])];
+        let types = [
+            EventTypes::ANY,
+            EventTypes::of(&[EventKind::Freeze]),
+            EventTypes::of(&[EventKind::Terminate]),
+        ];
         rules.push(Rule {
             event_types: *u.choose(&types)?,
             max_duration: if rarely(u, 4)? { Some(8) } else { None },
-            scope: *u.choose(&[Scope::Mine, Scope::Mine, Scope::Mine, Scope::Any, Scope::Others])?,
+            scope: *u.choose(&[
+                Scope::Mine,
+                Scope::Mine,
+                Scope::Mine,
+                Scope::Any,
+                Scope::Others,
+            ])?,
             ..Rule::new(*u.choose(&[
                 Action::Approve,
                 Action::Prepare,
@@ -182,14 +231,29 @@ fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<(Policy, bool)> {
         });
     }
     let mut policy = Policy::new(&rules).unwrap();
-    let leaders = [Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 20 }];
-    policy.leader = if rarely(u, 3)? { None } else { Some(*u.choose(&leaders)?) };
+    let leaders = [
+        Leader::FirstResource,
+        Leader::Everyone,
+        Leader::Rank {
+            take_over_after: 20,
+        },
+    ];
+    policy.leader = if rarely(u, 3)? {
+        None
+    } else {
+        Some(*u.choose(&leaders)?)
+    };
     let reaches_others = rules.iter().any(|rule| rule.scope != Scope::Mine);
     Ok((policy, reaches_others))
 }
 
 fn session(policy: &Policy, gate: bool) -> Session<CAPACITY> {
-    let config = SessionConfig { policy: policy.clone(), gate, seed: 9, ..SessionConfig::new(VmNames::new(&NAMES)) };
+    let config = SessionConfig {
+        policy: policy.clone(),
+        gate,
+        seed: 9,
+        ..SessionConfig::new(VmNames::new(&NAMES))
+    };
     Session::new(&config).unwrap()
 }
 
@@ -197,14 +261,24 @@ fn session(policy: &Policy, gate: bool) -> Session<CAPACITY> {
 fn check_record(report: &Report<'_>, body: &str, now: UnixMillis) {
     let record = Record::from_report(report, Some(body.as_bytes())).at(now.seconds());
     let value = serde_json::to_value(record).unwrap();
-    assert!(value["record"].is_string() && value["time"] == now.seconds().to_string().as_str(), "{value}");
+    assert!(
+        value["record"].is_string() && value["time"] == now.seconds().to_string().as_str(),
+        "{value}"
+    );
     let line = report.to_string();
     match report {
-        Report::Change { event, .. } | Report::Decision { event, .. } | Report::LastCall { event } => {
+        Report::Change { event, .. }
+        | Report::Decision { event, .. }
+        | Report::LastCall { event } => {
             assert!(line.starts_with(event.event_id().as_str()), "{line}");
         }
-        Report::Problem(problem) => assert!(line.ends_with(&format!("at byte {}", problem.offset)), "{line}"),
-        Report::Untracked(untracked) => assert!(line.contains(&format!("{} own", untracked.own)), "{line}"),
+        Report::Problem(problem) => assert!(
+            line.ends_with(&format!("at byte {}", problem.offset)),
+            "{line}"
+        ),
+        Report::Untracked(untracked) => {
+            assert!(line.contains(&format!("{} own", untracked.own)), "{line}")
+        }
     }
 }
 
@@ -245,7 +319,11 @@ impl Host {
 
     fn serve(&mut self, body: &str) {
         self.run_steps(true);
-        let response = Response { status: 200, retry_after: None, body: body.as_bytes() };
+        let response = Response {
+            status: 200,
+            retry_after: None,
+            body: body.as_bytes(),
+        };
         let before = self.snapshot();
         match self.session.on_response(&response, self.now) {
             RequestOutcome::Document => {
@@ -255,7 +333,9 @@ impl Host {
                     + self.session.events().count()
                     > CAPACITY;
             }
-            RequestOutcome::Unchanged | RequestOutcome::Stale => assert_eq!(self.snapshot(), before),
+            RequestOutcome::Unchanged | RequestOutcome::Stale => {
+                assert_eq!(self.snapshot(), before)
+            }
             other => panic!("{other:?} for {body}"),
         }
         self.run_steps(false);
@@ -263,9 +343,19 @@ impl Host {
             // Gone events keep their slots until their end is reported; the next poll uses them.
             self.run_steps(true);
             let body = self.body.clone();
-            self.session.on_response(&Response { body: body.as_bytes(), ..response }, self.now);
+            self.session.on_response(
+                &Response {
+                    body: body.as_bytes(),
+                    ..response
+                },
+                self.now,
+            );
             self.run_steps(false);
-            assert_eq!(self.untracked_own_events(), [""; 0], "own events that are not tracked");
+            assert_eq!(
+                self.untracked_own_events(),
+                [""; 0],
+                "own events that are not tracked"
+            );
         }
     }
 
@@ -278,23 +368,37 @@ impl Host {
         } else {
             self.session.on_response(response, self.now)
         };
-        let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome else { panic!("{outcome:?}") };
+        let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome else {
+            panic!("{outcome:?}")
+        };
         check_failure(cause, retry_in_ms);
         assert_eq!(self.snapshot(), before, "{outcome:?} changed something");
         self.run_steps(false);
     }
 
     fn answer_preparation(&mut self, preparation: Preparation) {
-        let running = self.events.values_mut().find(|event| event.running.is_some());
-        let Some(event) =
-            running.filter(|event| !event.running.is_some_and(|attempt| self.cancelled.contains(&attempt)))
-        else {
+        let running = self
+            .events
+            .values_mut()
+            .find(|event| event.running.is_some());
+        let Some(event) = running.filter(|event| {
+            !event
+                .running
+                .is_some_and(|attempt| self.cancelled.contains(&attempt))
+        }) else {
             return;
         };
         let attempt = event.running.take().unwrap();
         event.prepared = Some(preparation);
-        assert_eq!(self.session.prepared(attempt, preparation), AnswerOutcome::Accepted);
-        assert_eq!(self.session.prepared(attempt, preparation), AnswerOutcome::Unexpected, "a second result");
+        assert_eq!(
+            self.session.prepared(attempt, preparation),
+            AnswerOutcome::Accepted
+        );
+        assert_eq!(
+            self.session.prepared(attempt, preparation),
+            AnswerOutcome::Unexpected,
+            "a second result"
+        );
         self.run_steps(false);
     }
 
@@ -304,10 +408,17 @@ impl Host {
             let outcomes = [
                 self.session.prepared(attempt, Preparation::Ready),
                 self.session.recovered(attempt, true, self.now),
-                self.session.gate_answered(attempt, GateAnswer::Open, self.now),
+                self.session
+                    .gate_answered(attempt, GateAnswer::Open, self.now),
             ];
-            let count = outcomes.iter().filter(|outcome| **outcome == AnswerOutcome::Cancelled).count();
-            assert!(count == 1 && !outcomes.contains(&AnswerOutcome::Accepted), "{outcomes:?}");
+            let count = outcomes
+                .iter()
+                .filter(|outcome| **outcome == AnswerOutcome::Cancelled)
+                .count();
+            assert!(
+                count == 1 && !outcomes.contains(&AnswerOutcome::Accepted),
+                "{outcomes:?}"
+            );
             if self.recovering == Some(attempt) {
                 self.recovering = None;
             }
@@ -322,7 +433,9 @@ impl Host {
     /// Whether the newest document names this machine in the event.
     fn is_own(&self, id: &str) -> Option<bool> {
         let document = Document::parse(self.body.as_bytes()).unwrap();
-        let event = document.events().find(|event| key(&EventId::new(&event.event_id())) == id)?;
+        let event = document
+            .events()
+            .find(|event| key(&EventId::new(&event.event_id())) == id)?;
         VmNames::new(&NAMES).owns(&event)
     }
 
@@ -362,14 +475,20 @@ impl Host {
                     let ids: Vec<_> = self.session.posted().cloned().collect();
                     let written = body["StartRequests"].as_array().unwrap();
                     assert!(
-                        written.iter().map(|id| id["EventId"].as_str().unwrap()).eq(ids.iter().map(EventId::as_str))
+                        written
+                            .iter()
+                            .map(|id| id["EventId"].as_str().unwrap())
+                            .eq(ids.iter().map(EventId::as_str))
                     );
                     self.posted(&ids);
                 }
                 Step::Prepare { event, attempt } => {
                     let id = key(event.event_id());
                     let is_own = event.mine() == Some(true);
-                    let what = (event.event_type().to_owned(), event.duration_in_seconds().unwrap_or(u32::MAX));
+                    let what = (
+                        event.event_type().to_owned(),
+                        event.duration_in_seconds().unwrap_or(u32::MAX),
+                    );
                     let event = self.events.entry(id.clone()).or_default();
                     assert_eq!(event.running, None, "{id} is prepared for twice");
                     assert!(
@@ -378,19 +497,32 @@ impl Host {
                     );
                     event.by_last_call = !event.may_prepare;
                     assert!(!event.ended, "{id} is prepared for after its end");
-                    assert!(!is_own || self.recovering.is_none(), "{id} is prepared for during the recovery");
+                    assert!(
+                        !is_own || self.recovering.is_none(),
+                        "{id} is prepared for during the recovery"
+                    );
                     (event.running, event.prepared) = (Some(attempt), None);
                     event.prepared_for = Some(what);
                     event.to_recover = true;
                     assert!(!is_own || self.session.out_of_service_since().is_some());
                 }
-                Step::Gate { event, phase, attempt } => {
+                Step::Gate {
+                    event,
+                    phase,
+                    attempt,
+                } => {
                     let id = key(event.event_id());
                     let event = self.events.entry(id.clone()).or_default();
                     assert!(self.has_gate && !event.ended, "{id}: {event:?}");
-                    assert!(event.running.is_none() || event.by_last_call, "{id}: {event:?}");
-                    event.may_prepare |= (phase, self.gate_answer) == (GatePhase::Prepare, GateAnswer::Open);
-                    let outcome = self.session.gate_answered(attempt, self.gate_answer, self.now);
+                    assert!(
+                        event.running.is_none() || event.by_last_call,
+                        "{id}: {event:?}"
+                    );
+                    event.may_prepare |=
+                        (phase, self.gate_answer) == (GatePhase::Prepare, GateAnswer::Open);
+                    let outcome = self
+                        .session
+                        .gate_answered(attempt, self.gate_answer, self.now);
                     assert_eq!(outcome, AnswerOutcome::Accepted);
                 }
                 Step::Cancel { attempt } => {
@@ -400,10 +532,18 @@ impl Host {
                         self.end_cancelled();
                     }
                 }
-                Step::Recover { event, own, attempt } => {
+                Step::Recover {
+                    event,
+                    own,
+                    attempt,
+                } => {
                     let id = key(event.event_id());
                     if own {
-                        assert!(self.session.recovering().any(|event| key(event.event_id()) == id));
+                        assert!(
+                            self.session
+                                .recovering()
+                                .any(|event| key(event.event_id()) == id)
+                        );
                         self.recovers_machine(attempt);
                     } else {
                         let event = self.events.get_mut(&id).expect("known");
@@ -424,7 +564,10 @@ impl Host {
                 Step::Report(Report::Decision { .. }) => {}
                 Step::Report(Report::LastCall { event }) => {
                     assert!(self.has_gate);
-                    self.events.entry(key(event.event_id())).or_default().last_call = true;
+                    self.events
+                        .entry(key(event.event_id()))
+                        .or_default()
+                        .last_call = true;
                 }
                 Step::Report(Report::Untracked(_)) => assert!(self.exceeded),
                 Step::Report(Report::Problem(problem)) => assert!(problem.offset < self.body.len()),
@@ -441,21 +584,36 @@ impl Host {
             let id = key(event.event_id());
             let _ = waiting.reason().map(|reason| reason.to_string());
             if let Some(attempt) = waiting.attempt {
-                let runs = |event: &EventState| [event.running, event.recovering].contains(&Some(attempt));
+                let runs =
+                    |event: &EventState| [event.running, event.recovering].contains(&Some(attempt));
                 let runs = self.recovering == Some(attempt) || self.events.values().any(runs);
-                assert!(runs || self.cancelled.contains(&attempt), "{id}: attempt {attempt} does not run");
+                assert!(
+                    runs || self.cancelled.contains(&attempt),
+                    "{id}: attempt {attempt} does not run"
+                );
             }
-            assert!(waiting.waits_for != WaitsFor::Start || self.approved.contains(&id) || self.exceeded, "{id}");
+            assert!(
+                waiting.waits_for != WaitsFor::Start
+                    || self.approved.contains(&id)
+                    || self.exceeded,
+                "{id}"
+            );
         }
         let recovery = self.session.recovery();
-        assert_eq!(recovery.is_some(), self.session.out_of_service_since().is_some());
+        assert_eq!(
+            recovery.is_some(),
+            self.session.out_of_service_since().is_some()
+        );
     }
 
     /// At most five requests per second.
     fn requested(&mut self) {
         self.requests += 1;
         if let Some(last) = self.last_request {
-            assert!(self.now.millis_since(last) >= 200, "two requests in less than 200 ms");
+            assert!(
+                self.now.millis_since(last) >= 200,
+                "two requests in less than 200 ms"
+            );
         }
         self.last_request = Some(self.now);
     }
@@ -466,58 +624,99 @@ impl Host {
         assert!(!ids.is_empty());
         let document = Document::parse(self.body.as_bytes()).unwrap();
         for id in ids {
-            let event = document.events().find(|event| EventId::new(&event.event_id()) == *id);
-            let event = event.unwrap_or_else(|| panic!("{id} is approved, but not in the document"));
+            let event = document
+                .events()
+                .find(|event| EventId::new(&event.event_id()) == *id);
+            let event =
+                event.unwrap_or_else(|| panic!("{id} is approved, but not in the document"));
             let status = event.event_status().map(|status| status.to_string());
             assert_eq!(status.as_deref(), Some("Scheduled"), "{id}");
             let names = VmNames::new(&NAMES);
             let mine = names.owns(&event).unwrap();
             assert!(mine || self.reaches_others, "{id} is another machine's");
-            assert!(mine || event.event_type() != Some(EventType::Terminate), "another machine's Terminate");
+            assert!(
+                mine || event.event_type() != Some(EventType::Terminate),
+                "another machine's Terminate"
+            );
             assert_eq!(event.unreliable_member(), None, "{id}");
             let approved = self.approved.contains(&key(id));
-            assert!(!approved || self.approved.len() > CAPACITY, "{id} is approved twice");
+            assert!(
+                !approved || self.approved.len() > CAPACITY,
+                "{id} is approved twice"
+            );
             match self.policy.decide(&event, names, self.now.seconds()).action {
                 Action::Approve => {}
                 Action::Prepare => {
                     let state = &self.events[&key(id)];
                     assert_eq!(state.prepared, Some(Preparation::Ready), "{id}");
                     let (event_type, duration) = state.prepared_for.as_ref().expect("prepared for");
-                    let now = event.event_type().map(|word| word.to_string()).unwrap_or_default();
-                    assert!(now.starts_with(event_type.as_str()), "{id} was {event_type} and is {now}");
-                    assert!(event.duration_in_seconds().unwrap_or(u32::MAX) <= *duration, "{id} lasts longer");
-                    assert!(!mine || self.session.out_of_service_since().is_some(), "{id}: in service");
+                    let now = event
+                        .event_type()
+                        .map(|word| word.to_string())
+                        .unwrap_or_default();
+                    assert!(
+                        now.starts_with(event_type.as_str()),
+                        "{id} was {event_type} and is {now}"
+                    );
+                    assert!(
+                        event.duration_in_seconds().unwrap_or(u32::MAX) <= *duration,
+                        "{id} lasts longer"
+                    );
+                    assert!(
+                        !mine || self.session.out_of_service_since().is_some(),
+                        "{id}: in service"
+                    );
                 }
                 other => panic!("{id} is approved, but its action is {other:?}"),
             }
         }
         let outcome = match self.post_status {
-            Some(status) => self.session.on_response(&Response { status, ..Response::default() }, self.now),
+            Some(status) => self.session.on_response(
+                &Response {
+                    status,
+                    ..Response::default()
+                },
+                self.now,
+            ),
             None => self.session.on_failure(Cause::Timeout, self.now),
         };
         if outcome == RequestOutcome::Approved {
             self.approved.extend(ids.iter().map(key));
         } else {
-            assert!(matches!(outcome, RequestOutcome::ApprovalFailed { .. }), "{outcome:?}");
+            assert!(
+                matches!(outcome, RequestOutcome::ApprovalFailed { .. }),
+                "{outcome:?}"
+            );
         }
     }
 
     /// Invariant 7.
     fn changed(&mut self, id: String, change: Change) {
         let exceeded = self.exceeded;
-        self.events.entry(id.clone()).and_modify(|event| (event.may_prepare, event.last_call) = (false, false));
+        self.events
+            .entry(id.clone())
+            .and_modify(|event| (event.may_prepare, event.last_call) = (false, false));
         let known = self.events.get(&id).filter(|event| !event.ended).cloned();
         match (change, known) {
             (Change::Scheduled | Change::StartedWithoutNotice, None) => {
                 // It may have been here before: what still runs for it is not forgotten.
                 let before = self.events.remove(&id).unwrap_or_default();
                 let started = change != Change::Scheduled;
-                let state = EventState { started, prepared_for: None, prepared: None, ended: false, ..before };
+                let state = EventState {
+                    started,
+                    prepared_for: None,
+                    prepared: None,
+                    ended: false,
+                    ..before
+                };
                 self.events.insert(id, state);
             }
             (Change::Scheduled, Some(event)) => {
                 assert!(exceeded, "{id} is new twice");
-                assert_eq!(event.running, None, "{id} was evicted while a command ran for it");
+                assert_eq!(
+                    event.running, None,
+                    "{id} was evicted while a command ran for it"
+                );
                 self.events.insert(id, EventState::default());
             }
             (Change::Started | Change::StartedWithoutNotice, Some(event)) => {
@@ -525,10 +724,16 @@ impl Host {
                 self.events.get_mut(&id).unwrap().started = true;
             }
             (Change::Updated | Change::Rescheduled, Some(event)) => {
-                assert!(change == Change::Updated || !event.started || exceeded, "{id} has started and is rescheduled");
+                assert!(
+                    change == Change::Updated || !event.started || exceeded,
+                    "{id} has started and is rescheduled"
+                );
             }
             (Change::Completed | Change::Cancelled | Change::Ended, Some(event)) => {
-                assert!((change == Change::Completed) >= event.started || exceeded, "{id}: {change} after it started");
+                assert!(
+                    (change == Change::Completed) >= event.started || exceeded,
+                    "{id}: {change} after it started"
+                );
                 self.events.get_mut(&id).unwrap().ended = true;
             }
             (change, None) => panic!("{id}: {change}, but it was never reported as new"),
@@ -540,15 +745,28 @@ impl Host {
         assert!(self.session.out_of_service_since().is_some() && self.recovering.is_none());
         for (id, event) in &self.events {
             let is_open = !event.ended && self.is_own(id) == Some(true);
-            assert!(!is_open || event.prepared_for.is_none() || self.exceeded, "{id} was prepared for: {event:?}");
-            assert!(!is_open || !event.started || self.exceeded, "{id} has started: {event:?}");
+            assert!(
+                !is_open || event.prepared_for.is_none() || self.exceeded,
+                "{id} was prepared for: {event:?}"
+            );
+            assert!(
+                !is_open || !event.started || self.exceeded,
+                "{id} has started: {event:?}"
+            );
         }
         self.recovering = Some(attempt);
         if self.recovers {
             self.recovering = None;
-            assert_eq!(self.session.recovered(attempt, self.succeeds, self.now), AnswerOutcome::Accepted);
+            assert_eq!(
+                self.session.recovered(attempt, self.succeeds, self.now),
+                AnswerOutcome::Accepted
+            );
             let second = self.session.recovered(attempt, true, self.now);
-            assert_eq!(second, AnswerOutcome::Unexpected, "a second result must be refused");
+            assert_eq!(
+                second,
+                AnswerOutcome::Unexpected,
+                "a second result must be refused"
+            );
             assert_eq!(self.session.out_of_service_since().is_none(), self.succeeds);
         }
     }
@@ -564,7 +782,11 @@ impl Host {
             .collect();
         own.sort_unstable();
         own.dedup();
-        let tracked: Vec<_> = self.session.events().map(|event| key(event.event_id())).collect();
+        let tracked: Vec<_> = self
+            .session
+            .events()
+            .map(|event| key(event.event_id()))
+            .collect();
         let lingering = tracked.iter().filter(|id| !own.contains(id)).filter(|id| {
             let event = &self.events[*id];
             // One that has started stays this machine's while its `Resources` are empty or cannot be read.
@@ -588,7 +810,10 @@ impl Host {
         self.restart();
         for _ in 0..6 {
             self.incarnation += 1;
-            self.serve(&format!(r#"{{"DocumentIncarnation":{},"Events":[]}}"#, self.incarnation));
+            self.serve(&format!(
+                r#"{{"DocumentIncarnation":{},"Events":[]}}"#,
+                self.incarnation
+            ));
         }
         for (id, event) in &self.events {
             assert!(event.ended || self.exceeded, "{id} never ended: {event:?}");

@@ -10,7 +10,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
-        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
+        if path.is_dir() {
+            files.extend(self::files(&path))
+        } else {
+            files.push(path)
+        }
     }
     files.sort();
     files
@@ -31,12 +35,24 @@ fn inputs_that_once_crashed_pass() {
 #[test]
 fn the_inputs_that_fuzzing_kept_pass() {
     for (name, run) in TARGETS {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpora").join(name).with_extension("zip");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("corpora")
+            .join(name)
+            .with_extension("zip");
         let mut archive = zip::ZipArchive::new(fs::File::open(&path).unwrap()).unwrap();
-        assert!(archive.len() > 10, "{} has only {} inputs", path.display(), archive.len());
+        assert!(
+            archive.len() > 10,
+            "{} has only {} inputs",
+            path.display(),
+            archive.len()
+        );
         for index in 0..archive.len() {
             let mut data = Vec::new();
-            archive.by_index(index).unwrap().read_to_end(&mut data).unwrap();
+            archive
+                .by_index(index)
+                .unwrap()
+                .read_to_end(&mut data)
+                .unwrap();
             run(&data);
         }
     }
@@ -45,7 +61,10 @@ fn the_inputs_that_fuzzing_kept_pass() {
 #[test]
 fn every_target_accepts_the_corpus() {
     let corpus = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus"));
-    assert!(corpus.len() > 100, "expected more than 100 files in tests/corpus");
+    assert!(
+        corpus.len() > 100,
+        "expected more than 100 files in tests/corpus"
+    );
     for path in corpus {
         let data = fs::read(path).unwrap();
         for (_, run) in TARGETS {
@@ -82,8 +101,10 @@ fn every_target_accepts_random_bytes() {
 #[test]
 fn the_list_of_targets_matches_the_folder() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz_targets");
-    let names: Vec<_> =
-        files(&folder).iter().map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    let names: Vec<_> = files(&folder)
+        .iter()
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
     let mut known: Vec<_> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     known.sort();
     assert_eq!(names, known);

@@ -53,7 +53,14 @@ impl Approvals {
     /// Sends approvals to this service, as long as it is this hub's turn.
     pub fn new(arm: Arm, store: Rc<Store>) -> Rc<Self> {
         let (due, requests) = (RefCell::default(), Semaphore::new(REQUESTS_AT_ONCE));
-        Rc::new(Self { arm, store, due, requests, paused: RefCell::default(), sent: Cell::default() })
+        Rc::new(Self {
+            arm,
+            store,
+            due,
+            requests,
+            paused: RefCell::default(),
+            sent: Cell::default(),
+        })
     }
 
     /// Azure's time of day, or this machine's, if that differs by little.
@@ -80,7 +87,11 @@ impl Approvals {
             let (is_first, key) = (list.is_empty(), event_key(event_id));
             match list.iter_mut().find(|due| due.key == key) {
                 Some(due) => due.waiting.push(sender),
-                None => list.push(Due { event_id: event_id.to_owned(), key, waiting: vec![sender] }),
+                None => list.push(Due {
+                    event_id: event_id.to_owned(),
+                    key,
+                    waiting: vec![sender],
+                }),
             }
             is_first
         };
@@ -91,13 +102,18 @@ impl Approvals {
             if let Some(why) = invalid {
                 return Err(ArmError::NotSent(why));
             }
-            answer.await.unwrap_or_else(|_| Err(not_sent("what was decided before no longer counts")))
+            answer
+                .await
+                .unwrap_or_else(|_| Err(not_sent("what was decided before no longer counts")))
         }
     }
 
     /// Does not send what is due of the event with this key: it has changed.
     pub fn withdraw(&self, key: &str) {
-        self.due.borrow_mut().values_mut().for_each(|list| list.retain(|due| due.key != key));
+        self.due
+            .borrow_mut()
+            .values_mut()
+            .for_each(|list| list.retain(|due| due.key != key));
     }
 
     /// Does not send anything that is due: this hub stops, and sees no changes any more.
@@ -105,7 +121,12 @@ impl Approvals {
         self.due.borrow_mut().clear();
     }
 
-    async fn acknowledge(&self, token: &Secret, resource_id: &str, ids: &[&str]) -> Result<(), ArmError> {
+    async fn acknowledge(
+        &self,
+        token: &Secret,
+        resource_id: &str,
+        ids: &[&str],
+    ) -> Result<(), ArmError> {
         if !self.store.has_turn() {
             return Err(not_sent("another hub may have taken over"));
         }
@@ -114,7 +135,8 @@ impl Approvals {
         if let Err(error) = &result
             && let Some(pause) = error.pause()
         {
-            self.paused.replace(Some((Instant::now() + pause.min(PAUSE_MAX), error.clone())));
+            self.paused
+                .replace(Some((Instant::now() + pause.min(PAUSE_MAX), error.clone())));
         }
         result
     }
@@ -124,14 +146,18 @@ impl Approvals {
     fn refused_for_now(&self) -> Option<ArmError> {
         let paused = self.paused.borrow();
         let (until, error) = paused.as_ref()?;
-        let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        let left = until
+            .checked_duration_since(Instant::now())
+            .filter(|left| !left.is_zero())?;
         Some(error.clone().with_pause(left))
     }
 
     /// What one request sends of a resource.
     fn take(&self, resource_id: &str) -> Vec<Due> {
         let mut due = self.due.borrow_mut();
-        let Some(list) = due.get_mut(resource_id) else { return Vec::new() };
+        let Some(list) = due.get_mut(resource_id) else {
+            return Vec::new();
+        };
         let batch = list.drain(..list.len().min(LIST_MAX)).collect();
         if list.is_empty() {
             due.remove(resource_id);
@@ -156,15 +182,31 @@ impl Approvals {
                 (Ok(token), None) => self.acknowledge(&token, &resource_id, &ids).await,
             };
             // Some may have been approved: those that are not named.
-            let in_part = result.as_ref().err().and_then(ArmError::refusal).filter(|refusal| refusal.is_in_part(&ids));
-            for Due { event_id: id, waiting, .. } in batch {
+            let in_part = result
+                .as_ref()
+                .err()
+                .and_then(ArmError::refusal)
+                .filter(|refusal| refusal.is_in_part(&ids));
+            for Due {
+                event_id: id,
+                waiting,
+                ..
+            } in batch
+            {
                 let result = match in_part {
                     Some(refusal) => {
-                        let detail = refusal.details.iter().find(|detail| detail.target.eq_ignore_ascii_case(&id));
+                        let detail = refusal
+                            .details
+                            .iter()
+                            .find(|detail| detail.target.eq_ignore_ascii_case(&id));
                         match detail {
                             Some(Detail { code, message, .. }) => {
                                 let (code, message) = (code.clone(), message.clone());
-                                Err(ArmError::Refused(Refusal { code, message, ..refusal.clone() }))
+                                Err(ArmError::Refused(Refusal {
+                                    code,
+                                    message,
+                                    ..refusal.clone()
+                                }))
                             }
                             None if refusal.approves_others() => Ok(()),
                             None => result.clone(),
@@ -203,9 +245,19 @@ mod tests {
     const ID: &str = "c7061bac-afdc-4513-b24b-aa5f13a16123";
 
     /// Runs work with a service that gives this answer to each request, and returns the paths of the requests.
-    fn with_service<T>(answer: &'static str, work: impl AsyncFnOnce(Rc<Approvals>) -> T) -> (T, Vec<String>) {
-        let identity = IdentityConfig { kind: IdentityKind::Emulator, client_id: None };
-        with_identity(Identity::new(&identity, Cloud::Public).expect("an identity"), answer, work)
+    fn with_service<T>(
+        answer: &'static str,
+        work: impl AsyncFnOnce(Rc<Approvals>) -> T,
+    ) -> (T, Vec<String>) {
+        let identity = IdentityConfig {
+            kind: IdentityKind::Emulator,
+            client_id: None,
+        };
+        with_identity(
+            Identity::new(&identity, Cloud::Public).expect("an identity"),
+            answer,
+            work,
+        )
     }
 
     /// The same with another identity.
@@ -220,7 +272,10 @@ mod tests {
             let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
             while let Some(first) = lines.next() {
                 seen.lock().expect("no panic").push(first);
-                lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
+                lines
+                    .by_ref()
+                    .take_while(|line| !line.is_empty())
+                    .for_each(drop);
                 let _ = (&**connection).write_all(answer.as_bytes());
             }
         });
@@ -235,19 +290,29 @@ mod tests {
 
     #[test]
     fn machines_of_one_event_approve_it_with_one_request() {
-        let (done, paths) = with_service("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", async |approvals| {
-            let (upper_set, upper_id) = (SET.to_uppercase(), ID.to_uppercase());
-            let both = tokio::join!(approvals.approve(SET, ID), approvals.approve(&upper_set, &upper_id));
-            (both, approvals.sent.get())
-        });
+        let (done, paths) = with_service(
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            async |approvals| {
+                let (upper_set, upper_id) = (SET.to_uppercase(), ID.to_uppercase());
+                let both = tokio::join!(
+                    approvals.approve(SET, ID),
+                    approvals.approve(&upper_set, &upper_id)
+                );
+                (both, approvals.sent.get())
+            },
+        );
         assert_eq!(done, ((Ok(()), Ok(())), 1));
-        assert!(paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bac"), "{paths:?}");
+        assert!(
+            paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bac"),
+            "{paths:?}"
+        );
     }
 
     /// The event may be another one by the end of the pause.
     #[test]
     fn no_approval_waits_for_the_end_of_a_pause_that_the_service_asked_for() {
-        let answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 9\r\nContent-Length: 0\r\n\r\n";
+        let answer =
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 9\r\nContent-Length: 0\r\n\r\n";
         let (refused, paths) = with_service(answer, async |approvals| {
             let begin = Instant::now();
             let mut refused = Vec::new();
@@ -259,9 +324,13 @@ mod tests {
             refused
         });
         assert_eq!(paths.len(), 1, "{paths:?}");
-        let pauses: Vec<_> = refused.iter().map(|error| (error.status(), error.pause().expect("a pause"))).collect();
+        let pauses: Vec<_> = refused
+            .iter()
+            .map(|error| (error.status(), error.pause().expect("a pause")))
+            .collect();
         assert!(
-            pauses.iter().all(|(status, _)| *status == Some(429)) && pauses.is_sorted_by(|a, b| a.1 > b.1),
+            pauses.iter().all(|(status, _)| *status == Some(429))
+                && pauses.is_sorted_by(|a, b| a.1 > b.1),
             "{pauses:?}"
         );
         assert!(pauses[2].1 > Duration::from_secs(1), "{pauses:?}");
@@ -273,33 +342,46 @@ mod tests {
         let issuer = Issuer::new();
         issuer.valid.store(-1, Ordering::Relaxed);
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-        let (done, paths) =
-            with_identity(issuer.identity(), answer, async |approvals| approvals.approve(SET, ID).await);
+        let (done, paths) = with_identity(issuer.identity(), answer, async |approvals| {
+            approvals.approve(SET, ID).await
+        });
         assert_eq!((done, paths.len(), issuer.count()), (Ok(()), 1, 1));
     }
 
     #[test]
     fn an_id_that_is_none_keeps_no_other_from_being_sent() {
-        let (done, paths) = with_service("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", async |approvals| {
-            tokio::join!(approvals.approve(SET, "nobody"), approvals.approve(SET, ID))
-        });
+        let (done, paths) = with_service(
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            async |approvals| {
+                tokio::join!(approvals.approve(SET, "nobody"), approvals.approve(SET, ID))
+            },
+        );
         assert!(done.0.is_err() && done.1.is_ok(), "{done:?}");
         assert_eq!(paths.len(), 1, "{paths:?}");
     }
 
     #[test]
     fn what_was_withdrawn_while_it_waited_is_not_sent() {
-        let (done, paths) = with_service("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", async |approvals| {
-            let other = ID.replace("c7061bac", "c7061bad");
-            let (withdrawn, kept) = (approvals.approve(SET, &ID.to_uppercase()), approvals.approve(SET, &other));
-            approvals.withdraw(ID);
-            let done = (withdrawn.await.is_err(), kept.await);
-            let last = approvals.approve(SET, ID);
-            approvals.withdraw_all();
-            assert!(last.await.is_err());
-            done
-        });
+        let (done, paths) = with_service(
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            async |approvals| {
+                let other = ID.replace("c7061bac", "c7061bad");
+                let (withdrawn, kept) = (
+                    approvals.approve(SET, &ID.to_uppercase()),
+                    approvals.approve(SET, &other),
+                );
+                approvals.withdraw(ID);
+                let done = (withdrawn.await.is_err(), kept.await);
+                let last = approvals.approve(SET, ID);
+                approvals.withdraw_all();
+                assert!(last.await.is_err());
+                done
+            },
+        );
         assert_eq!(done, (true, Ok(())));
-        assert!(paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bad"), "{paths:?}");
+        assert!(
+            paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bad"),
+            "{paths:?}"
+        );
     }
 }

@@ -114,7 +114,12 @@ pub struct Hooks {
 
 impl Default for Hooks {
     fn default() -> Self {
-        Self { prepare: None, recover: None, at_once: 16, prepare_timeout: None }
+        Self {
+            prepare: None,
+            recover: None,
+            at_once: 16,
+            prepare_timeout: None,
+        }
     }
 }
 
@@ -227,7 +232,9 @@ impl Config {
         let config: Self = toml::from_str(text).map_err(invalid)?;
         let problem = |sentence: &str| Err((None, sentence.to_owned()));
         if config.source == SourceKind::Queue && config.queue.is_none() {
-            return problem("`source = \"queue\"` needs a table `queue` with the `url` of the queue");
+            return problem(
+                "`source = \"queue\"` needs a table `queue` with the `url` of the queue",
+            );
         }
         if config.source == SourceKind::Graph && config.queue.is_some() {
             return problem(
@@ -237,7 +244,9 @@ impl Config {
         }
         if let Some(queue) = &config.queue {
             if queue.emulator && queue.sas_file.is_some() {
-                return problem("`queue.emulator` and `queue.sas_file` exclude each other: one credential is used");
+                return problem(
+                    "`queue.emulator` and `queue.sas_file` exclude each other: one credential is used",
+                );
             }
             if queue.emulator && !address::is_here(&queue.url) {
                 return problem("`queue.emulator` is set, and `queue.url` is not on this machine");
@@ -245,10 +254,14 @@ impl Config {
         }
         let management = config.management_url().map_err(|why| (None, why))?;
         if config.identity.kind == IdentityKind::Emulator && !address::is_here(&management) {
-            return problem("`identity.kind` is \"emulator\", and `management` is not on this machine");
+            return problem(
+                "`identity.kind` is \"emulator\", and `management` is not on this machine",
+            );
         }
         if config.identity.kind == IdentityKind::Az && config.identity.client_id.is_some() {
-            return problem("`identity.client_id` is for a managed or a workload identity, not for `kind = \"az\"`");
+            return problem(
+                "`identity.client_id` is for a managed or a workload identity, not for `kind = \"az\"`",
+            );
         }
         if config.store.is_none() && config.take_over_after.is_some() {
             return problem(
@@ -256,8 +269,13 @@ impl Config {
                  `store`, or remove `take_over_after`",
             );
         }
-        if config.take_over_after.is_some_and(|time| time < Duration::from_secs(3)) {
-            return problem("`take_over_after` is shorter than 3s: a hub that works would count as silent");
+        if config
+            .take_over_after
+            .is_some_and(|time| time < Duration::from_secs(3))
+        {
+            return problem(
+                "`take_over_after` is shorter than 3s: a hub that works would count as silent",
+            );
         }
         Ok(config)
     }
@@ -267,7 +285,10 @@ impl Config {
     /// # Errors
     /// A sentence about the setting `management`.
     pub fn management_url(&self) -> Result<Url, String> {
-        let given = self.management.as_deref().unwrap_or(self.cloud.management());
+        let given = self
+            .management
+            .as_deref()
+            .unwrap_or(self.cloud.management());
         let problem = |why: &str| format!("`management` is {:?}: {why}", address::shown(given));
         let url = address::check(given).map_err(|why| problem(&why))?;
         if !address::is_private(&url) {
@@ -288,12 +309,19 @@ const fn default_reconcile() -> Duration {
 fn subscriptions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let found = Vec::<String>::deserialize(deserializer)?;
     if found.is_empty() {
-        return Err(D::Error::custom("found no subscription, expected at least one id"));
+        return Err(D::Error::custom(
+            "found no subscription, expected at least one id",
+        ));
     }
     for (index, id) in found.iter().enumerate() {
         check_subscription(id).map_err(D::Error::custom)?;
-        if found[..index].iter().any(|other| other.eq_ignore_ascii_case(id)) {
-            return Err(D::Error::custom(format!("found {id:?} twice, expected each subscription once")));
+        if found[..index]
+            .iter()
+            .any(|other| other.eq_ignore_ascii_case(id))
+        {
+            return Err(D::Error::custom(format!(
+                "found {id:?} twice, expected each subscription once"
+            )));
         }
     }
     Ok(found)
@@ -305,18 +333,28 @@ fn subscriptions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Strin
 /// What was found and what is expected.
 pub fn check_subscription(id: &str) -> Result<(), String> {
     let is_hyphen = |index: usize| SUBSCRIPTION.as_bytes().get(index) == Some(&b'-');
-    let fits = |(index, byte): (usize, u8)| if is_hyphen(index) { byte == b'-' } else { byte.is_ascii_hexdigit() };
+    let fits = |(index, byte): (usize, u8)| {
+        if is_hyphen(index) {
+            byte == b'-'
+        } else {
+            byte.is_ascii_hexdigit()
+        }
+    };
     if id.len() == SUBSCRIPTION.len() && id.bytes().enumerate().all(fits) {
         return Ok(());
     }
-    Err(format!("found {id:?}, expected the id of a subscription, such as {SUBSCRIPTION}"))
+    Err(format!(
+        "found {id:?}, expected the id of a subscription, such as {SUBSCRIPTION}"
+    ))
 }
 
 fn reconcile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let found = duration(deserializer)?;
     // The quota of Resource Graph is 15 requests in 5 seconds for a tenant's user, by default.
     if found < Duration::from_secs(1) {
-        return Err(D::Error::custom("found less than a second, expected a duration such as \"5m\""));
+        return Err(D::Error::custom(
+            "found less than a second, expected a duration such as \"5m\"",
+        ));
     }
     Ok(found)
 }
@@ -330,31 +368,46 @@ fn at_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> 
     if (1..=256).contains(&found) {
         Ok(found)
     } else {
-        Err(D::Error::custom(format!("found {found}, expected 1 to 256 commands side by side")))
+        Err(D::Error::custom(format!(
+            "found {found}, expected 1 to 256 commands side by side"
+        )))
     }
 }
 
 fn command<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<CommandLine>, D::Error> {
-    CommandLine::parse(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+    CommandLine::parse(&String::deserialize(deserializer)?)
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     let found = PathBuf::deserialize(deserializer)?;
-    if found.as_os_str().is_empty() { Err(D::Error::custom("found \"\", expected a path")) } else { Ok(found) }
+    if found.as_os_str().is_empty() {
+        Err(D::Error::custom("found \"\", expected a path"))
+    } else {
+        Ok(found)
+    }
 }
 
 fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
     let found = String::deserialize(deserializer)?;
     let problem = |why: &str| {
         let expected = "expected one such as \"https://ACCOUNT.queue.core.windows.net/QUEUE\"";
-        D::Error::custom(format!("found {:?}: {why}; {expected}", address::shown(&found)))
+        D::Error::custom(format!(
+            "found {:?}: {why}; {expected}",
+            address::shown(&found)
+        ))
     };
     let url = address::check(&found).map_err(|why| problem(&why))?;
     if !address::is_private(&url) {
         return Err(problem("it is not https"));
     }
     // In the address of an emulator the account is the first part of the path.
-    let parts = url.path().split('/').filter(|part| !part.is_empty()).count();
+    let parts = url
+        .path()
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .count();
     if parts != if address::is_here(&url) { 2 } else { 1 } {
         return Err(problem("it does not name a queue"));
     }
@@ -364,7 +417,12 @@ fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let found = Vec::<String>::deserialize(deserializer)?;
     // One that matches nothing would make the hub act beside the machine's own watcher.
-    let Some(other) = found.iter().find(|name| name.is_empty() || name.contains('/')) else { return Ok(found) };
+    let Some(other) = found
+        .iter()
+        .find(|name| name.is_empty() || name.contains('/'))
+    else {
+        return Ok(found);
+    };
     Err(D::Error::custom(format!(
         "found {other:?}, expected the name of a machine as in `Resources`, such as \"db-*\""
     )))
@@ -408,14 +466,38 @@ mod tests {
         let graph = format!("{COMMON}source = \"graph\"\n");
         let queue = |table: &str| format!("{COMMON}source = \"queue\"\n[queue]\n{table}");
         for (text, expected) in [
-            ("source = \"hub\"".to_owned(), "1:10 unknown variant `hub`, expected `queue` or `graph`"),
-            (format!("{COMMON}source = \"queue\""), "`source = \"queue\"` needs a table `queue`"),
-            (format!("{graph}polcy = \"sample\""), "5:1 unknown field `polcy`"),
-            ("source = \"graph\"\nsubscriptions = []".to_owned(), "2:17 found no subscription"),
-            ("source = \"graph\"\nsubscriptions = [\"mine\"]".to_owned(), "2:17 found \"mine\", expected the id"),
-            (format!("{graph}reconcile = \"10ms\""), "5:13 found less than a second"),
-            (format!("{graph}[hooks]\nat_once = 0"), "6:11 found 0, expected 1 to 256"),
-            (format!("{graph}[hooks]\nprepare = \"drain 'now\""), "6:11 the command \"drain 'now\" has a quote"),
+            (
+                "source = \"hub\"".to_owned(),
+                "1:10 unknown variant `hub`, expected `queue` or `graph`",
+            ),
+            (
+                format!("{COMMON}source = \"queue\""),
+                "`source = \"queue\"` needs a table `queue`",
+            ),
+            (
+                format!("{graph}polcy = \"sample\""),
+                "5:1 unknown field `polcy`",
+            ),
+            (
+                "source = \"graph\"\nsubscriptions = []".to_owned(),
+                "2:17 found no subscription",
+            ),
+            (
+                "source = \"graph\"\nsubscriptions = [\"mine\"]".to_owned(),
+                "2:17 found \"mine\", expected the id",
+            ),
+            (
+                format!("{graph}reconcile = \"10ms\""),
+                "5:13 found less than a second",
+            ),
+            (
+                format!("{graph}[hooks]\nat_once = 0"),
+                "6:11 found 0, expected 1 to 256",
+            ),
+            (
+                format!("{graph}[hooks]\nprepare = \"drain 'now\""),
+                "6:11 the command \"drain 'now\" has a quote",
+            ),
             (
                 queue("url = \"http://x.queue.core.windows.net/q\""),
                 "6:7 found \"http://x.queue.core.windows.net/q\": it is not https",
@@ -424,18 +506,30 @@ mod tests {
                 queue("url = \"https://x.queue.core.windows.net\""),
                 "6:7 found \"https://x.queue.core.windows.net\": it does not name",
             ),
-            (queue("url = \"https://x/q?sig=abc\""), "6:7 found \"https://x/q?***\": it has a query"),
+            (
+                queue("url = \"https://x/q?sig=abc\""),
+                "6:7 found \"https://x/q?***\": it has a query",
+            ),
             (
                 format!("{graph}[agents]\nmachines = [\"/subscriptions/s/db\"]"),
                 "6:12 found \"/subscriptions/s/db\", expected the name",
             ),
-            (queue("url = \"https://x/q\"\nemulator = true"), "`queue.emulator` is set, and `queue.url` is not on"),
-            (queue("url = \"https://x/q\"\npoison = \"P\""), "7:10 found \"P\", expected the name of a queue"),
+            (
+                queue("url = \"https://x/q\"\nemulator = true"),
+                "`queue.emulator` is set, and `queue.url` is not on",
+            ),
+            (
+                queue("url = \"https://x/q\"\npoison = \"P\""),
+                "7:10 found \"P\", expected the name of a queue",
+            ),
             (
                 format!("{graph}management = \"http://example.com\""),
                 "`management` is \"http://example.com\": it is not https",
             ),
-            (format!("{graph}[identity]\nkind = \"emulator\""), "`identity.kind` is \"emulator\", and `management`"),
+            (
+                format!("{graph}[identity]\nkind = \"emulator\""),
+                "`identity.kind` is \"emulator\", and `management`",
+            ),
             (
                 format!("{graph}[queue]\nurl = \"https://x/q\""),
                 "found a table `queue` and `source = \"graph\"`, which reads no queue: remove the table, or set",
@@ -444,9 +538,15 @@ mod tests {
                 format!("{graph}take_over_after = \"1m\""),
                 "found `take_over_after` without `store`, expected both: without a store no other hub can take over",
             ),
-            (format!("{graph}store = \"/f\"\ntake_over_after = \"2s\""), "`take_over_after` is shorter than 3s"),
             (
-                format!("source = \"graph\"\nsubscriptions = [\"{TWICE}\", \"{}\"]", TWICE.to_uppercase()),
+                format!("{graph}store = \"/f\"\ntake_over_after = \"2s\""),
+                "`take_over_after` is shorter than 3s",
+            ),
+            (
+                format!(
+                    "source = \"graph\"\nsubscriptions = [\"{TWICE}\", \"{}\"]",
+                    TWICE.to_uppercase()
+                ),
                 "2:17 found \"8D9A9E4F-5B1F-4A0C-9C6F-1D2E3F405162\" twice, expected each subscription once",
             ),
         ] {
@@ -458,14 +558,29 @@ mod tests {
     #[test]
     fn the_guide_has_a_configuration_and_the_defaults() {
         let page = include_str!("../../docs/outside.md");
-        let start = page.split("\n## Start\n").nth(1).and_then(|rest| rest.split("```toml\n").nth(1)).expect("a block");
-        let config = Config::parse(start.split("```").next().unwrap_or_default()).expect("a configuration");
+        let start = page
+            .split("\n## Start\n")
+            .nth(1)
+            .and_then(|rest| rest.split("```toml\n").nth(1))
+            .expect("a block");
+        let config =
+            Config::parse(start.split("```").next().unwrap_or_default()).expect("a configuration");
         let stated = |key: &str| {
-            let row = page.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).expect("a row");
+            let row = page
+                .lines()
+                .find(|line| line.starts_with(&format!("| `{key}` |")))
+                .expect("a row");
             row.split('`').nth(3).expect("a default").to_owned()
         };
-        for (key, default) in [("reconcile", config.reconcile), ("take_over_after", TAKE_OVER_AFTER)] {
-            assert_eq!(humantime::parse_duration(&stated(key)).expect("a duration"), default, "{key}");
+        for (key, default) in [
+            ("reconcile", config.reconcile),
+            ("take_over_after", TAKE_OVER_AFTER),
+        ] {
+            assert_eq!(
+                humantime::parse_duration(&stated(key)).expect("a duration"),
+                default,
+                "{key}"
+            );
         }
         assert_eq!(stated("policy"), default_policy());
         assert!(page.contains(&format!("`at_once` ({})", config.hooks.at_once)));
@@ -474,12 +589,17 @@ mod tests {
     #[test]
     fn the_file_of_the_packages_lacks_a_source_and_all_that_it_shows_is_valid() {
         let file = include_str!("../../packaging/system/hub.toml");
-        assert!(error(file).contains("missing field `source`"), "{}", error(file));
+        assert!(
+            error(file).contains("missing field `source`"),
+            "{}",
+            error(file)
+        );
         let shown = |line| match str::strip_prefix(line, "# ") {
             Some(setting) if setting.starts_with('[') || setting.contains(" = ") => setting,
             _ => line,
         };
-        let config = Config::parse(&file.lines().map(shown).collect::<Vec<_>>().join("\n")).expect("a configuration");
+        let config = Config::parse(&file.lines().map(shown).collect::<Vec<_>>().join("\n"))
+            .expect("a configuration");
         let queue = config.queue.expect("a queue");
         assert!(queue.poison.is_some() && queue.sas_file.is_some());
         assert!(config.hooks.prepare.is_some() && config.hooks.recover.is_some());
@@ -490,17 +610,30 @@ mod tests {
     fn the_chart_writes_a_configuration_and_a_store() {
         let chart = include_str!("../../packaging/kubernetes/hub/hub.yaml");
         let file = |name: &str| {
-            let rest = chart.split(&format!("\n  {name}: |\n")).nth(1).expect("a file");
-            let lines =
-                rest.lines().map_while(|line| line.strip_prefix("    ").or_else(|| line.is_empty().then_some("")));
+            let rest = chart
+                .split(&format!("\n  {name}: |\n"))
+                .nth(1)
+                .expect("a file");
+            let lines = rest.lines().map_while(|line| {
+                line.strip_prefix("    ")
+                    .or_else(|| line.is_empty().then_some(""))
+            });
             lines.collect::<Vec<_>>().join("\n")
         };
         let config = Config::parse(&file("hub.toml")).expect("a configuration");
         assert_eq!(config.identity.kind, IdentityKind::Workload);
         let words = config.hooks.prepare.expect("a command").words().to_vec();
         assert_eq!(words, ["/etc/scheduled-events-hooks/drain", "out"]);
-        assert_eq!(config.store.expect("a store"), Path::new("/etc/scheduled-events/fleet.toml"));
-        assert!(scheduled_events_fleet::config::Config::parse(&file("fleet.toml")).expect("a store").blob.is_some());
+        assert_eq!(
+            config.store.expect("a store"),
+            Path::new("/etc/scheduled-events/fleet.toml")
+        );
+        assert!(
+            scheduled_events_fleet::config::Config::parse(&file("fleet.toml"))
+                .expect("a store")
+                .blob
+                .is_some()
+        );
     }
 
     #[test]
@@ -510,7 +643,8 @@ mod tests {
             ("us-government", "https://management.usgovcloudapi.net/"),
             ("china", "https://management.chinacloudapi.cn/"),
         ] {
-            let config = Config::parse(&format!("{COMMON}source = \"graph\"\ncloud = \"{cloud}\"")).expect("valid");
+            let config = Config::parse(&format!("{COMMON}source = \"graph\"\ncloud = \"{cloud}\""))
+                .expect("valid");
             assert_eq!(config.management_url().expect("valid").as_str(), url);
         }
     }

@@ -76,8 +76,9 @@ impl Orders {
     fn observe(&mut self, notice: &Notice) -> Option<Arrival> {
         let known = self.known.entry(notice.key.clone()).or_default();
         let was_over = known.order.is_over();
-        let observed =
-            with_notification(&notice.message, &notice.key, |notification| known.order.observe(notification));
+        let observed = with_notification(&notice.message, &notice.key, |notification| {
+            known.order.observe(notification)
+        });
         let arrival = observed?;
         known.absent_since = None;
         known.resource_id = notice.resource_id.as_str().into();
@@ -97,11 +98,19 @@ impl Orders {
 
     /// What ends an event that Resource Graph does not have, if that is so for long enough.
     fn end_absent(&mut self, key: &str, now: Instant, time_of_day: UnixSeconds) -> Option<Notices> {
-        let known = self.known.get_mut(key).filter(|known| !known.order.is_over())?;
+        let known = self
+            .known
+            .get_mut(key)
+            .filter(|known| !known.order.is_over())?;
         let since = *known.absent_since.get_or_insert(now);
         let seconds = ABSENT_HOURS * 3600;
-        let message = known.message.as_ref().filter(|_| now - since >= Duration::from_secs(seconds.into()))?;
-        let begin = with_notification(message, key, |notification| notification.event().not_before().moment())?;
+        let message = known
+            .message
+            .as_ref()
+            .filter(|_| now - since >= Duration::from_secs(seconds.into()))?;
+        let begin = with_notification(message, key, |notification| {
+            notification.event().not_before().moment()
+        })?;
         let is_past = begin.is_none_or(|begin| time_of_day.since(begin) >= seconds.into());
         is_past.then(|| ended(message, key))
     }
@@ -120,7 +129,10 @@ impl Orders {
             since.get_or_insert(now);
         }
         all.extend(notice.machines.iter().map(|(id, _)| (key_of(id), None)));
-        let others: Vec<_> = all.iter().filter_map(|(key, since)| Some((key.clone(), (*since)?))).collect();
+        let others: Vec<_> = all
+            .iter()
+            .filter_map(|(key, since)| Some((key.clone(), (*since)?)))
+            .collect();
         let may_be_named = others.iter().filter(|(_, since)| now - *since < LEAVE);
         let name = |key: &String| key.rsplit('/').next().unwrap_or_default().to_owned();
         notice.may_be_named = may_be_named.map(|(key, _)| name(key)).collect();
@@ -135,8 +147,17 @@ impl Dispatch {
     /// Passes notices on to machines, which it starts. A reason to stop is sent to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
         let (orders, tagged) = (RefCell::default(), RefCell::default());
-        let (registered, refused, unqueued) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Rc::new(Self { shared, orders, tagged, registered, refused, unqueued, stop })
+        let (registered, refused, unqueued) =
+            (RefCell::default(), RefCell::default(), RefCell::default());
+        Rc::new(Self {
+            shared,
+            orders,
+            tagged,
+            registered,
+            refused,
+            unqueued,
+            stop,
+        })
     }
 
     /// Starts the machines that an earlier process has kept. One that cannot be read is logged and left as it is.
@@ -150,14 +171,25 @@ impl Dispatch {
                     message => message.into(),
                 };
                 let (message, resource_id) = (Some(message), event.resource_id.as_str().into());
-                (event.key.clone(), Known { order: event.order, message, resource_id, absent_since: None })
+                (
+                    event.key.clone(),
+                    Known {
+                        order: event.order,
+                        message,
+                        resource_id,
+                        absent_since: None,
+                    },
+                )
             };
             let events: BTreeMap<_, _> = saved.events.iter().map(known).collect();
             match Machine::restore(self.shared.clone(), saved, entry) {
                 Ok(machine) => {
                     let mut all = self.orders.borrow_mut();
                     for (key, saved) in events {
-                        all.named.entry(key.clone()).or_default().insert(machine_key.clone(), None);
+                        all.named
+                            .entry(key.clone())
+                            .or_default()
+                            .insert(machine_key.clone(), None);
                         // A crash may have come between the machines of an event: what one of them missed is still news.
                         let known = all.known.entry(key).or_default();
                         if known.message.is_none() || known.order.is_over() {
@@ -166,12 +198,16 @@ impl Dispatch {
                     }
                     drop(all);
                     if self.knows_agents() || self.has_agent(&machine_key) {
-                        let _ = machine.sender().send(Message::Agent(self.has_agent(&machine_key)));
+                        let _ = machine
+                            .sender()
+                            .send(Message::Agent(self.has_agent(&machine_key)));
                     }
                     self.start(&id, machine);
                 }
                 Err(why) => {
-                    log::printable(&format!("error: the state of {id} cannot be used: {why}; it is left as it is"));
+                    log::printable(&format!(
+                        "error: the state of {id} cannot be used: {why}; it is left as it is"
+                    ));
                 }
             }
         }
@@ -192,7 +228,9 @@ impl Dispatch {
                 metrics.notice("other-subscription");
                 continue;
             }
-            let Some(arrival) = self.orders.borrow_mut().observe(&notice) else { continue };
+            let Some(arrival) = self.orders.borrow_mut().observe(&notice) else {
+                continue;
+            };
             metrics.notice(match arrival {
                 Arrival::New | Arrival::Changed => "news",
                 Arrival::Repeated => "repeated",
@@ -204,17 +242,23 @@ impl Dispatch {
                 && arrival == Arrival::New
                 && self.shared.reconciled_at.get() != 0
             {
-                self.unqueued.borrow_mut().insert(notice.key.clone(), Instant::now());
+                self.unqueued
+                    .borrow_mut()
+                    .insert(notice.key.clone(), Instant::now());
             }
             if arrival == Arrival::Late {
                 continue;
             }
             if notice.machines.is_empty() && arrival != Arrival::Repeated {
-                let why =
-                    format!("event {} of {} names no machine that can be followed", notice.key, notice.resource_id);
+                let why = format!(
+                    "event {} of {} names no machine that can be followed",
+                    notice.key, notice.resource_id
+                );
                 log::printable(&format!("warning: {why}"));
                 let time = self.shared.clock.time_of_day().seconds();
-                self.shared.journal.set_aside(&why, notice.message.as_bytes(), time);
+                self.shared
+                    .journal
+                    .set_aside(&why, notice.message.as_bytes(), time);
             }
             if arrival == Arrival::Changed {
                 self.shared.approvals.withdraw(&notice.key);
@@ -222,9 +266,16 @@ impl Dispatch {
             let others = self.orders.borrow_mut().no_longer_named(&mut notice);
             let notice = Rc::new(notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));
-            let named = notice.machines.iter().filter_map(|(id, name)| self.machine(id, name, &notice));
+            let named = notice
+                .machines
+                .iter()
+                .filter_map(|(id, name)| self.machine(id, name, &notice));
             for sender in named.chain(others) {
-                let message = Message::Notice { notice: notice.clone(), arrival, done: Some(done.clone()) };
+                let message = Message::Notice {
+                    notice: notice.clone(),
+                    arrival,
+                    done: Some(done.clone()),
+                };
                 let _ = sender.send(message);
             }
         }
@@ -232,7 +283,12 @@ impl Dispatch {
     }
 
     /// The machine that an event affects. One that is not followed is started, unless the event is over.
-    fn machine(self: &Rc<Self>, id: &str, name: &str, notice: &Notice) -> Option<mpsc::UnboundedSender<Message>> {
+    fn machine(
+        self: &Rc<Self>,
+        id: &str,
+        name: &str,
+        notice: &Notice,
+    ) -> Option<mpsc::UnboundedSender<Message>> {
         let key = key_of(id);
         if let Some(sender) = self.shared.machine(&key) {
             return Some(sender);
@@ -264,7 +320,9 @@ impl Dispatch {
         tokio::task::spawn_local(async move {
             if let Err(why) = machine.run().await {
                 let why = match why {
-                    StoreError::Taken => format!("another hub has written the state of {id}: it has taken over"),
+                    StoreError::Taken => {
+                        format!("another hub has written the state of {id}: it has taken over")
+                    }
                     StoreError::Engine(why) => format!("the state of {id} cannot be kept: {why}"),
                 };
                 let _ = dispatch.stop.try_send(why);
@@ -277,29 +335,50 @@ impl Dispatch {
     /// Whether the event is of a subscription of the configuration.
     fn is_ours(&self, notice: &Notice) -> bool {
         let found = subscription_of(&notice.resource_id);
-        self.shared.config.subscriptions.iter().any(|subscription| subscription.eq_ignore_ascii_case(found))
+        self.shared
+            .config
+            .subscriptions
+            .iter()
+            .any(|subscription| subscription.eq_ignore_ascii_case(found))
     }
 
     /// Whether the own watcher of the machine with this key acts: it is named, or it has a register in the fleet, or it has the tag, or
     /// the scale set has it that it is a number of.
     fn has_agent(&self, key: &str) -> bool {
         let name = Name::from(key.rsplit('/').next().unwrap_or_default());
-        let is_listed = self.shared.config.agents.machines.iter().any(|pattern| name.matches(pattern));
+        let is_listed = self
+            .shared
+            .config
+            .agents
+            .machines
+            .iter()
+            .any(|pattern| name.matches(pattern));
         let (set, number) = key.rsplit_once('_').unwrap_or_default();
         let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-        let is_in = |tagged: &HashSet<String>| tagged.contains(key) || is_number && tagged.contains(&format!("{set}/"));
-        let may_have_tag =
-            || self.shared.config.agents.tag.is_some() && self.is_refused(key.split('/').next().unwrap_or_default());
+        let is_in = |tagged: &HashSet<String>| {
+            tagged.contains(key) || is_number && tagged.contains(&format!("{set}/"))
+        };
+        let may_have_tag = || {
+            self.shared.config.agents.tag.is_some()
+                && self.is_refused(key.split('/').next().unwrap_or_default())
+        };
         is_listed
             || self.tagged.borrow().as_ref().is_some_and(is_in)
-            || self.registered.borrow().as_ref().is_some_and(|registered| registered.contains(&name))
+            || self
+                .registered
+                .borrow()
+                .as_ref()
+                .is_some_and(|registered| registered.contains(&name))
             || may_have_tag()
     }
 
     /// Whether Resource Graph says nothing about this subscription.
     fn is_refused(&self, subscription: &str) -> bool {
         let subscription = subscription.to_ascii_lowercase();
-        self.refused.borrow().as_ref().is_some_and(|refused| refused.contains(&subscription))
+        self.refused
+            .borrow()
+            .as_ref()
+            .is_some_and(|refused| refused.contains(&subscription))
     }
 
     /// Whether it is known whose own watcher acts.
@@ -316,7 +395,9 @@ impl Dispatch {
 
     /// The machines that have the agents' tag now.
     pub fn set_agents(&self, ids: &[String]) {
-        self.tagged.borrow_mut().replace(ids.iter().map(|id| key_of(id)).collect());
+        self.tagged
+            .borrow_mut()
+            .replace(ids.iter().map(|id| key_of(id)).collect());
         self.pass_agents();
     }
 
@@ -325,7 +406,9 @@ impl Dispatch {
         match found {
             Ok(names) => drop(self.registered.replace(Some(names))),
             Err(why) => {
-                log::printable(&format!("warning: cannot read the registers of the fleet: {why}"));
+                log::printable(&format!(
+                    "warning: cannot read the registers of the fleet: {why}"
+                ));
                 self.registered.borrow_mut().get_or_insert_default();
             }
         }
@@ -351,20 +434,36 @@ impl Dispatch {
     /// The keys of the events that are not over.
     pub fn open_events(&self) -> Vec<String> {
         let orders = self.orders.borrow();
-        orders.known.iter().filter(|(_, known)| !known.order.is_over()).map(|(key, _)| key.clone()).collect()
+        orders
+            .known
+            .iter()
+            .filter(|(_, known)| !known.order.is_over())
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     /// Resource Graph was asked for these open events, and has none of them.
     pub fn absent(self: &Rc<Self>, keys: &[String], now: Instant) {
         let time_of_day = self.shared.clock.time_of_day().seconds();
         for key in keys {
-            let known = self.orders.borrow().known.get(key).map(|known| known.resource_id.clone());
+            let known = self
+                .orders
+                .borrow()
+                .known
+                .get(key)
+                .map(|known| known.resource_id.clone());
             if self.is_refused(subscription_of(known.as_deref().unwrap_or_default())) {
                 // What cannot be seen is not absent.
-                self.orders.borrow_mut().known.entry(key.clone()).and_modify(|known| known.absent_since = None);
+                self.orders
+                    .borrow_mut()
+                    .known
+                    .entry(key.clone())
+                    .and_modify(|known| known.absent_since = None);
                 continue;
             }
-            let Some(end) = self.orders.borrow_mut().end_absent(key, now, time_of_day) else { continue };
+            let Some(end) = self.orders.borrow_mut().end_absent(key, now, time_of_day) else {
+                continue;
+            };
             log::printable(&format!(
                 "warning: Resource Graph has not had event {key} for {ABSENT_HOURS} h; it is over"
             ));
@@ -385,16 +484,21 @@ impl Dispatch {
                 QUEUED_WITHIN.as_secs() / 60
             ));
         }
-        self.shared.reconciled_at.set(self.shared.clock.time_of_day().seconds().0);
+        self.shared
+            .reconciled_at
+            .set(self.shared.clock.time_of_day().seconds().0);
     }
 }
 
 /// What is known of an event whose message was too long for the register of its machine: enough to end it.
 fn too_long(event: &SavedEvent, machine: &str) -> String {
-    let SavedEvent { key, resource_id, .. } = event;
+    let SavedEvent {
+        key, resource_id, ..
+    } = event;
     let id = format!("{resource_id}/providers/microsoft.maintenance/scheduledevents/{key}");
     let kind = "microsoft.maintenance/scheduledevents";
-    json!({"id": id, "type": kind, "properties": {"EventId": key, "Resources": [machine]}}).to_string()
+    json!({"id": id, "type": kind, "properties": {"EventId": key, "Resources": [machine]}})
+        .to_string()
 }
 
 #[cfg(test)]

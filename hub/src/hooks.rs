@@ -23,7 +23,11 @@ pub struct Permit(Option<Rc<Pool>>);
 impl Pool {
     /// A pool for so many commands at a time.
     pub fn new(at_once: u32) -> Rc<Self> {
-        Rc::new(Self { free: Cell::new(at_once), waiting: RefCell::default(), next: Cell::new(0) })
+        Rc::new(Self {
+            free: Cell::new(at_once),
+            waiting: RefCell::default(),
+            next: Cell::new(0),
+        })
     }
 
     /// Waits for the permission to run a command. `due` is when its event starts.
@@ -70,7 +74,9 @@ mod tests {
 
     #[test]
     fn the_earliest_event_goes_first_and_who_gave_up_is_passed_over() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
         tokio::task::LocalSet::new().block_on(&runtime, async {
             let pool = Pool::new(1);
             let first = pool.enter(UnixSeconds(0)).await;

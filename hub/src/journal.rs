@@ -61,7 +61,9 @@ impl Journal {
     /// # Errors
     /// A sentence about the file.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let audit = Audit::open(path, |note| log::printable(&format!("{}: {note}", note.severity().word())))?;
+        let audit = Audit::open(path, |note| {
+            log::printable(&format!("{}: {note}", note.severity().word()))
+        })?;
         Ok(Self {
             audit: Arc::new(audit),
             waiting: RefCell::default(),
@@ -73,7 +75,13 @@ impl Journal {
     /// Keeps a record of a machine.
     pub fn record(&self, resource_id: &str, record: Record<'_>, time: UnixSeconds) {
         let record = record.at(time);
-        self.audit.record_as(&OfMachine { record: &record, resource_id }, time);
+        self.audit.record_as(
+            &OfMachine {
+                record: &record,
+                resource_id,
+            },
+            time,
+        );
         let key = key_of(resource_id);
         self.add_to_copy(&key, &record);
         if let Err(why) = self.write_copy(&key) {
@@ -87,27 +95,50 @@ impl Journal {
     /// A sentence: it still cannot.
     pub fn write_copy(&self, key: &str) -> Result<(), String> {
         let mut copies = self.copies.borrow_mut();
-        let Some(CopyFile { path, unwritten }) = copies.get_mut(key).filter(|copy| !copy.unwritten.is_empty()) else {
+        let Some(CopyFile { path, unwritten }) = copies
+            .get_mut(key)
+            .filter(|copy| !copy.unwritten.is_empty())
+        else {
             return Ok(());
         };
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&*path);
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&*path);
         let written = file.and_then(|mut file| file.write_all(unwritten));
         // After a part of a line, the next attempt begins a new one.
-        *unwritten = if written.is_ok() { Vec::new() } else { [b"\n", unwritten.trim_ascii_start()].concat() };
+        *unwritten = if written.is_ok() {
+            Vec::new()
+        } else {
+            [b"\n", unwritten.trim_ascii_start()].concat()
+        };
         written.map_err(|error| format!("cannot write {}: {error}", path.display()))
     }
 
     /// Keeps the records of the machine with this key in this file, too, from now on.
     pub fn copy(&self, key: &str, path: &Path) {
-        let copy = || CopyFile { path: path.to_owned(), unwritten: Vec::new() };
-        self.copies.borrow_mut().entry(key.to_owned()).or_insert_with(copy);
+        let copy = || CopyFile {
+            path: path.to_owned(),
+            unwritten: Vec::new(),
+        };
+        self.copies
+            .borrow_mut()
+            .entry(key.to_owned())
+            .or_insert_with(copy);
     }
 
     /// Begins the file of the machine with this key with the announcement of an event, which came before it.
     pub fn begin_copy(&self, key: &str, event: &EventRecord) {
         let names = event.resource_names();
-        let record = Record::Change { change: Change::Scheduled, event: event.members(names.as_deref()) };
-        self.add_to_copy(key, &record.at(UnixSeconds(jiff::Timestamp::now().as_second())));
+        let record = Record::Change {
+            change: Change::Scheduled,
+            event: event.members(names.as_deref()),
+        };
+        self.add_to_copy(
+            key,
+            &record.at(UnixSeconds(jiff::Timestamp::now().as_second())),
+        );
     }
 
     fn add_to_copy(&self, key: &str, record: &TimedRecord<'_>) {
@@ -125,7 +156,15 @@ impl Journal {
     /// Keeps a message that cannot be read, or the start of a long one.
     pub fn set_aside(&self, why: &str, content: &[u8], time: UnixSeconds) {
         let content = String::from_utf8_lossy(&content[..content.len().min(CONTENT_MAX)]);
-        self.audit.record_as(&SetAside { record: "set-aside", why, content: &content, time }, time);
+        self.audit.record_as(
+            &SetAside {
+                record: "set-aside",
+                why,
+                content: &content,
+                time,
+            },
+            time,
+        );
     }
 
     /// Waits until all records so far are on disk, or for two seconds if the disk hangs. All that wait share one sync. Returns whether
@@ -144,7 +183,8 @@ impl Journal {
                     }
                     let audit = journal.audit.clone();
                     // A thread that panics leaves nothing to wait for.
-                    let synced = tokio::task::spawn_blocking(move || audit.sync_unless_stalled()).await;
+                    let synced =
+                        tokio::task::spawn_blocking(move || audit.sync_unless_stalled()).await;
                     let synced = synced.unwrap_or_default();
                     for waiting in waiting {
                         let _ = waiting.send(synced);
@@ -181,14 +221,22 @@ mod tests {
     fn records_of_many_machines_at_a_time_fit() {
         let folder = tempfile::tempdir().expect("a folder");
         let done = scheduled_events_fleet::cli::block_on(async {
-            let journal = Rc::new(Journal::open(&folder.path().join("audit")).expect("an audit file"));
+            let journal =
+                Rc::new(Journal::open(&folder.path().join("audit")).expect("an audit file"));
             // As many names as an event of a large scale set has.
             let resource_id = "x".repeat(200_000);
             let machine = async |_| {
                 for _ in 0..3 {
                     journal.capacity().await;
                     assert!(!journal.audit.is_half_full());
-                    journal.record(&resource_id, Record::Gap { lost: 1, since: UnixSeconds(0) }, UnixSeconds(0));
+                    journal.record(
+                        &resource_id,
+                        Record::Gap {
+                            lost: 1,
+                            since: UnixSeconds(0),
+                        },
+                        UnixSeconds(0),
+                    );
                 }
             };
             tokio::join!(
@@ -203,6 +251,9 @@ mod tests {
             );
             journal.lost()
         });
-        assert_eq!(done.unwrap_or_else(|failure| panic!("{}", failure.message)), 0);
+        assert_eq!(
+            done.unwrap_or_else(|failure| panic!("{}", failure.message)),
+            0
+        );
     }
 }

@@ -103,9 +103,12 @@ impl Notices {
 /// Whether a message names an event of a machine, whatever its members are. Those of other services have other providers.
 fn is_of_a_machine(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    ["/providers/microsoft.compute/", "/providers/microsoft.maintenance/scheduledevents/"]
-        .iter()
-        .all(|part| message.contains(part))
+    [
+        "/providers/microsoft.compute/",
+        "/providers/microsoft.maintenance/scheduledevents/",
+    ]
+    .iter()
+    .all(|part| message.contains(part))
 }
 
 impl Notice {
@@ -117,7 +120,11 @@ impl Notice {
     ) -> Result<Self, String> {
         let event = EventRecord::new(notification.event(), VmNames::UNKNOWN);
         let problem = |why: &dyn std::fmt::Display| {
-            format!("event {} of {:?}: {why}", event.event_id, notification.resource_id().to_string())
+            format!(
+                "event {} of {:?}: {why}",
+                event.event_id,
+                notification.resource_id().to_string()
+            )
         };
         let resource = notification.resource().map_err(|why| problem(&why))?;
         let mut machines = Vec::new();
@@ -164,18 +171,37 @@ pub fn group_of(resource_id: &str) -> &str {
 pub fn key_of(resource_id: &str) -> String {
     let id = Text::plain(resource_id);
     let key = match (MachineId::parse(id), ResourceId::parse(id)) {
-        (Ok(machine), _) => format!("{}/{}/{}", machine.subscription(), machine.resource_group(), machine.name()),
-        (_, Ok(set)) => format!("{}/{}/{}/", set.subscription(), set.resource_group(), set.name()),
+        (Ok(machine), _) => format!(
+            "{}/{}/{}",
+            machine.subscription(),
+            machine.resource_group(),
+            machine.name()
+        ),
+        (_, Ok(set)) => format!(
+            "{}/{}/{}/",
+            set.subscription(),
+            set.resource_group(),
+            set.name()
+        ),
         _ => resource_id.to_owned(),
     };
     key.to_ascii_lowercase()
 }
 
 /// Passes what a message says about an event, if it says anything about it.
-pub fn with_notification<T>(message: &str, key: &str, work: impl FnOnce(&Notification<'_>) -> T) -> Option<T> {
+pub fn with_notification<T>(
+    message: &str,
+    key: &str,
+    work: impl FnOnce(&Notification<'_>) -> T,
+) -> Option<T> {
     let notifications = Notifications::parse(message.as_bytes()).ok()?;
-    let is_it = |notification: &Notification<'_>| event_key(&notification.event().event_id().to_string()) == key;
-    notifications.iter().find(is_it).map(|notification| work(&notification))
+    let is_it = |notification: &Notification<'_>| {
+        event_key(&notification.event().event_id().to_string()) == key
+    };
+    notifications
+        .iter()
+        .find(is_it)
+        .map(|notification| work(&notification))
 }
 
 /// What a message says about an event, as if that was over by now.
@@ -184,9 +210,16 @@ pub fn ended(message: &str, key: &str) -> Notices {
         match value {
             Value::Array(list) => list.iter_mut().for_each(|value| end(value, key)),
             Value::Object(members) => {
-                if members.get("EventId").and_then(Value::as_str).is_some_and(|id| event_key(id) == key) {
+                if members
+                    .get("EventId")
+                    .and_then(Value::as_str)
+                    .is_some_and(|id| event_key(id) == key)
+                {
                     members.insert("EventStatus".into(), "Completed".into());
-                    members.insert("Description".into(), "Azure does not have this event any more".into());
+                    members.insert(
+                        "Description".into(),
+                        "Azure does not have this event any more".into(),
+                    );
                 }
                 members.values_mut().for_each(|value| end(value, key));
             }
@@ -220,14 +253,27 @@ impl Places {
             zones: Value,
             data: Value,
         }
-        let Message { mut location, mut zones, mut data } = serde_json::from_str(message).unwrap_or_default();
+        let Message {
+            mut location,
+            mut zones,
+            mut data,
+        } = serde_json::from_str(message).unwrap_or_default();
         if let Some(info) = data.get_mut("resourceInfo") {
             (location, zones) = (info["location"].take(), info["zones"].take());
         }
         // Hooks get it as a variable, and one that is too long or has a zero byte would keep them from starting.
         let is_place = |text: &&str| text.len() <= PLACE_MAX && !text.contains(char::is_control);
-        let text = |value: &Value| value.as_str().filter(is_place).unwrap_or_default().to_owned();
-        Self { location: text(&location), zone: text(zones.get(0).unwrap_or(&zones)) }
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .filter(is_place)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Self {
+            location: text(&location),
+            zone: text(zones.get(0).unwrap_or(&zones)),
+        }
     }
 }
 
@@ -235,13 +281,14 @@ impl Places {
 mod tests {
     use super::*;
 
-    const GROUP: &str =
-        "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/web/providers/Microsoft.Compute";
+    const GROUP: &str = "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/web/providers/Microsoft.Compute";
 
     #[test]
     fn a_message_and_a_row_say_the_same() {
         let properties = r#"{"EventId":"A","EventStatus":"Started","Resources":["front_3"]}"#;
-        let id = format!("{GROUP}/virtualMachineScaleSets/front/providers/microsoft.maintenance/scheduledevents/A");
+        let id = format!(
+            "{GROUP}/virtualMachineScaleSets/front/providers/microsoft.maintenance/scheduledevents/A"
+        );
         let kind = "microsoft.maintenance/scheduledevents";
         let row = format!(
             r#"[{{"id":"{id}","type":"{kind}","location":"westus2","zones":["2"],"properties":{properties}}}]"#
@@ -252,10 +299,21 @@ mod tests {
         );
         for body in [row, message] {
             let read = read(body.as_bytes()).expect("it can be read");
-            let [notice] = &read.notices[..] else { panic!("one notice: {read:?}") };
-            assert_eq!((notice.key.as_str(), notice.state.as_str()), ("a", "started"));
-            assert_eq!((notice.location.as_str(), notice.zone.as_str()), ("westus2", "2"));
-            assert_eq!(notice.resource_id, format!("{GROUP}/virtualMachineScaleSets/front"));
+            let [notice] = &read.notices[..] else {
+                panic!("one notice: {read:?}")
+            };
+            assert_eq!(
+                (notice.key.as_str(), notice.state.as_str()),
+                ("a", "started")
+            );
+            assert_eq!(
+                (notice.location.as_str(), notice.zone.as_str()),
+                ("westus2", "2")
+            );
+            assert_eq!(
+                notice.resource_id,
+                format!("{GROUP}/virtualMachineScaleSets/front")
+            );
             let machine = format!("{GROUP}/virtualMachineScaleSets/front/virtualMachines/3");
             assert_eq!(notice.machines, [(machine, "front_3".to_owned())]);
         }
@@ -264,9 +322,17 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         assert!(read(b"{]").expect_err("not JSON").starts_with("1:2: "));
-        assert!(read(b"\xff").expect_err("not UTF-8").starts_with("it is not UTF-8"));
+        assert!(
+            read(b"\xff")
+                .expect_err("not UTF-8")
+                .starts_with("it is not UTF-8")
+        );
         let other = br#"{"type":"microsoft.maintenance/scheduledevents","id":"/x","properties":{"EventId":"A"}}"#;
         let read = read(other).expect("it can be read");
-        assert_eq!((read.notices.len(), read.problems.len()), (0, 1), "{read:?}");
+        assert_eq!(
+            (read.notices.len(), read.problems.len()),
+            (0, 1),
+            "{read:?}"
+        );
     }
 }

@@ -41,10 +41,21 @@ const OPEN_FILES: u64 = 4096;
 pub async fn run(config: Config) -> Result<(), String> {
     allow_open_files();
     let policy = policy_file::load(&config.policy)?;
-    warn(&config, policy.rules().iter().any(|rule| rule.action == Action::Prepare));
+    warn(
+        &config,
+        policy
+            .rules()
+            .iter()
+            .any(|rule| rule.action == Action::Prepare),
+    );
     let identity = Identity::new(&config.identity, config.cloud)?;
     let arm = Arm::new(config.management_url()?, identity.clone())?;
-    let queue = config.queue.as_ref().map(|queue| Queue::new(queue, &identity)).transpose()?.map(Rc::new);
+    let queue = config
+        .queue
+        .as_ref()
+        .map(|queue| Queue::new(queue, &identity))
+        .transpose()?
+        .map(Rc::new);
     let journal = Rc::new(Journal::open(&config.audit)?);
     let store = Rc::new(Store::open(&config).await?);
     let (stop, mut stopped) = mpsc::channel(1);
@@ -68,7 +79,10 @@ pub async fn run(config: Config) -> Result<(), String> {
     };
     let shared = Shared::new(config, policy, arm.clone(), store, journal)?;
     let dispatch = Dispatch::new(shared.clone(), stop);
-    log::line(&format!("running: {} machines from an earlier run", kept.len()));
+    log::line(&format!(
+        "running: {} machines from an earlier run",
+        kept.len()
+    ));
     dispatch.restore(kept);
     let sources = async {
         let access = check_access(arm.clone(), dispatch.clone());
@@ -139,7 +153,10 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
             requests: shared.approvals.sent.get(),
             reconciled: shared.reconciled_at.get(),
         };
-        supervisor.show(&format!("{} events, {} machines", gauges.events, gauges.machines));
+        supervisor.show(&format!(
+            "{} events, {} machines",
+            gauges.events, gauges.machines
+        ));
         // The loop runs on the thread of everything else: that it comes round shows that nothing hangs.
         supervisor.keep_alive(Duration::ZERO);
         if let Some(path) = &shared.config.metrics
@@ -161,14 +178,19 @@ fn warn(config: &Config, prepares: bool) {
         );
     }
     if !prepares && config.hooks.prepare.is_some() {
-        warning("the policy has no rule with action `prepare`: `hooks.prepare` and `hooks.recover` are never run");
+        warning(
+            "the policy has no rule with action `prepare`: `hooks.prepare` and `hooks.recover` are never run",
+        );
     }
     if config.approve == Approve::Never && config.hooks.prepare.is_some() {
         warning(
             "`approve` is \"never\": nothing is prepared for, what would be done is recorded; set `approve = \"arm\"`",
         );
     }
-    for command in [&config.hooks.prepare, &config.hooks.recover].into_iter().flatten() {
+    for command in [&config.hooks.prepare, &config.hooks.recover]
+        .into_iter()
+        .flatten()
+    {
         if !command.program_exists() {
             let program = &command.words()[0];
             log::printable(&format!(

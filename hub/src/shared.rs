@@ -88,7 +88,8 @@ impl Shared {
 
     /// Keeps a record of a machine.
     pub fn record(&self, resource_id: &str, record: Record<'_>) {
-        self.journal.record(resource_id, record, self.clock.time_of_day().seconds());
+        self.journal
+            .record(resource_id, record, self.clock.time_of_day().seconds());
     }
 
     /// The machine that is followed under this key.
@@ -98,7 +99,9 @@ impl Shared {
 
     /// A machine is followed.
     pub fn remember(&self, resource_id: &str, sender: UnboundedSender<Message>) {
-        self.machines.borrow_mut().insert(key_of(resource_id), sender);
+        self.machines
+            .borrow_mut()
+            .insert(key_of(resource_id), sender);
     }
 
     /// A machine is not followed any more.

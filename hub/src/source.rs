@@ -53,15 +53,25 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
     }
     loop {
         // No more are received than are worked on: the others stay visible to a stand-by.
-        let Ok(permit) = slots.clone().acquire_many_owned(u32::try_from(BATCH).unwrap_or(1)).await else { return };
+        let Ok(permit) = slots
+            .clone()
+            .acquire_many_owned(u32::try_from(BATCH).unwrap_or(1))
+            .await
+        else {
+            return;
+        };
         let messages = match queue.receive().await {
             Ok(messages) => messages,
             Err(why) => {
                 drop(permit);
                 sleep(problem.failed(&dispatch, &why)).await;
                 // A SAS token expires, and the file may have the next one by now.
-                if let Some(Ok(opened)) =
-                    dispatch.shared.config.queue.as_ref().map(|queue| Queue::new(queue, &identity))
+                if let Some(Ok(opened)) = dispatch
+                    .shared
+                    .config
+                    .queue
+                    .as_ref()
+                    .map(|queue| Queue::new(queue, &identity))
                 {
                     queue = Rc::new(opened);
                 }
@@ -78,7 +88,9 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
             let (queue, dispatch) = (queue.clone(), dispatch.clone());
             tokio::task::spawn_local(async move {
                 match kept {
-                    Ok(kept) => delete_once_kept(&queue, &dispatch, message, kept, INVISIBLE / 2).await,
+                    Ok(kept) => {
+                        delete_once_kept(&queue, &dispatch, message, kept, INVISIBLE / 2).await
+                    }
                     Err(why) => set_aside(&queue, &dispatch, &message, &why).await,
                 }
                 drop(slot);
@@ -94,38 +106,70 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
 /// Passes on what a message says. The channel ends once it is kept. Or why the message cannot be read.
 fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<()>, String> {
     if message.received > RECEIVED_MAX {
-        return Err(format!("it was received {} times and never deleted", message.received));
+        return Err(format!(
+            "it was received {} times and never deleted",
+            message.received
+        ));
     }
     let content = message.content.as_ref().map_err(Clone::clone)?;
     let notices = notice::read(content)?;
-    let Shared { journal, metrics, clock, .. } = &*dispatch.shared;
+    let Shared {
+        journal,
+        metrics,
+        clock,
+        ..
+    } = &*dispatch.shared;
     if !notices.problems.is_empty() {
         let why = notices.problems.join("; ");
         if notices.notices.is_empty() {
-            notices.problems.iter().for_each(|_| metrics.notice("invalid"));
+            notices
+                .problems
+                .iter()
+                .for_each(|_| metrics.notice("invalid"));
             return Err(why);
         }
         // It is deleted with what can be read of it.
         journal.set_aside(&why, content, clock.time_of_day().seconds());
     }
-    metrics.message(if notices.notices.is_empty() { "left-out" } else { "applied" });
-    Ok(dispatch.deliver(Notices { is_queued: true, ..notices }))
+    metrics.message(if notices.notices.is_empty() {
+        "left-out"
+    } else {
+        "applied"
+    });
+    Ok(dispatch.deliver(Notices {
+        is_queued: true,
+        ..notices
+    }))
 }
 
 /// Copies a message once the audit file can be written, and deletes it once that has it. If that fails, it appears again.
 async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &str) {
-    let Shared { journal, metrics, clock, .. } = &*dispatch.shared;
+    let Shared {
+        journal,
+        metrics,
+        clock,
+        ..
+    } = &*dispatch.shared;
     let work = async {
         // While the audit file cannot be written, the message appears again and again. One copy is enough.
         if !journal.sync().await {
             return Ok(());
         }
         queue.copy_aside(message).await?;
-        log::printable(&format!("warning: a message of the queue is set aside: {why}"));
-        let content = message.content.as_deref().unwrap_or(message.text.as_bytes());
+        log::printable(&format!(
+            "warning: a message of the queue is set aside: {why}"
+        ));
+        let content = message
+            .content
+            .as_deref()
+            .unwrap_or(message.text.as_bytes());
         journal.set_aside(why, content, clock.time_of_day().seconds());
         metrics.message("set-aside");
-        if journal.sync().await { queue.delete(message).await } else { Ok(()) }
+        if journal.sync().await {
+            queue.delete(message).await
+        } else {
+            Ok(())
+        }
     };
     if let Err(why) = work.await {
         queue_failed(dispatch, &why);
@@ -180,7 +224,10 @@ pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
                 dispatch.reconciled(Instant::now());
                 sleep(every).await;
             }
-            Err(error) => sleep(problem.failed(&dispatch, &format!("cannot ask Resource Graph: {error}"))).await,
+            Err(error) => {
+                sleep(problem.failed(&dispatch, &format!("cannot ask Resource Graph: {error}")))
+                    .await
+            }
         }
     }
 }
@@ -200,7 +247,10 @@ pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
                 Ok(_) if refused.remove(subscription) => {
                     log::line(&format!("subscription {subscription} can be read"));
                 }
-                Err(error) if matches!(error.status(), Some(401 | 403)) && refused.insert(subscription.clone()) => {
+                Err(error)
+                    if matches!(error.status(), Some(401 | 403))
+                        && refused.insert(subscription.clone()) =>
+                {
                     log::printable(&format!(
                         "warning: subscription {subscription} cannot be read, and its events are seen in the queue only: {error}"
                     ));
@@ -261,18 +311,28 @@ struct Seen {
 }
 
 /// Asks about events, and passes on the rows of each page.
-async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Result<Seen, ArmError> {
+async fn ask_about(
+    arm: &Arm,
+    dispatch: &Rc<Dispatch>,
+    events: Events<'_>,
+) -> Result<Seen, ArmError> {
     let mut seen = Seen::default();
-    arm.query_each(&dispatch.shared.config.subscriptions, &events.query(), async |page| {
-        let notices = notice::read(page.as_bytes());
-        let notices =
-            notices.map_err(|why| ArmError::NotSent(format!("Resource Graph answers with a row that {why}")))?;
-        seen.has_unreadable |= !notices.problems.is_empty();
-        seen.keys.extend(notices.notices.iter().map(|notice| notice.key.clone()));
-        // No faster than the machines are, but one whose state cannot be kept must not keep the news of others.
-        let _ = timeout(KEPT_TIME, dispatch.deliver(notices).recv()).await;
-        Ok(())
-    })
+    arm.query_each(
+        &dispatch.shared.config.subscriptions,
+        &events.query(),
+        async |page| {
+            let notices = notice::read(page.as_bytes());
+            let notices = notices.map_err(|why| {
+                ArmError::NotSent(format!("Resource Graph answers with a row that {why}"))
+            })?;
+            seen.has_unreadable |= !notices.problems.is_empty();
+            seen.keys
+                .extend(notices.notices.iter().map(|notice| notice.key.clone()));
+            // No faster than the machines are, but one whose state cannot be kept must not keep the news of others.
+            let _ = timeout(KEPT_TIME, dispatch.deliver(notices).recv()).await;
+            Ok(())
+        },
+    )
     .await?;
     Ok(seen)
 }
@@ -288,7 +348,12 @@ struct Problem {
 
 impl Problem {
     const fn new(place: &'static str, name: &'static str) -> Self {
-        Self { place, name, pause: RETRY_FIRST, is_known: false }
+        Self {
+            place,
+            name,
+            pause: RETRY_FIRST,
+            is_known: false,
+        }
     }
 
     fn failed(&mut self, dispatch: &Dispatch, why: &str) -> Duration {
@@ -331,24 +396,51 @@ mod tests {
         let server = TestServer::start(move |connection| {
             let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
             while let Some(first) = lines.next() {
-                lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
-                let (status, body) = if first.starts_with("GET") { (200, MESSAGES) } else { (204, "") };
+                lines
+                    .by_ref()
+                    .take_while(|line| !line.is_empty())
+                    .for_each(drop);
+                let (status, body) = if first.starts_with("GET") {
+                    (200, MESSAGES)
+                } else {
+                    (204, "")
+                };
                 let mut seen = seen.lock().expect("no panic");
                 seen.push(first);
-                let head = format!("x-ms-popreceipt: receipt{}\r\nContent-Type: application/xml", seen.len());
+                let head = format!(
+                    "x-ms-popreceipt: receipt{}\r\nContent-Type: application/xml",
+                    seen.len()
+                );
                 let length = body.len();
-                let _ =
-                    write!(&**connection, "HTTP/1.1 {status} x\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+                let _ = write!(
+                    &**connection,
+                    "HTTP/1.1 {status} x\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"
+                );
             }
         });
         let seen = || requests.lock().expect("no panic").clone();
         with_dispatch(async |dispatch, _stopped| {
-            let url = format!("{}/devstoreaccount1/events", server.url()).parse().expect("an address");
-            let config = QueueConfig { url, poison: None, sas_file: None, emulator: true };
-            let identity = IdentityConfig { kind: IdentityKind::Emulator, client_id: None };
+            let url = format!("{}/devstoreaccount1/events", server.url())
+                .parse()
+                .expect("an address");
+            let config = QueueConfig {
+                url,
+                poison: None,
+                sas_file: None,
+                emulator: true,
+            };
+            let identity = IdentityConfig {
+                kind: IdentityKind::Emulator,
+                client_id: None,
+            };
             let identity = Identity::new(&identity, Cloud::Public).expect("an identity");
             let queue = Queue::new(&config, &identity).expect("a queue");
-            let message = queue.receive().await.expect("an answer").pop().expect("a message");
+            let message = queue
+                .receive()
+                .await
+                .expect("an answer")
+                .pop()
+                .expect("a message");
             let (keeping, kept) = mpsc::channel(1);
             let renewed_twice = async {
                 while seen().len() < 3 {
@@ -356,14 +448,22 @@ mod tests {
                 }
                 drop(keeping);
             };
-            let deleted = delete_once_kept(&queue, &dispatch, message, kept, Duration::from_millis(50));
+            let deleted =
+                delete_once_kept(&queue, &dispatch, message, kept, Duration::from_millis(50));
             tokio::join!(deleted, renewed_twice);
         });
         let seen = seen();
         let (last, renewals) = seen[1..].split_last().expect("requests");
-        assert!(last.starts_with("DELETE ") && renewals.iter().all(|request| request.starts_with("PUT ")), "{seen:?}");
+        assert!(
+            last.starts_with("DELETE ")
+                && renewals.iter().all(|request| request.starts_with("PUT ")),
+            "{seen:?}"
+        );
         for (number, request) in seen[1..].iter().enumerate() {
-            assert!(request.contains(&format!("popreceipt=receipt{}", number + 1)), "{seen:?}");
+            assert!(
+                request.contains(&format!("popreceipt=receipt{}", number + 1)),
+                "{seen:?}"
+            );
         }
     }
 }

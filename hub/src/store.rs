@@ -161,23 +161,33 @@ impl Store {
     /// A sentence: the folder cannot be used, or the store's configuration is invalid.
     pub async fn open(config: &Config) -> Result<Self, String> {
         let folder = &config.state;
-        let problem = |error: std::io::Error| format!("cannot use the folder {}: {error}", folder.display());
+        let problem =
+            |error: std::io::Error| format!("cannot use the folder {}: {error}", folder.display());
         std::fs::create_dir_all(folder).map_err(problem)?;
         let path = folder.join("lock");
         let lock = FileLock::acquire_at(&path, &path, "state folder")?;
         let ended = register_commands(lock.commands());
         if ended > 0 {
-            log::line(&format!("ended {ended} commands that an earlier process left running; they are run again"));
+            log::line(&format!(
+                "ended {ended} commands that an earlier process left running; they are run again"
+            ));
         }
         let engine = match &config.store {
             // The lock is held.
             None => Box::new(FolderEngine::of_one_process(folder)),
             Some(file) => open_store(file).await?,
         };
-        let take_over_after = config.store.as_ref().map(|_| config.take_over_after.unwrap_or(TAKE_OVER_AFTER));
+        let take_over_after = config
+            .store
+            .as_ref()
+            .map(|_| config.take_over_after.unwrap_or(TAKE_OVER_AFTER));
         Ok(Self {
             engine,
-            writer: format!("{:016x}-{}", scheduled_events::watch::seed(), std::process::id()),
+            writer: format!(
+                "{:016x}-{}",
+                scheduled_events::watch::seed(),
+                std::process::id()
+            ),
             requests: Semaphore::new(REQUESTS_AT_ONCE),
             holder: RefCell::default(),
             take_over_after,
@@ -190,18 +200,28 @@ impl Store {
 
     /// Waits until this hub is the one that works.
     pub async fn await_turn(&self) {
-        let Some(patience) = self.take_over_after else { return };
+        let Some(patience) = self.take_over_after else {
+            return;
+        };
         let (mut seen, mut since, mut has_said) = (None::<Option<Revision>>, Instant::now(), false);
         loop {
-            match self.request(store::read::<Holder>(&*self.engine, HOLDER)).await {
+            match self
+                .request(store::read::<Holder>(&*self.engine, HOLDER))
+                .await
+            {
                 Ok((holder, revision)) => {
                     if seen.as_ref() != Some(&revision) {
                         (seen, since) = (Some(revision.clone()), Instant::now());
                     }
                     if revision.is_none() || since.elapsed() >= patience {
-                        let next = Holder { writer: self.writer.clone(), beat: holder.beat + 1 };
+                        let next = Holder {
+                            writer: self.writer.clone(),
+                            beat: holder.beat + 1,
+                        };
                         self.last_beat.set(Instant::now());
-                        let written = self.request(store::swap(&*self.engine, HOLDER, revision.as_ref(), &next)).await;
+                        let written = self
+                            .request(store::swap(&*self.engine, HOLDER, revision.as_ref(), &next))
+                            .await;
                         if let Ok(Swap::Done(revision)) = written {
                             self.holder.replace(Some(revision));
                             log::line("this hub works");
@@ -224,19 +244,25 @@ impl Store {
 
     /// Whether this hub still works: it may have been stopped for so long that another one has taken over.
     pub fn has_turn(&self) -> bool {
-        self.take_over_after.is_none_or(|patience| Instant::now() < self.turn_ends(patience))
+        self.take_over_after
+            .is_none_or(|patience| Instant::now() < self.turn_ends(patience))
     }
 
     /// Says again and again that this hub works. Returns why it must stop.
     pub async fn hold(&self) -> String {
-        let Some(patience) = self.take_over_after else { return std::future::pending().await };
+        let Some(patience) = self.take_over_after else {
+            return std::future::pending().await;
+        };
         for beat in 1.. {
             let end = self.turn_ends(patience);
             match timeout_at(end, self.beat(beat, patience / BEATS)).await {
                 Ok(Some(why)) => return why,
                 // Once too late is enough: what this hub was to do meanwhile, it has refused to do.
                 Ok(None) if Instant::now() < end => {}
-                _ => return "the store has not answered for so long that another hub may take over".into(),
+                _ => {
+                    return "the store has not answered for so long that another hub may take over"
+                        .into();
+                }
             }
         }
         unreachable!("the loop has no end")
@@ -245,25 +271,35 @@ impl Store {
     /// Says once that this hub works, and repeats that until the store answers. Returns why this hub must stop, if it must. What is
     /// written of machines is not waited for, however much it is.
     async fn beat(&self, beat: u64, pause: Duration) -> Option<String> {
-        let next = Holder { writer: self.writer.clone(), beat };
+        let next = Holder {
+            writer: self.writer.clone(),
+            beat,
+        };
         loop {
             sleep(pause).await;
             let expected = self.holder.borrow().clone();
-            let why = match in_time(pause, store::swap(&*self.engine, HOLDER, expected.as_ref(), &next)).await {
+            let why = match in_time(
+                pause,
+                store::swap(&*self.engine, HOLDER, expected.as_ref(), &next),
+            )
+            .await
+            {
                 Ok(Swap::Done(revision)) => {
                     self.holder.replace(Some(revision));
                     self.last_beat.set(Instant::now());
                     return None;
                 }
-                Ok(Swap::Conflict) => match in_time(pause, store::read::<Holder>(&*self.engine, HOLDER)).await {
-                    // An earlier write was carried out although its answer was lost.
-                    Ok((holder, revision)) if holder.writer == self.writer => {
-                        self.holder.replace(revision);
-                        continue;
+                Ok(Swap::Conflict) => {
+                    match in_time(pause, store::read::<Holder>(&*self.engine, HOLDER)).await {
+                        // An earlier write was carried out although its answer was lost.
+                        Ok((holder, revision)) if holder.writer == self.writer => {
+                            self.holder.replace(revision);
+                            continue;
+                        }
+                        Ok(_) => return Some("another hub has taken over".into()),
+                        Err(why) => why,
                     }
-                    Ok(_) => return Some("another hub has taken over".into()),
-                    Err(why) => why,
-                },
+                }
                 Err(why) => why,
             };
             self.log_failure(&format!("warning: the store does not answer: {why}"));
@@ -287,8 +323,14 @@ impl Store {
             log::printable(&format!("error: {why}"));
         }
         // Each is written again before anything is done.
-        let entry = |revision| Entry { revision: Some(revision), ..Entry::default() };
-        Ok(found.into_iter().map(|(saved, revision)| (saved, entry(revision))).collect())
+        let entry = |revision| Entry {
+            revision: Some(revision),
+            ..Entry::default()
+        };
+        Ok(found
+            .into_iter()
+            .map(|(saved, revision)| (saved, entry(revision)))
+            .collect())
     }
 
     /// Writes what is kept of a machine. Returns whether it is kept. With a store, that is repeated until it is: another hub may have taken
@@ -302,11 +344,22 @@ impl Store {
         let mut shortened = None;
         loop {
             let kept = shortened.as_ref().unwrap_or(&saved);
-            match self.request(store::swap(&*self.engine, &key, entry.revision.as_ref(), kept)).await {
+            match self
+                .request(store::swap(
+                    &*self.engine,
+                    &key,
+                    entry.revision.as_ref(),
+                    kept,
+                ))
+                .await
+            {
                 Ok(Swap::Done(revision)) => {
                     *entry = Entry {
                         revision: Some(revision),
-                        saved: Some(Saved { writer: String::new(), ..saved }),
+                        saved: Some(Saved {
+                            writer: String::new(),
+                            ..saved
+                        }),
                         is_uncertain: false,
                     };
                     return Ok(true);
@@ -338,7 +391,11 @@ impl Store {
 
     /// Logs from time to time that a request failed.
     fn log_failure(&self, why: &str) {
-        if self.logged.get().is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+        if self
+            .logged
+            .get()
+            .is_none_or(|at| at.elapsed() >= LOG_INTERVAL)
+        {
             self.logged.set(Some(Instant::now()));
             log::printable(&format!("{why}; this is tried again"));
         }
@@ -364,14 +421,21 @@ impl Store {
             if entry.is_uncertain && !self.adopt(entry, &key).await? {
                 return Ok(false);
             }
-            let Some(revision) = entry.revision.clone() else { return Ok(true) };
+            let Some(revision) = entry.revision.clone() else {
+                return Ok(true);
+            };
             match self.request(self.engine.delete(&key, &revision)).await {
                 Ok(true) => *entry = Entry::default(),
                 Ok(false) if !self.adopt(entry, &key).await? => return Ok(false),
                 Ok(false) => {}
                 Err(why) => {
                     entry.is_uncertain = true;
-                    if !self.may_repeat(&format!("error: cannot remove the state of a machine: {why}")).await {
+                    if !self
+                        .may_repeat(&format!(
+                            "error: cannot remove the state of a machine: {why}"
+                        ))
+                        .await
+                    {
                         return Ok(false);
                     }
                 }
@@ -386,19 +450,28 @@ impl Store {
             match self.request(self.engine.read(key)).await {
                 Ok(found) => break found,
                 Err(why) => {
-                    if !self.may_repeat(&format!("error: cannot read the state of a machine: {why}")).await {
+                    if !self
+                        .may_repeat(&format!("error: cannot read the state of a machine: {why}"))
+                        .await
+                    {
                         return Ok(false);
                     }
                 }
             }
         };
         // Nobody has written it since it was read or written here last.
-        let is_unchanged = found.as_ref().map(|register| &register.revision) == entry.revision.as_ref();
-        let is_own = match found.as_ref().map(|register| store::check::<Saved>(&register.value)) {
+        let is_unchanged =
+            found.as_ref().map(|register| &register.revision) == entry.revision.as_ref();
+        let is_own = match found
+            .as_ref()
+            .map(|register| store::check::<Saved>(&register.value))
+        {
             None => entry.is_uncertain,
             Some(Ok(saved)) => is_unchanged || entry.is_uncertain && saved.writer == self.writer,
             Some(Err(Invalid::Damaged(error))) => {
-                log::printable(&format!("error: the register {key} is damaged, and is written anew: {error}"));
+                log::printable(&format!(
+                    "error: the register {key} is damaged, and is written anew: {error}"
+                ));
                 true
             }
             Some(Err(Invalid::Format(_))) => {
@@ -409,19 +482,30 @@ impl Store {
         if !is_own {
             return Err(StoreError::Taken);
         }
-        *entry = Entry { revision: found.map(|register| register.revision), ..Entry::default() };
+        *entry = Entry {
+            revision: found.map(|register| register.revision),
+            ..Entry::default()
+        };
         Ok(true)
     }
 
-    async fn request<T>(&self, reply: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
+    async fn request<T>(
+        &self,
+        reply: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<T, EngineError> {
         // The semaphore is never closed.
         let _permit = self.requests.acquire().await;
         in_time(REQUEST_TIME, reply).await
     }
 }
 
-async fn in_time<T>(time: Duration, reply: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
-    timeout(time, reply).await.unwrap_or_else(|_| Err(EngineError("no answer".into())))
+async fn in_time<T>(
+    time: Duration,
+    reply: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    timeout(time, reply)
+        .await
+        .unwrap_or_else(|_| Err(EngineError("no answer".into())))
 }
 
 /// What the hub that works has kept, for people, and why some of it cannot be read. Nothing is locked or changed.
@@ -434,11 +518,16 @@ pub async fn look(config: &Config) -> Result<(Vec<Saved>, Vec<String>), String> 
         Some(file) => open_store(file).await?,
     };
     let (found, problems) = read_all(&*engine).await.map_err(|why| why.to_string())?;
-    Ok((found.into_iter().map(|(saved, _)| saved).collect(), problems))
+    Ok((
+        found.into_iter().map(|(saved, _)| saved).collect(),
+        problems,
+    ))
 }
 
 /// All machines that are kept, and why some cannot be read.
-async fn read_all(engine: &dyn Engine) -> Result<(Vec<(Saved, Revision)>, Vec<String>), EngineError> {
+async fn read_all(
+    engine: &dyn Engine,
+) -> Result<(Vec<(Saved, Revision)>, Vec<String>), EngineError> {
     let (mut machines, mut problems) = (Vec::new(), Vec::new());
     for (key, register) in engine.list(MACHINES).await? {
         match store::decode(&key, &register.value) {
@@ -457,7 +546,10 @@ async fn open_store(file: &Path) -> Result<Box<dyn Engine>, String> {
 /// Leaves out the longest messages until a register can hold the rest. After a restart, Resource Graph says again what the event is.
 fn shorten(key: &str, mut saved: Saved) -> Saved {
     while store::encode(key, &saved).is_err()
-        && let Some(longest) = saved.events.iter_mut().max_by_key(|event| event.message.len())
+        && let Some(longest) = saved
+            .events
+            .iter_mut()
+            .max_by_key(|event| event.message.len())
         && !longest.message.is_empty()
     {
         longest.message.clear();

@@ -62,24 +62,30 @@ impl Action {
                 run.journal.action("stepped to the next change");
             }
             Self::Speed { speed } => {
-                run.server.set_speed(speed).map_err(|error| error.to_string())?;
+                run.server
+                    .set_speed(speed)
+                    .map_err(|error| error.to_string())?;
                 run.journal.action(&format!("speed {speed}"));
             }
             Self::Add { text } => add(&run, &text)?,
             Self::Inject { machine, fault } => {
                 let fault: Fault = fault.parse().map_err(|error| format!("{error}"))?;
                 for number in machines(&run, machine)? {
-                    run.server.inject_fault(number, fault.clone()).map_err(|error| error.to_string())?;
+                    run.server
+                        .inject_fault(number, fault.clone())
+                        .map_err(|error| error.to_string())?;
                     note_faults(&run, number);
                 }
-                run.journal.action(&format!("injected {fault} into {}", name(&run, machine)));
+                run.journal
+                    .action(&format!("injected {fault} into {}", name(&run, machine)));
             }
             Self::ClearFaults { machine } => {
                 for number in machines(&run, machine)? {
                     run.server.clear_faults(number);
                     note_faults(&run, number);
                 }
-                run.journal.action(&format!("removed the faults of {}", name(&run, machine)));
+                run.journal
+                    .action(&format!("removed the faults of {}", name(&run, machine)));
             }
             Self::Approve { id } => match run.server.approve(&id) {
                 ApprovalResult::Accepted => run.journal.action(&format!("approved {id}")),
@@ -96,14 +102,28 @@ impl Action {
 
 fn add(run: &Run, text: &str) -> Result<(), String> {
     // A scenario needs a description, and an event does not.
-    let whole =
-        if text.trim_start().starts_with("[[event]]") { format!("about = \"-\"\n{text}") } else { text.to_owned() };
+    let whole = if text.trim_start().starts_with("[[event]]") {
+        format!("about = \"-\"\n{text}")
+    } else {
+        text.to_owned()
+    };
     let added = whole.lines().count() - text.lines().count();
-    let scenario = Scenario::parse(&whole)
-        .map_err(|error| format!("line {}: {}", error.line().saturating_sub(added).max(1), error.message()))?;
+    let scenario = Scenario::parse(&whole).map_err(|error| {
+        format!(
+            "line {}: {}",
+            error.line().saturating_sub(added).max(1),
+            error.message()
+        )
+    })?;
     for event in scenario.events {
-        let text = format!("added {} of {}", event.event_type, event.resources.join(", "));
-        run.server.add_event(event).map_err(|error| error.to_string())?;
+        let text = format!(
+            "added {} of {}",
+            event.event_type,
+            event.resources.join(", ")
+        );
+        run.server
+            .add_event(event)
+            .map_err(|error| error.to_string())?;
         run.journal.action(&text);
     }
     Ok(())
@@ -114,16 +134,25 @@ fn machines(run: &Run, machine: Option<usize>) -> Result<Vec<usize>, String> {
     match machine {
         None => Ok((0..number).collect()),
         Some(machine) if machine < number => Ok(vec![machine]),
-        Some(machine) => Err(format!("there is no machine {machine}; there are {number}, from 0 on")),
+        Some(machine) => Err(format!(
+            "there is no machine {machine}; there are {number}, from 0 on"
+        )),
     }
 }
 
 fn name(run: &Run, machine: Option<usize>) -> String {
-    let name = machine.and_then(|machine| run.server.machines().get(machine)).map(|machine| machine.name.clone());
+    let name = machine
+        .and_then(|machine| run.server.machines().get(machine))
+        .map(|machine| machine.name.clone());
     name.unwrap_or_else(|| "all machines".to_owned())
 }
 
 fn note_faults(run: &Run, machine: usize) {
-    let faults: Vec<_> = run.server.faults(machine).iter().map(ToString::to_string).collect();
+    let faults: Vec<_> = run
+        .server
+        .faults(machine)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     run.journal.faults(machine, &faults);
 }

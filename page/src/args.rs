@@ -60,7 +60,9 @@ impl Args {
         if let Some(name) = &self.vm_name {
             settings.vm_name.clone_from(name);
         }
-        settings.faults.extend(self.fault.iter().map(ToString::to_string));
+        settings
+            .faults
+            .extend(self.fault.iter().map(ToString::to_string));
         Ok(settings)
     }
 
@@ -74,11 +76,15 @@ impl Args {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:0".to_owned())
+    text.parse()
+        .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:0".to_owned())
 }
 
 fn speed(text: &str) -> Result<f64, String> {
-    let speed = text.parse().ok().filter(|speed: &f64| speed.is_finite() && *speed > 0.0);
+    let speed = text
+        .parse()
+        .ok()
+        .filter(|speed: &f64| speed.is_finite() && *speed > 0.0);
     speed.ok_or_else(|| "expected a number greater than 0, such as 60".to_owned())
 }
 
@@ -90,7 +96,9 @@ mod tests {
 
     fn settings(arguments: &[&str]) -> Result<Settings, String> {
         let arguments = ["scheduled-events-page"].iter().chain(arguments);
-        Args::try_parse_from(arguments).map_err(|error| error.to_string())?.settings()
+        Args::try_parse_from(arguments)
+            .map_err(|error| error.to_string())?
+            .settings()
     }
 
     #[test]
@@ -102,8 +110,12 @@ mod tests {
     fn options_take_precedence_over_a_link() {
         let link = "http://127.0.0.1:9/#scenario=preempt&speed=20&seed=7&machines=3&vm_name=a_1&fault=reset";
         let plain = settings(&[link]).expect("a link");
-        assert_eq!((plain.name.as_str(), plain.speed, plain.seed, plain.machines), ("preempt", 20.0, 7, 3));
-        let other = settings(&[link, "--speed", "2", "--seed", "8", "--fault", "empty@1"]).expect("a link");
+        assert_eq!(
+            (plain.name.as_str(), plain.speed, plain.seed, plain.machines),
+            ("preempt", 20.0, 7, 3)
+        );
+        let other =
+            settings(&[link, "--speed", "2", "--seed", "8", "--fault", "empty@1"]).expect("a link");
         assert_eq!((other.speed, other.seed, other.machines), (2.0, 8, 3));
         assert_eq!(other.faults, ["reset", "empty@1"]);
     }

@@ -8,6 +8,9 @@ pub(crate) fn catalog() -> Value {
     let scenarios: Vec<_> = Scenario::builtins()
         .map(|(name, about)| json!({"name": name, "about": about, "text": Scenario::builtin_source(name)}))
         .collect();
-    let faults: Vec<_> = fault::KINDS.iter().map(|(syntax, about)| json!({"syntax": syntax, "about": about})).collect();
+    let faults: Vec<_> = fault::KINDS
+        .iter()
+        .map(|(syntax, about)| json!({"syntax": syntax, "about": about}))
+        .collect();
     json!({"scenarios": scenarios, "faults": faults, "seed_max": crate::settings::SEED_MAX})
 }

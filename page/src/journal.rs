@@ -125,7 +125,11 @@ struct Timed<'a> {
 
 impl Journal {
     pub(crate) fn new(origin: Instant) -> Self {
-        Self { origin, state: Mutex::default(), count: watch::Sender::new(0) }
+        Self {
+            origin,
+            state: Mutex::default(),
+            count: watch::Sender::new(0),
+        }
     }
 
     /// The time since the run began.
@@ -134,7 +138,11 @@ impl Journal {
     }
 
     /// Adds what the server reports.
-    pub(crate) fn replay_event(&self, event: &ReplayEvent, facts: impl Fn(&str) -> Option<std::sync::Arc<EventFacts>>) {
+    pub(crate) fn replay_event(
+        &self,
+        event: &ReplayEvent,
+        facts: impl Fn(&str) -> Option<std::sync::Arc<EventFacts>>,
+    ) {
         let now = self.now();
         let (machine, at) = match event {
             ReplayEvent::Answered { machine, .. } => (Some(*machine), now),
@@ -144,23 +152,59 @@ impl Journal {
         // Successful polls come every second and are not in the report, as in those of `scheduled-events replay`.
         let is_routine = matches!(event, ReplayEvent::Answered { method, status: Some(200 | 304), faults, .. }
             if method == "GET" && faults.is_empty());
-        let line = (!is_routine).then(|| TimelineLine { at, machine, text: event.to_string() });
+        let line = (!is_routine).then(|| TimelineLine {
+            at,
+            machine,
+            text: event.to_string(),
+        });
         let (known, text);
         let entry = match event {
             ReplayEvent::ControlPlane { status, faults, .. } => {
                 text = event.to_string();
-                Entry::Outside { text: &text, failed: !faults.is_empty() || status.is_none_or(|status| status >= 400) }
+                Entry::Outside {
+                    text: &text,
+                    failed: !faults.is_empty() || status.is_none_or(|status| status >= 400),
+                }
             }
-            ReplayEvent::Message { failure, faults, .. } => {
+            ReplayEvent::Message {
+                failure, faults, ..
+            } => {
                 text = event.to_string();
-                Entry::Outside { text: &text, failed: !faults.is_empty() || failure.is_some() }
+                Entry::Outside {
+                    text: &text,
+                    failed: !faults.is_empty() || failure.is_some(),
+                }
             }
-            ReplayEvent::Answered { machine, method, target, approves, status, faults } => {
-                Entry::Request { machine: *machine, method, target, status: *status, faults, approves }
-            }
+            ReplayEvent::Answered {
+                machine,
+                method,
+                target,
+                approves,
+                status,
+                faults,
+            } => Entry::Request {
+                machine: *machine,
+                method,
+                target,
+                status: *status,
+                faults,
+                approves,
+            },
             ReplayEvent::ScenarioStarted => Entry::Start,
-            ReplayEvent::Event { change, event_id, event_type, resources, started, not_before, incarnation } => {
-                known = if *change == TransitionKind::Appeared { facts(event_id) } else { None };
+            ReplayEvent::Event {
+                change,
+                event_id,
+                event_type,
+                resources,
+                started,
+                not_before,
+                incarnation,
+            } => {
+                known = if *change == TransitionKind::Appeared {
+                    facts(event_id)
+                } else {
+                    None
+                };
                 Entry::Event {
                     change: change_word(*change, *started),
                     id: event_id,
@@ -175,7 +219,9 @@ impl Journal {
                     }),
                 }
             }
-            ReplayEvent::IncarnationReset { incarnation } => Entry::IncarnationReset { incarnation: *incarnation },
+            ReplayEvent::IncarnationReset { incarnation } => Entry::IncarnationReset {
+                incarnation: *incarnation,
+            },
             ReplayEvent::Finding { machine, finding } => Entry::Finding {
                 machine: *machine,
                 rule: finding.rule.id(),
@@ -194,7 +240,11 @@ impl Journal {
     /// Adds what a person did.
     pub(crate) fn action(&self, text: &str) {
         let at = self.now();
-        let line = TimelineLine { at, machine: None, text: format!("at the page: {text}") };
+        let line = TimelineLine {
+            at,
+            machine: None,
+            text: format!("at the page: {text}"),
+        };
         self.push(at, &Entry::Action { text }, Some(line));
     }
 
@@ -205,11 +255,16 @@ impl Journal {
 
     /// Adds a line that a client logged. Returns false if it is no JSON object, too long or too deep.
     pub(crate) fn record(&self, machine: usize, line: &[u8]) -> bool {
-        let record = std::str::from_utf8(line).ok().filter(|line| line.len() <= RECORD_MAX);
+        let record = std::str::from_utf8(line)
+            .ok()
+            .filter(|line| line.len() <= RECORD_MAX);
         let record = record.and_then(|line| serde_json::from_str::<&RawValue>(line.trim()).ok());
         // The page shows each member, which takes a limited depth.
-        let is_object = |record: &&RawValue| serde_json::from_str::<Map<String, Value>>(record.get()).is_ok();
-        let Some(record) = record.filter(is_object) else { return false };
+        let is_object =
+            |record: &&RawValue| serde_json::from_str::<Map<String, Value>>(record.get()).is_ok();
+        let Some(record) = record.filter(is_object) else {
+            return false;
+        };
         self.push(self.now(), &Entry::Record { machine, record }, None);
         true
     }
@@ -226,7 +281,9 @@ impl Journal {
             bytes += entry.get().len();
             entries.push(entry.clone());
         }
-        let next = after.max(state.dropped).saturating_add(entries.len() as u64);
+        let next = after
+            .max(state.dropped)
+            .saturating_add(entries.len() as u64);
         (entries, next)
     }
 
@@ -238,7 +295,11 @@ impl Journal {
     /// Waits until there are more entries than `after`.
     pub(crate) async fn wait(&self, after: u64) {
         // The sender is part of self, so the channel is open.
-        let _ = self.count.subscribe().wait_for(|count| *count > after).await;
+        let _ = self
+            .count
+            .subscribe()
+            .wait_for(|count| *count > after)
+            .await;
     }
 
     pub(crate) fn lines(&self) -> Vec<TimelineLine> {
@@ -246,9 +307,14 @@ impl Journal {
     }
 
     fn push(&self, at: Duration, entry: &Entry<'_>, line: Option<TimelineLine>) {
-        let timed = Timed { at: u64::try_from(at.as_millis()).unwrap_or(u64::MAX), entry };
+        let timed = Timed {
+            at: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+            entry,
+        };
         // Text and numbers can always be written as JSON.
-        let Ok(json) = serde_json::value::to_raw_value(&timed) else { return };
+        let Ok(json) = serde_json::value::to_raw_value(&timed) else {
+            return;
+        };
         let mut state = self.lock();
         state.bytes += json.get().len();
         state.entries.push_back(json);
@@ -299,7 +365,12 @@ mod tests {
     use super::*;
 
     fn texts(journal: &Journal, after: u64) -> Vec<String> {
-        journal.after(after).0.iter().map(|entry| entry.get().to_owned()).collect()
+        journal
+            .after(after)
+            .0
+            .iter()
+            .map(|entry| entry.get().to_owned())
+            .collect()
     }
 
     #[test]
@@ -308,7 +379,11 @@ mod tests {
         journal.action("a");
         journal.action("b");
         assert_eq!(texts(&journal, 0).len(), 2);
-        assert!(texts(&journal, 1)[0].ends_with(r#""kind":"action","text":"b"}"#), "{:?}", texts(&journal, 1));
+        assert!(
+            texts(&journal, 1)[0].ends_with(r#""kind":"action","text":"b"}"#),
+            "{:?}",
+            texts(&journal, 1)
+        );
         assert_eq!((journal.after(2).0.len(), journal.after(2).1), (0, 2));
         assert_eq!(journal.lines()[0].text, "at the page: a");
     }
@@ -342,7 +417,15 @@ mod tests {
         let journal = Journal::new(Instant::now());
         assert!(journal.record(0, br#" {"record":"change","time":"x"} "#));
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(1000), "]".repeat(1000));
-        for bad in [&b"[1]"[..], b"7", b"{", b"\xff", b"", &vec![b' '; RECORD_MAX + 1], deep.as_bytes()] {
+        for bad in [
+            &b"[1]"[..],
+            b"7",
+            b"{",
+            b"\xff",
+            b"",
+            &vec![b' '; RECORD_MAX + 1],
+            deep.as_bytes(),
+        ] {
             assert!(!journal.record(0, bad));
         }
         assert!(texts(&journal, 0)[0].contains(r#""record":{"record":"change","time":"x"}"#));

@@ -67,18 +67,26 @@ fn serve(args: &Args) -> Result<(), String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
         let listener = TcpListener::bind(address).await.map_err(|error| {
             let advice = match error.kind() {
-                io::ErrorKind::AddrInUse => "; another program uses this port, --port 0 takes a free one",
+                io::ErrorKind::AddrInUse => {
+                    "; another program uses this port, --port 0 takes a free one"
+                }
                 _ => "",
             };
             format!("cannot listen on {address} for the page: {error}{advice}")
         })?;
-        let port = listener.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))?.port();
+        let port = listener
+            .local_addr()
+            .map_err(|error| format!("cannot listen on {address}: {error}"))?
+            .port();
         let control = Control::new(Arc::clone(&player), port)?;
-        print_addresses(&player, &control).map_err(|error| format!("cannot write the addresses: {error}"))?;
+        print_addresses(&player, &control)
+            .map_err(|error| format!("cannot write the addresses: {error}"))?;
         if args.open {
             let link = control.link_for_browser();
             if let Err(error) = open::that_detached(link) {
-                eprintln!("warning: cannot start a browser: {error}; open the page's address yourself");
+                eprintln!(
+                    "warning: cannot start a browser: {error}; open the page's address yourself"
+                );
             }
         }
         control.serve(listener, stopped()).await;

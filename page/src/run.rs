@@ -43,7 +43,11 @@ const FREE_MAX: Duration = Duration::from_secs(2);
 
 impl Player {
     /// Starts to play. The first machine listens on `listen`.
-    pub(crate) fn new(settings: Settings, listen: SocketAddr, outside: Option<ControlPlane>) -> Result<Self, String> {
+    pub(crate) fn new(
+        settings: Settings,
+        listen: SocketAddr,
+        outside: Option<ControlPlane>,
+    ) -> Result<Self, String> {
         let run = start(1, settings, listen, outside.clone())?;
         Ok(Self {
             listen,
@@ -61,10 +65,14 @@ impl Player {
     /// Begins a run with these settings. With the same machines, their addresses stay. This may take a moment, since the threads of
     /// the run before end.
     pub(crate) fn begin(&self, settings: Settings) -> Result<(), String> {
-        let _beginning = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _beginning = self
+            .beginning
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let current = self.current();
         let number = current.number + 1;
-        let same = (settings.machines, &settings.vm_name) == (current.settings.machines, &current.settings.vm_name);
+        let same = (settings.machines, &settings.vm_name)
+            == (current.settings.machines, &current.settings.vm_name);
         let mut failed = None;
         let run = if same {
             begin_again(number, settings, Arc::clone(&current.server))?
@@ -83,31 +91,47 @@ impl Player {
         };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(run);
         self.number.send_replace(number);
-        failed.map_or(Ok(()), |error| Err(format!("{error}; the scenario before begins again")))
+        failed.map_or(Ok(()), |error| {
+            Err(format!("{error}; the scenario before begins again"))
+        })
     }
 
     /// Waits until another run begins.
     pub(crate) async fn next_run(&self, number: u64) {
         // The sender is part of self, so the channel is open.
-        let _ = self.number.subscribe().wait_for(|current| *current != number).await;
+        let _ = self
+            .number
+            .subscribe()
+            .wait_for(|current| *current != number)
+            .await;
     }
 }
 
 impl Run {
     /// The machine with this name.
     pub(crate) fn machine(&self, name: &str) -> Option<usize> {
-        self.server.machines().iter().position(|machine| machine.name == name)
+        self.server
+            .machines()
+            .iter()
+            .position(|machine| machine.name == name)
     }
 }
 
-fn start(number: u64, settings: Settings, listen: SocketAddr, outside: Option<ControlPlane>) -> Result<Run, String> {
+fn start(
+    number: u64,
+    settings: Settings,
+    listen: SocketAddr,
+    outside: Option<ControlPlane>,
+) -> Result<Run, String> {
     let (observer, events) = mpsc::channel();
     let mut config = settings.config(listen)?.observer(observer);
     config.control_plane = outside;
     let scenario = config.scenario.clone();
     let server = Server::start(config).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::Other => error.to_string(),
-        io::ErrorKind::AddrInUse => format!("cannot listen on {listen}: {error}; port 0 takes a free port"),
+        io::ErrorKind::AddrInUse => {
+            format!("cannot listen on {listen}: {error}; port 0 takes a free port")
+        }
         _ => format!("cannot listen on {listen}: {error}"),
     })?;
     finish(number, settings, scenario, Arc::new(server), events)
@@ -126,7 +150,9 @@ fn begin_again(number: u64, settings: Settings, server: Arc<Server>) -> Result<R
     let (observer, events) = mpsc::channel();
     let config = settings.config(server.addr())?.observer(observer);
     let scenario = config.scenario.clone();
-    server.begin_again(config).map_err(|error| error.to_string())?;
+    server
+        .begin_again(config)
+        .map_err(|error| error.to_string())?;
     finish(number, settings, scenario, server, events)
 }
 
@@ -149,7 +175,14 @@ fn finish(
         .name(format!("journal-{number}"))
         .spawn(move || keep(&kept, &facts, &events))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
-    Ok(Run { number, settings, scenario, server, journal, started: SystemTime::now() })
+    Ok(Run {
+        number,
+        settings,
+        scenario,
+        server,
+        journal,
+        started: SystemTime::now(),
+    })
 }
 
 fn keep(journal: &Journal, server: &Weak<Server>, events: &Receiver<ReplayEvent>) {
@@ -173,18 +206,42 @@ mod tests {
         let good = Settings::load("preempt").expect("a built-in name");
         let player = Player::new(good.clone(), ([127, 0, 0, 1], 0).into(), None).expect("a run");
         let refused = [
-            Settings { machines: 0, ..good.clone() },
-            Settings { machines: 1001, ..good.clone() },
-            Settings { machines: 2, speed: 0.0, ..good.clone() },
-            Settings { vm_name: String::new(), ..good.clone() },
-            Settings { vm_name: "a\nb".to_owned(), ..good.clone() },
+            Settings {
+                machines: 0,
+                ..good.clone()
+            },
+            Settings {
+                machines: 1001,
+                ..good.clone()
+            },
+            Settings {
+                machines: 2,
+                speed: 0.0,
+                ..good.clone()
+            },
+            Settings {
+                vm_name: String::new(),
+                ..good.clone()
+            },
+            Settings {
+                vm_name: "a\nb".to_owned(),
+                ..good.clone()
+            },
         ];
         for settings in refused {
             let message = player.begin(settings.clone()).expect_err("refused");
             assert!(!message.contains("begins again"), "{message}");
-            assert!(player.current().number == 1 && answers(&player), "{settings:?}");
+            assert!(
+                player.current().number == 1 && answers(&player),
+                "{settings:?}"
+            );
         }
-        player.begin(Settings { machines: 2, ..good }).expect("a run");
+        player
+            .begin(Settings {
+                machines: 2,
+                ..good
+            })
+            .expect("a run");
         assert!(player.current().number == 2 && answers(&player));
     }
 
@@ -193,7 +250,8 @@ mod tests {
         let good = Settings::load("preempt").expect("a built-in name");
         // The port after the first machine's is taken, so that there is no port for a second machine.
         let (player, _taken) = loop {
-            let player = Player::new(good.clone(), ([127, 0, 0, 1], 0).into(), None).expect("a run");
+            let player =
+                Player::new(good.clone(), ([127, 0, 0, 1], 0).into(), None).expect("a run");
             let mut next = player.current().server.addr();
             next.set_port(next.port().saturating_add(1));
             if let Ok(taken) = TcpListener::bind(next) {
@@ -201,8 +259,20 @@ mod tests {
                 break (Player { listen, ..player }, taken);
             }
         };
-        let message = player.begin(Settings { machines: 2, ..good }).expect_err("no address");
-        assert!(message.contains("the scenario before begins again"), "{message}");
-        assert!(player.current().number == 2 && player.current().settings.machines == 1 && answers(&player));
+        let message = player
+            .begin(Settings {
+                machines: 2,
+                ..good
+            })
+            .expect_err("no address");
+        assert!(
+            message.contains("the scenario before begins again"),
+            "{message}"
+        );
+        assert!(
+            player.current().number == 2
+                && player.current().settings.machines == 1
+                && answers(&player)
+        );
     }
 }

@@ -50,11 +50,20 @@ impl Settings {
             return Ok(Self::new(scenario, text.to_owned()));
         }
         if !Path::new(scenario).exists() {
-            return Err(format!("there is no scenario and no file {scenario:?}; {}", Scenario::suggestion(scenario)));
+            return Err(format!(
+                "there is no scenario and no file {scenario:?}; {}",
+                Scenario::suggestion(scenario)
+            ));
         }
-        let text = fs::read_to_string(scenario).map_err(|error| format!("cannot read {scenario}: {error}"))?;
-        let name = Path::new(scenario).file_name().map_or_else(|| scenario.into(), |name| name.to_string_lossy());
-        let settings = Self::new(&name, from_file(&text).map_err(|message| format!("{scenario}: {message}"))?);
+        let text = fs::read_to_string(scenario)
+            .map_err(|error| format!("cannot read {scenario}: {error}"))?;
+        let name = Path::new(scenario)
+            .file_name()
+            .map_or_else(|| scenario.into(), |name| name.to_string_lossy());
+        let settings = Self::new(
+            &name,
+            from_file(&text).map_err(|message| format!("{scenario}: {message}"))?,
+        );
         Scenario::parse(&settings.text).map_err(|error| format!("{scenario}:{error}"))?;
         Ok(settings)
     }
@@ -67,19 +76,30 @@ impl Settings {
             match &*name {
                 "scenario" => settings.name = value.into_owned(),
                 "text" => settings.text = value.into_owned(),
-                "speed" => settings.speed = value.parse().map_err(|_| invalid("a number greater than 0"))?,
+                "speed" => {
+                    settings.speed = value
+                        .parse()
+                        .map_err(|_| invalid("a number greater than 0"))?
+                }
                 "machines" => settings.machines = value.parse().map_err(|_| invalid("a number"))?,
                 "vm_name" => settings.vm_name = value.into_owned(),
                 "seed" => settings.seed = value.parse().map_err(|_| invalid("a number"))?,
                 "fault" => settings.faults.push(value.into_owned()),
                 // The way into a page is not part of what it shows.
                 "token" | "ticket" => {}
-                _ => return Err(format!("the link has an unknown part {name:?}; is it from a newer version?")),
+                _ => {
+                    return Err(format!(
+                        "the link has an unknown part {name:?}; is it from a newer version?"
+                    ));
+                }
             }
         }
         if settings.text.is_empty() {
             let text = Scenario::builtin_source(&settings.name).ok_or_else(|| {
-                format!("the link names no scenario of this version: {}", Scenario::suggestion(&settings.name))
+                format!(
+                    "the link names no scenario of this version: {}",
+                    Scenario::suggestion(&settings.name)
+                )
             })?;
             text.clone_into(&mut settings.text);
         }
@@ -89,13 +109,27 @@ impl Settings {
     /// The configuration of a server that plays this, or what is wrong.
     pub(crate) fn config(&self, listen: SocketAddr) -> Result<ServerConfig, String> {
         let scenario = Scenario::parse(&self.text).map_err(|error| {
-            format!("line {}, column {} of the scenario: {}", error.line(), error.column(), error.message())
+            format!(
+                "line {}, column {} of the scenario: {}",
+                error.line(),
+                error.column(),
+                error.message()
+            )
         })?;
         if self.seed > SEED_MAX {
-            return Err(format!("expected a seed up to {SEED_MAX}, found {}", self.seed));
+            return Err(format!(
+                "expected a seed up to {SEED_MAX}, found {}",
+                self.seed
+            ));
         }
-        let mut config = ServerConfig::new(scenario).listen(listen).speed(self.speed).vm_name(self.vm_name.clone());
-        config = config.machines(self.machines).seed(self.seed).findings(true);
+        let mut config = ServerConfig::new(scenario)
+            .listen(listen)
+            .speed(self.speed)
+            .vm_name(self.vm_name.clone());
+        config = config
+            .machines(self.machines)
+            .seed(self.seed)
+            .findings(true);
         config.check()?;
         for fault in &self.faults {
             config = config.fault(fault.parse::<Fault>().map_err(|error| error.to_string())?);
@@ -107,8 +141,13 @@ impl Settings {
 /// The text of a scenario file, or that of a recorded audit file as one.
 pub(crate) fn from_file(text: &str) -> Result<String, String> {
     // An audit file has JSON Lines, of which the first may be damaged. No scenario file begins with a brace or has such a line.
-    let is_recording = text.trim_start().starts_with('{') || text.lines().any(|line| line.starts_with("{\"record\":"));
-    if is_recording { Scenario::recorded(text) } else { Ok(text.to_owned()) }
+    let is_recording = text.trim_start().starts_with('{')
+        || text.lines().any(|line| line.starts_with("{\"record\":"));
+    if is_recording {
+        Scenario::recorded(text)
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 fn random_seed() -> u64 {
@@ -126,13 +165,23 @@ mod tests {
     fn a_link_has_the_whole_settings() {
         let link = "#scenario=mine&text=about+%3D+%22x%22%0A%5B%5Bevent%5D%5D%0Aevent_type+%3D+%22Freeze%22&speed=0.5&machines=2&seed=3";
         let settings = Settings::load(link).expect("a link");
-        assert_eq!(settings.text, "about = \"x\"\n[[event]]\nevent_type = \"Freeze\"");
-        assert!(settings.config(ANYWHERE.parse().expect("an address")).is_ok());
+        assert_eq!(
+            settings.text,
+            "about = \"x\"\n[[event]]\nevent_type = \"Freeze\""
+        );
+        assert!(
+            settings
+                .config(ANYWHERE.parse().expect("an address"))
+                .is_ok()
+        );
         for (link, expected) in [
             ("#speed=fast&scenario=preempt", "expected a number"),
             ("#scenario=preemt", "did you mean \"preempt\""),
             ("#", "no scenario"),
-            ("http://127.0.0.1:1/#token=x&color=red", "unknown part \"color\""),
+            (
+                "http://127.0.0.1:1/#token=x&color=red",
+                "unknown part \"color\"",
+            ),
         ] {
             let message = Settings::load(link).unwrap_err();
             assert!(message.contains(expected), "{message}");
@@ -145,9 +194,14 @@ mod tests {
         let refused = |change: &dyn Fn(&mut Settings)| {
             let mut settings = good.clone();
             change(&mut settings);
-            settings.config(ANYWHERE.parse().expect("an address")).unwrap_err()
+            settings
+                .config(ANYWHERE.parse().expect("an address"))
+                .unwrap_err()
         };
-        assert!(refused(&|it| it.text = "about = 1".into()).starts_with("line 1, column 9 of the scenario"));
+        assert!(
+            refused(&|it| it.text = "about = 1".into())
+                .starts_with("line 1, column 9 of the scenario")
+        );
         assert!(refused(&|it| it.seed = u64::MAX).contains("9007199254740991"));
         assert!(refused(&|it| it.faults = vec!["x".into()]).contains("unknown fault"));
     }
@@ -160,9 +214,14 @@ mod tests {
                  \"not_before\":\"2026-01-01T00:10:00Z\",\"mine\":true,\"time\":\"2026-01-01T00:00:{second:02}Z\"}}\n"
             )
         };
-        let text = from_file(&(change("scheduled", 1) + &change("started", 30))).expect("a recording");
-        assert_eq!(Scenario::parse(&text).expect("a scenario").events[0].event_type, "Freeze");
-        let damaged = from_file(&("nge\"}\n".to_owned() + &change("scheduled", 1))).expect("a recording");
+        let text =
+            from_file(&(change("scheduled", 1) + &change("started", 30))).expect("a recording");
+        assert_eq!(
+            Scenario::parse(&text).expect("a scenario").events[0].event_type,
+            "Freeze"
+        );
+        let damaged =
+            from_file(&("nge\"}\n".to_owned() + &change("scheduled", 1))).expect("a recording");
         assert!(damaged.contains("event_type = \"Freeze\""), "{damaged}");
         assert!(from_file("{}").unwrap_err().contains("watch --audit"));
     }

@@ -11,11 +11,18 @@ use crate::run::Run;
 /// A line for each machine: how many rules its client broke.
 pub(crate) fn summaries(run: &Run) -> Value {
     let number = run.server.machines().len();
-    (0..number).map(|machine| summary(&run.server.verdict(machine))).collect()
+    (0..number)
+        .map(|machine| summary(&run.server.verdict(machine)))
+        .collect()
 }
 
 fn summary(verdict: &Verdict) -> Value {
-    let with = |outcome| Rule::ALL.iter().filter(|rule| verdict.outcome(**rule) == outcome).count();
+    let with = |outcome| {
+        Rule::ALL
+            .iter()
+            .filter(|rule| verdict.outcome(**rule) == outcome)
+            .count()
+    };
     json!({
         "clean": verdict.is_clean(),
         "polls": verdict.polls().count,
@@ -49,16 +56,28 @@ pub(crate) fn details(run: &Run, machine: usize) -> Value {
             })
         })
         .collect();
-    let measures: Vec<_> = measures(&verdict).into_iter().map(|(name, value)| json!([name, value])).collect();
+    let measures: Vec<_> = measures(&verdict)
+        .into_iter()
+        .map(|(name, value)| json!([name, value]))
+        .collect();
     json!({"machine": machine, "summary": summary(&verdict), "measures": measures, "rules": rules})
 }
 
 /// The report on all clients.
 pub(crate) fn report(run: &Run, format: ReportFormat) -> String {
-    let verdicts: Vec<_> = (0..run.server.machines().len()).map(|machine| run.server.verdict(machine)).collect();
+    let verdicts: Vec<_> = (0..run.server.machines().len())
+        .map(|machine| run.server.verdict(machine))
+        .collect();
     let (scenario, timeline) = (run.settings.name.as_str(), run.journal.lines());
     let duration = run.journal.now();
-    VerdictReport { scenario, started: run.started, duration, verdicts: &verdicts, timeline: &timeline }.write(format)
+    VerdictReport {
+        scenario,
+        started: run.started,
+        duration,
+        verdicts: &verdicts,
+        timeline: &timeline,
+    }
+    .write(format)
 }
 
 fn ms(time: Duration) -> u64 {
@@ -77,7 +96,9 @@ mod tests {
 
     fn run() -> Arc<Run> {
         let settings = Settings::load("preempt").expect("a built-in name");
-        Player::new(settings, ([127, 0, 0, 1], 0).into(), None).expect("a run").current()
+        Player::new(settings, ([127, 0, 0, 1], 0).into(), None)
+            .expect("a run")
+            .current()
     }
 
     /// The rules that a client has broken after it sent these requests, too.
@@ -88,18 +109,34 @@ mod tests {
                 "GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nMetadata: true\r\nUser-Agent: test\r\nConnection: close\r\n\r\n"
             );
             stream.write_all(head.as_bytes()).expect("a request");
-            stream.read_to_string(&mut String::new()).expect("an answer");
+            stream
+                .read_to_string(&mut String::new())
+                .expect("an answer");
         }
         let verdict = run.server.verdict(0);
-        Rule::ALL.iter().filter(|rule| verdict.outcome(**rule) == Outcome::Failed).map(|rule| rule.id()).collect()
+        Rule::ALL
+            .iter()
+            .filter(|rule| verdict.outcome(**rule) == Outcome::Failed)
+            .map(|rule| rule.id())
+            .collect()
     }
 
     #[test]
     fn a_client_may_ask_for_a_token_in_the_versions_of_tokens() {
-        let token = "/metadata/identity/oauth2/token?resource=https://storage.azure.com/&api-version=";
+        let token =
+            "/metadata/identity/oauth2/token?resource=https://storage.azure.com/&api-version=";
         assert_eq!(broken(&run(), &[&format!("{token}2018-02-01")]), [""; 0]);
-        assert_eq!(broken(&run(), &[&format!("{token}2020-07-01")]), ["api-version"]);
-        assert_eq!(broken(&run(), &["/metadata/scheduledevents?api-version=2018-02-01"]), ["api-version"]);
+        assert_eq!(
+            broken(&run(), &[&format!("{token}2020-07-01")]),
+            ["api-version"]
+        );
+        assert_eq!(
+            broken(
+                &run(),
+                &["/metadata/scheduledevents?api-version=2018-02-01"]
+            ),
+            ["api-version"]
+        );
     }
 
     #[test]

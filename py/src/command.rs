@@ -13,6 +13,8 @@ pub(crate) fn run(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
         let code = scheduled_events_cli::run(arguments);
         // Python flushes its own output at exit, not Rust's.
         let _ = std::io::stdout().flush();
-        (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(1)
+        (0..=u8::MAX)
+            .find(|&number| ExitCode::from(number) == code)
+            .unwrap_or(1)
     })
 }

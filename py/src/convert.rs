@@ -18,7 +18,9 @@ impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        T::extract(object).map(Self).map_err(|error| errors::of_argument(object.py(), error.into()))
+        T::extract(object)
+            .map(Self)
+            .map_err(|error| errors::of_argument(object.py(), error.into()))
     }
 }
 
@@ -29,7 +31,9 @@ pub(crate) struct Moment(pub(crate) UnixMillis);
 impl Moment {
     /// The time that was given, or the current one.
     pub(crate) fn or_now(moment: Option<Self>) -> UnixSeconds {
-        moment.map_or_else(|| Clock::start().now(), |moment| moment.0).seconds()
+        moment
+            .map_or_else(|| Clock::start().now(), |moment| moment.0)
+            .seconds()
     }
 }
 
@@ -42,7 +46,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
             seconds
         } else if object.is_instance_of::<PyDateTime>() {
             if object.call_method0("utcoffset")?.is_none() {
-                return Err(errors::config(object.py(), "expected an aware datetime; this one has no tzinfo"));
+                return Err(errors::config(
+                    object.py(),
+                    "expected an aware datetime; this one has no tzinfo",
+                ));
             }
             object.call_method0("timestamp")?.extract()?
         } else {
@@ -52,14 +59,20 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
         };
         #[allow(clippy::cast_precision_loss)] // Both fit in 53 bits.
         if !(FIRST_SECOND as f64..=LAST_SECOND as f64).contains(&seconds) {
-            return Err(errors::config(object.py(), "a time must be in the years 1 to 9999"));
+            return Err(errors::config(
+                object.py(),
+                "a time must be in the years 1 to 9999",
+            ));
         }
         Ok(Self(UnixMillis((seconds * 1000.0).round() as i64)))
     }
 }
 
 /// Calls `with` with the names of this machine: one str, or several.
-pub(crate) fn with_names<T>(names: &Bound<'_, PyAny>, with: impl FnOnce(&[&str]) -> T) -> PyResult<T> {
+pub(crate) fn with_names<T>(
+    names: &Bound<'_, PyAny>,
+    with: impl FnOnce(&[&str]) -> T,
+) -> PyResult<T> {
     match names.cast::<PyString>() {
         Ok(name) if !name.is_empty()? => Ok(with(&[&*utf8(name)?])),
         _ => Ok(with(&names.extract::<Names>()?.borrowed())),
@@ -68,7 +81,8 @@ pub(crate) fn with_names<T>(names: &Bound<'_, PyAny>, with: impl FnOnce(&[&str])
 
 /// The text of an argument.
 pub(crate) fn utf8<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
-    text.to_cow().map_err(|error| errors::of_argument(text.py(), error))
+    text.to_cow()
+        .map_err(|error| errors::of_argument(text.py(), error))
 }
 
 /// Names of this machine: one str, or several.
@@ -87,8 +101,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Names {
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let refused = |found: &Bound<'py, PyAny>| {
-            let kind = found.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
-            errors::argument(found.py(), &format!("expected a machine's name, or several, as str, not {kind}"))
+            let kind = found
+                .get_type()
+                .name()
+                .map_or_else(|_| String::new(), |name| name.to_string());
+            errors::argument(
+                found.py(),
+                &format!("expected a machine's name, or several, as str, not {kind}"),
+            )
         };
         let names: Vec<String> = if object.is_instance_of::<PyString>() {
             vec![object.extract::<Arg<String>>()?.0]
@@ -105,7 +125,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Names {
                 .collect::<PyResult<_>>()?
         };
         if names.iter().any(String::is_empty) {
-            return Err(errors::config(object.py(), "a machine's name must not be empty"));
+            return Err(errors::config(
+                object.py(),
+                "a machine's name must not be empty",
+            ));
         }
         Ok(Self(names))
     }
@@ -116,20 +139,36 @@ pub(crate) fn span(py: Python<'_>, seconds: f64, what: &str) -> PyResult<Duratio
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|span| !span.is_zero())
-        .ok_or_else(|| errors::config(py, &format!("{what} must be a positive number of seconds, not {seconds}")))
+        .ok_or_else(|| {
+            errors::config(
+                py,
+                &format!("{what} must be a positive number of seconds, not {seconds}"),
+            )
+        })
 }
 
 /// A gate's answer: True, False, or a word of core's. Nothing else is one, so that a function without a `return` opens no gate.
 pub(crate) fn gate_answer(answer: &Bound<'_, PyAny>) -> PyResult<GateAnswer> {
     if let Ok(open) = answer.cast::<PyBool>() {
-        return Ok(if open.is_true() { GateAnswer::Open } else { GateAnswer::Closed });
+        return Ok(if open.is_true() {
+            GateAnswer::Open
+        } else {
+            GateAnswer::Closed
+        });
     }
     let word: String = answer.extract().unwrap_or_default();
-    let found = GateAnswer::ALL.into_iter().find(|known| known.word() == word);
+    let found = GateAnswer::ALL
+        .into_iter()
+        .find(|known| known.word() == word);
     let another = GateAnswer::AnotherApproves;
     found.ok_or_else(|| {
-        let given = answer.repr().map_or_else(|_| String::new(), |text| text.to_string());
-        let message = format!("expected True, False or {:?} from a gate, not {given}", another.word());
+        let given = answer
+            .repr()
+            .map_or_else(|_| String::new(), |text| text.to_string());
+        let message = format!(
+            "expected True, False or {:?} from a gate, not {given}",
+            another.word()
+        );
         errors::config(answer.py(), &message)
     })
 }
@@ -145,16 +184,28 @@ pub(crate) fn datetime(py: Python<'_>, moment: UnixSeconds) -> PyResult<Option<B
         return Ok(None);
     }
     let make = FROM_TIMESTAMP
-        .get_or_try_init(py, || py.get_type::<PyDateTime>().getattr("fromtimestamp").map(Bound::unbind))?
+        .get_or_try_init(py, || {
+            py.get_type::<PyDateTime>()
+                .getattr("fromtimestamp")
+                .map(Bound::unbind)
+        })?
         .bind(py);
     make.call1((moment.0, PyTzInfo::utc(py)?)).map(Some)
 }
 
 /// The same for a time in milliseconds, exactly.
-pub(crate) fn datetime_of_millis(py: Python<'_>, moment: UnixMillis) -> PyResult<Option<Bound<'_, PyAny>>> {
-    let Some(second) = datetime(py, moment.seconds())? else { return Ok(None) };
+pub(crate) fn datetime_of_millis(
+    py: Python<'_>,
+    moment: UnixMillis,
+) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let Some(second) = datetime(py, moment.seconds())? else {
+        return Ok(None);
+    };
     let fields = PyDict::new(py);
-    fields.set_item("microsecond", moment.millis_since(moment.seconds().into()) * 1000)?;
+    fields.set_item(
+        "microsecond",
+        moment.millis_since(moment.seconds().into()) * 1000,
+    )?;
     second.call_method("replace", (), Some(&fields)).map(Some)
 }
 

@@ -12,11 +12,18 @@ use scheduled_events_core::{Cause, ParseError, SnapshotError};
 const MODULE: &str = "scheduled_events._errors";
 
 /// The exception `name` with this message; `fill` adds its attributes.
-fn error(py: Python<'_>, name: &str, message: &str, fill: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) -> PyErr {
+fn error(
+    py: Python<'_>,
+    name: &str,
+    message: &str,
+    fill: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
+) -> PyErr {
     let made = || {
         let details = PyDict::new(py);
         fill(&details)?;
-        py.import(MODULE)?.getattr(name)?.call((message,), Some(&details))
+        py.import(MODULE)?
+            .getattr(name)?
+            .call((message,), Some(&details))
     };
     match made() {
         Ok(exception) => PyErr::from_value(exception),
@@ -27,7 +34,12 @@ fn error(py: Python<'_>, name: &str, message: &str, fill: impl FnOnce(&Bound<'_,
 /// `ParseError`: `text` is what was parsed.
 pub(crate) fn parse_error(py: Python<'_>, found: ParseError, text: &[u8]) -> PyErr {
     let position = found.position(text);
-    let message = format!("{} at line {}, column {}", found.message(), position.line, position.column);
+    let message = format!(
+        "{} at line {}, column {}",
+        found.message(),
+        position.line,
+        position.column
+    );
     error(py, "ParseError", &message, |details| {
         details.set_item("kind", found.kind.word())?;
         details.set_item("offset", found.offset)?;
@@ -50,9 +62,15 @@ pub(crate) fn refused(py: Python<'_>, response: &HttpResponse) -> PyErr {
             Cause::EmptyBody,
         )
     } else {
-        let text: String = String::from_utf8_lossy(&response.body).chars().take(300).collect();
+        let text: String = String::from_utf8_lossy(&response.body)
+            .chars()
+            .take(300)
+            .collect();
         let colon = if text.is_empty() { "" } else { ": " };
-        let message = format!("the endpoint responded with status {status}{colon}{}", Printable(&text));
+        let message = format!(
+            "the endpoint responded with status {status}{colon}{}",
+            Printable(&text)
+        );
         (message, Cause::of_status(status))
     };
     error(py, "EndpointError", &message, |details| {
@@ -68,11 +86,21 @@ pub(crate) fn unreachable(py: Python<'_>, cause: Cause, detail: &str) -> PyErr {
         Cause::Status(status) | Cause::Redirect(status) => Some(status),
         _ => None,
     };
-    no_response(py, &format!("{cause} ({})", Printable(detail)), &CauseWord(cause).to_string(), status)
+    no_response(
+        py,
+        &format!("{cause} ({})", Printable(detail)),
+        &CauseWord(cause).to_string(),
+        status,
+    )
 }
 
 /// `EndpointError` with this cause.
-pub(crate) fn no_response(py: Python<'_>, message: &str, cause: &str, status: Option<u16>) -> PyErr {
+pub(crate) fn no_response(
+    py: Python<'_>,
+    message: &str,
+    cause: &str,
+    status: Option<u16>,
+) -> PyErr {
     error(py, "EndpointError", message, |details| {
         details.set_item("cause", cause)?;
         details.set_item("status", status)
@@ -81,11 +109,18 @@ pub(crate) fn no_response(py: Python<'_>, message: &str, cause: &str, status: Op
 
 /// `PolicyError` for the TOML text that is called `name`.
 pub(crate) fn policy_file(py: Python<'_>, refused: &PolicyError, name: &str) -> PyErr {
-    let place = refused.position.map_or(String::new(), |position| format!("{position}: "));
-    error(py, "PolicyError", &format!("{name}{place}{}", refused.message), |details| {
-        details.set_item("line", refused.position.map(|position| position.line))?;
-        details.set_item("column", refused.position.map(|position| position.column))
-    })
+    let place = refused
+        .position
+        .map_or(String::new(), |position| format!("{position}: "));
+    error(
+        py,
+        "PolicyError",
+        &format!("{name}{place}{}", refused.message),
+        |details| {
+            details.set_item("line", refused.position.map(|position| position.line))?;
+            details.set_item("column", refused.position.map(|position| position.column))
+        },
+    )
 }
 
 /// `PolicyError` without a position.
@@ -128,18 +163,24 @@ pub(crate) fn snapshot(py: Python<'_>, refused: SnapshotError) -> PyErr {
         SnapshotError::OtherMachine => "other-machine",
         _ => "damaged",
     };
-    error(py, "SnapshotError", &refused.to_string(), |details| details.set_item("kind", kind))
+    error(py, "SnapshotError", &refused.to_string(), |details| {
+        details.set_item("kind", kind)
+    })
 }
 
 /// `ProfileError`.
 pub(crate) fn profile(py: Python<'_>, rule: ProfileRule) -> PyErr {
-    error(py, "ProfileError", rule.message(), |details| details.set_item("rule", rule.word()))
+    error(py, "ProfileError", rule.message(), |details| {
+        details.set_item("rule", rule.word())
+    })
 }
 
 /// `CapacityError`: a document has `needed` events.
 pub(crate) fn capacity(py: Python<'_>, needed: usize, capacity: usize) -> PyErr {
     let message = format!("the document has {needed} events, and a tracker holds {capacity}");
-    error(py, "CapacityError", &message, |details| details.set_item("needed", needed))
+    error(py, "CapacityError", &message, |details| {
+        details.set_item("needed", needed)
+    })
 }
 
 /// `RuntimeError` for a use after the close.

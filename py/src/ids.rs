@@ -18,7 +18,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for EventIdArgument {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        id_of(&object)?.map(Self).ok_or_else(|| refused(&object, "an event or its id", ""))
+        id_of(&object)?
+            .map(Self)
+            .ok_or_else(|| refused(&object, "an event or its id", ""))
     }
 }
 
@@ -31,12 +33,19 @@ impl<'a, 'py> FromPyObject<'a, 'py> for EventIds {
         } else if object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
             return Err(refused(&object, "ids or events", ""));
         } else {
-            let items = object.try_iter().map_err(|_| refused(&object, "ids or events", ""))?;
-            let id = |item: &Bound<'py, PyAny>| id_of(item)?.ok_or_else(|| refused(item, "ids or events", ""));
+            let items = object
+                .try_iter()
+                .map_err(|_| refused(&object, "ids or events", ""))?;
+            let id = |item: &Bound<'py, PyAny>| {
+                id_of(item)?.ok_or_else(|| refused(item, "ids or events", ""))
+            };
             items.map(|item| id(&item?)).collect::<PyResult<Vec<_>>>()?
         };
         if ids.is_empty() || ids.iter().any(String::is_empty) {
-            return Err(errors::config(object.py(), "expected at least one event to approve, and no empty id"));
+            return Err(errors::config(
+                object.py(),
+                "expected at least one event to approve, and no empty id",
+            ));
         }
         Ok(Self(ids))
     }
@@ -53,9 +62,21 @@ fn id_of(argument: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     }
     let id = if argument.cast::<PyMapping>().is_ok() {
         argument.get_item("EventId").map_err(|error| {
-            let hint = if argument.contains("Events").unwrap_or(false) { "; a document has .events" } else { "" };
+            let hint = if argument.contains("Events").unwrap_or(false) {
+                "; a document has .events"
+            } else {
+                ""
+            };
             let is_absent = error.is_instance_of::<PyKeyError>(argument.py());
-            if is_absent { refused(argument, "ids or events", &format!(" without an EventId{hint}")) } else { error }
+            if is_absent {
+                refused(
+                    argument,
+                    "ids or events",
+                    &format!(" without an EventId{hint}"),
+                )
+            } else {
+                error
+            }
         })?
     } else {
         match argument.getattr_opt("event_id")? {
@@ -70,6 +91,12 @@ fn id_of(argument: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 }
 
 fn refused(found: &Bound<'_, PyAny>, expected: &str, more: &str) -> PyErr {
-    let kind = found.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
-    errors::argument(found.py(), &format!("expected {expected}, not {kind}{more}"))
+    let kind = found
+        .get_type()
+        .name()
+        .map_or_else(|_| String::new(), |name| name.to_string());
+    errors::argument(
+        found.py(),
+        &format!("expected {expected}, not {kind}{more}"),
+    )
 }

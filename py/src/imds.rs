@@ -44,36 +44,61 @@ impl PyImds {
         user_agent: Option<&str>,
         trace: bool,
     ) -> PyResult<Self> {
-        let (endpoint, version) = (endpoint.unwrap_or(ENDPOINT), api_version.unwrap_or(API_VERSION));
-        let transport = Imds::new(endpoint, version, allow_endpoint)
-            .map_err(|message| errors::config(py, &message.replace("--allow-endpoint", "allow_endpoint=True")))?;
+        let (endpoint, version) = (
+            endpoint.unwrap_or(ENDPOINT),
+            api_version.unwrap_or(API_VERSION),
+        );
+        let transport = Imds::new(endpoint, version, allow_endpoint).map_err(|message| {
+            errors::config(
+                py,
+                &message.replace("--allow-endpoint", "allow_endpoint=True"),
+            )
+        })?;
         let transport = match user_agent {
-            Some(text) => transport.with_user_agent(text).map_err(|message| errors::config(py, &message))?,
+            Some(text) => transport
+                .with_user_agent(text)
+                .map_err(|message| errors::config(py, &message))?,
             None => transport,
         };
-        let timeout = timeout.map(|seconds| span(py, seconds, "timeout")).transpose()?;
+        let timeout = timeout
+            .map(|seconds| span(py, seconds, "timeout"))
+            .transpose()?;
         let trace = trace.then(Arc::<Mutex<Vec<String>>>::default);
         let transport = match &trace {
             Some(lines) => {
                 let lines = Arc::clone(lines);
                 transport.with_trace(move |exchange| {
-                    lines.lock().unwrap_or_else(PoisonError::into_inner).push(exchange.to_string());
+                    lines
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(exchange.to_string());
                 })
             }
             None => transport,
         };
-        Ok(Self { transport, timeout, answered: AtomicBool::new(false), trace })
+        Ok(Self {
+            transport,
+            timeout,
+            answered: AtomicBool::new(false),
+            trace,
+        })
     }
 
     /// Takes the lines of the trace that were not taken yet.
     fn take_trace(&self) -> Vec<String> {
-        let lines = self.trace.as_ref().map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner));
-        lines.map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default()
+        let lines = self
+            .trace
+            .as_ref()
+            .map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner));
+        lines
+            .map(|mut lines| std::mem::take(&mut *lines))
+            .unwrap_or_default()
     }
 
     fn poll(&self, py: Python<'_>) -> PyResult<PyDocument> {
         let (transport, timeout) = (self.transport.clone(), self.timeout());
-        let answer = wait_for(py, move || transport.events(timeout))?.map_err(|failure| failed(py, &failure))?;
+        let answer = wait_for(py, move || transport.events(timeout))?
+            .map_err(|failure| failed(py, &failure))?;
         self.answered.store(true, Ordering::Relaxed);
         match answer.status {
             200 if !answer.body.trim_ascii().is_empty() => PyDocument::from_bytes(py, &answer.body),
@@ -83,8 +108,8 @@ impl PyImds {
 
     fn approve(&self, py: Python<'_>, ids: EventIds) -> PyResult<()> {
         let (transport, timeout, body) = (self.transport.clone(), self.timeout(), body(&ids.0));
-        let answer =
-            wait_for(py, move || transport.approve(&body, timeout))?.map_err(|failure| failed(py, &failure))?;
+        let answer = wait_for(py, move || transport.approve(&body, timeout))?
+            .map_err(|failure| failed(py, &failure))?;
         self.answered.store(true, Ordering::Relaxed);
         match answer.status {
             200..=299 => Ok(()),
@@ -116,8 +141,13 @@ impl PyImds {
 
     fn timeout(&self) -> Duration {
         let answered = self.answered.load(Ordering::Relaxed);
-        let default = if answered { limits::TIMEOUT_MS } else { limits::FIRST_TIMEOUT_MS };
-        self.timeout.unwrap_or(Duration::from_millis(u64::from(default)))
+        let default = if answered {
+            limits::TIMEOUT_MS
+        } else {
+            limits::FIRST_TIMEOUT_MS
+        };
+        self.timeout
+            .unwrap_or(Duration::from_millis(u64::from(default)))
     }
 }
 
@@ -141,14 +171,24 @@ fn failed(py: Python<'_>, failure: &RequestFailure) -> PyErr {
 }
 
 /// Runs `work` on its own thread and waits for it. Ctrl-C ends the wait; the work ends with its own time-out.
-fn wait_for<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
+fn wait_for<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    thread::Builder::new().name("scheduled-events-request".into()).spawn(move || {
-        let _ = sender.send(work());
-    })?;
+    thread::Builder::new()
+        .name("scheduled-events-request".into())
+        .spawn(move || {
+            let _ = sender.send(work());
+        })?;
     let receiver = Mutex::new(receiver);
     loop {
-        let result = py.detach(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SLICE));
+        let result = py.detach(|| {
+            receiver
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv_timeout(SLICE)
+        });
         match result {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,

@@ -6,7 +6,11 @@
 //! The order to read: `words` and `convert`; `document::body`, `document::event`, `document`; `ids`; then one file for each class or
 //! function.
 // Docstrings follow Python's conventions, and Python's arguments are owned by the call.
-#![allow(clippy::doc_markdown, clippy::needless_pass_by_value, clippy::too_many_arguments)]
+#![allow(
+    clippy::doc_markdown,
+    clippy::needless_pass_by_value,
+    clippy::too_many_arguments
+)]
 
 mod command;
 mod convert;
@@ -47,7 +51,9 @@ mod _native {
     #[pymodule_export]
     use crate::imds::{PyImds, start_requests};
     #[pymodule_export]
-    use crate::notification::{PyNotification, PyNotifications, PyRequest, acknowledge_request, parse_notifications};
+    use crate::notification::{
+        PyNotification, PyNotifications, PyRequest, acknowledge_request, parse_notifications,
+    };
     #[pymodule_export]
     use crate::policy::{PyPolicy, PyRule, unpickle_policy};
     #[pymodule_export]
@@ -71,7 +77,9 @@ mod _native {
         static INTERPRETER: OnceLock<usize> = OnceLock::new();
         let builtins = module.py().import("builtins")?.as_ptr() as usize;
         if *INTERPRETER.get_or_init(|| builtins) != builtins {
-            return Err(PyImportError::new_err("scheduled_events supports one interpreter in a process"));
+            return Err(PyImportError::new_err(
+                "scheduled_events supports one interpreter in a process",
+            ));
         }
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         PyMapping::register::<PyEvent>(module.py())?;

@@ -20,12 +20,20 @@ use crate::ids::EventIds;
 pub(crate) fn parse_notifications(data: &Bound<'_, PyAny>) -> PyResult<PyNotifications> {
     let (py, body) = (data.py(), Body::from_python(data)?);
     let notifications = Notifications::parse(body.bytes());
-    let notifications = notifications.map_err(|error| errors::parse_error(py, error, body.bytes()))?;
-    let items = notifications.iter().map(|notification| Bound::new(py, PyNotification::new(py, &body, &notification)?));
+    let notifications =
+        notifications.map_err(|error| errors::parse_error(py, error, body.bytes()))?;
+    let items = notifications
+        .iter()
+        .map(|notification| Bound::new(py, PyNotification::new(py, &body, &notification)?));
     let items = PyTuple::new(py, items.collect::<PyResult<Vec<_>>>()?)?.unbind();
     let validation_code = notifications.validation_code().map(|code| code.to_string());
     let left_out = notifications.left_out();
-    Ok(PyNotifications { items, left_out, validation_code, body })
+    Ok(PyNotifications {
+        items,
+        left_out,
+        validation_code,
+        body,
+    })
 }
 
 /// The notifications in one body: a sequence of Notification, in the order of the body.
@@ -47,7 +55,11 @@ impl PyNotifications {
         self.items.bind(py).len()
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.items.bind(py).as_any().get_item(index)
     }
 
@@ -65,21 +77,39 @@ impl PyNotifications {
     }
 
     /// How many notifications are equal.
-    fn count<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyInt>> {
-        Ok(self.items.bind(py).call_method1("count", (value,))?.cast_into()?)
+    fn count<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyInt>> {
+        Ok(self
+            .items
+            .bind(py)
+            .call_method1("count", (value,))?
+            .cast_into()?)
     }
 
     fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("builtins")?.getattr("reversed")?.call1((self.items.bind(py),))
+        py.import("builtins")?
+            .getattr("reversed")?
+            .call1((self.items.bind(py),))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let items = self.items.bind(py).to_list().repr()?;
-        Ok(format!("<Notifications {items} left_out={}>", self.left_out))
+        Ok(format!(
+            "<Notifications {items} left_out={}>",
+            self.left_out
+        ))
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let function = py.import("scheduled_events")?.getattr("parse_notifications")?;
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let function = py
+            .import("scheduled_events")?
+            .getattr("parse_notifications")?;
         Ok((function, (PyBytes::new(py, self.body.bytes()),)))
     }
 }
@@ -116,8 +146,14 @@ pub(crate) struct PyNotification {
 impl PyNotification {
     fn new(py: Python<'_>, body: &Body, notification: &Notification<'_>) -> PyResult<Self> {
         let machines = notification.machines().into_iter().flatten();
-        let machines: Vec<_> = machines.filter_map(|machine| Some(machine.ok()?.to_string())).collect();
-        let time = notification.time().map(|time| datetime_of_millis(py, time)).transpose()?.flatten();
+        let machines: Vec<_> = machines
+            .filter_map(|machine| Some(machine.ok()?.to_string()))
+            .collect();
+        let time = notification
+            .time()
+            .map(|time| datetime_of_millis(py, time))
+            .transpose()?
+            .flatten();
         Ok(Self {
             id: notification.id().map(|id| id.to_string()),
             time: time.map(Bound::unbind),
@@ -138,7 +174,12 @@ impl PyNotification {
 impl PartialEq for PyNotification {
     fn eq(&self, other: &Self) -> bool {
         let is_same = |py: Python<'_>| {
-            let events = self.event.bind(py).as_any().eq(other.event.bind(py)).unwrap_or(false);
+            let events = self
+                .event
+                .bind(py)
+                .as_any()
+                .eq(other.event.bind(py))
+                .unwrap_or(false);
             let times = match (&self.time, &other.time) {
                 (Some(one), Some(other)) => one.bind(py).eq(other.bind(py)).unwrap_or(false),
                 (one, other) => one.is_none() && other.is_none(),
@@ -152,14 +193,23 @@ impl PartialEq for PyNotification {
 #[pymethods]
 impl PyNotification {
     #[classattr]
-    fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str, &'static str) {
+    fn __match_args__() -> (
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static str,
+    ) {
         ("id", "time", "resource_id", "state", "event")
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let id = self.id.as_ref().into_pyobject(py)?.repr()?;
         let state = self.state.as_str().into_pyobject(py)?.repr()?;
-        Ok(format!("<Notification {id} state={state} event={}>", self.event.bind(py).repr()?))
+        Ok(format!(
+            "<Notification {id} state={state} event={}>",
+            self.event.bind(py).repr()?
+        ))
     }
 }
 
@@ -175,12 +225,20 @@ pub(crate) fn acknowledge_request(
 ) -> PyResult<PyRequest> {
     let resource = ResourceId::parse(Text::plain(&resource_id.0));
     let resource = resource.map_err(|error| errors::config(py, &error.to_string()))?;
-    let request = acknowledge(resource, &event_ids.0).map_err(|error| errors::config(py, &error.to_string()))?;
+    let request = acknowledge(resource, &event_ids.0)
+        .map_err(|error| errors::config(py, &error.to_string()))?;
     let (mut path, mut body) = (vec![0; request.path_len()], vec![0; request.body_len()]);
-    let path = request.write_path(&mut path).map(str::to_owned).unwrap_or_default();
+    let path = request
+        .write_path(&mut path)
+        .map(str::to_owned)
+        .unwrap_or_default();
     let length = request.write_body(&mut body).unwrap_or_default();
     body.truncate(length);
-    Ok(PyRequest { method: request.method(), path, body: PyBytes::new(py, &body).unbind() })
+    Ok(PyRequest {
+        method: request.method(),
+        path,
+        body: PyBytes::new(py, &body).unbind(),
+    })
 }
 
 /// A request to Azure Resource Manager. The path follows ``https://management.azure.com``, or another cloud's address.
@@ -206,6 +264,10 @@ impl PyRequest {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let path = self.path.as_str().into_pyobject(py)?.repr()?;
-        Ok(format!("<Request {} path={path} body={}>", self.method, self.body.bind(py).repr()?))
+        Ok(format!(
+            "<Request {} path={path} body={}>",
+            self.method,
+            self.body.bind(py).repr()?
+        ))
     }
 }

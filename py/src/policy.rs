@@ -55,7 +55,10 @@ impl PyRule {
         prepare_before: Option<&Bound<'_, PyAny>>,
         scope: Arg<String>,
     ) -> PyResult<Self> {
-        let (event, source) = (event.map(words).transpose()?, source.map(words).transpose()?);
+        let (event, source) = (
+            event.map(words).transpose()?,
+            source.map(words).transpose()?,
+        );
         let mut rule = Rule::new(known(py, "action", &action.0, &Action::ALL)?);
         if let Some(words) = &event {
             rule.event_types = EventTypes::of(&several(py, "event", words, &EventKind::ALL)?);
@@ -69,9 +72,14 @@ impl PyRule {
         rule.max_notice = max_notice.map(duration).transpose()?;
         rule.prepare_before = prepare_before.map(duration).transpose()?;
         rule.scope = known(py, "scope", &scope.0, &Scope::ALL)?;
-        let checked = policy_file::check_ranges(&rule).and_then(|()| policy_file::check_prepare_before(&rule));
+        let checked = policy_file::check_ranges(&rule)
+            .and_then(|()| policy_file::check_prepare_before(&rule));
         checked.map_err(|message| errors::policy(py, &message))?;
-        Ok(Self { rule, event, source })
+        Ok(Self {
+            rule,
+            event,
+            source,
+        })
     }
 
     #[classattr]
@@ -126,7 +134,12 @@ impl PyRule {
     }
 
     fn __hash__(&self) -> u64 {
-        let Rule { action, event_types, sources, .. } = self.rule;
+        let Rule {
+            action,
+            event_types,
+            sources,
+            ..
+        } = self.rule;
         let mut hasher = DefaultHasher::new();
         (action, event_types, sources).hash(&mut hasher);
         hasher.finish()
@@ -150,7 +163,10 @@ impl PyRule {
         text + ")"
     }
 
-    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((&'static str,), Bound<'py, PyDict>)> {
+    fn __getnewargs_ex__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<((&'static str,), Bound<'py, PyDict>)> {
         let options = PyDict::new(py);
         options.set_item("event", &self.event)?;
         options.set_item("source", &self.source)?;
@@ -165,7 +181,14 @@ impl PyRule {
 impl PyRule {
     /// The arguments that are times, in seconds.
     fn times(&self) -> [(&'static str, Option<u32>); 5] {
-        let Rule { min_duration, max_duration, min_notice, max_notice, prepare_before, .. } = self.rule;
+        let Rule {
+            min_duration,
+            max_duration,
+            min_notice,
+            max_notice,
+            prepare_before,
+            ..
+        } = self.rule;
         [
             ("min_duration", min_duration),
             ("max_duration", max_duration),
@@ -189,12 +212,16 @@ pub(crate) struct PyPolicy(Policy);
 
 impl PyPolicy {
     fn read(py: Python<'_>, toml: &str, name: &str) -> PyResult<Self> {
-        policy_file::parse(toml).map(Self).map_err(|error| errors::policy_file(py, &error, name))
+        policy_file::parse(toml)
+            .map(Self)
+            .map_err(|error| errors::policy_file(py, &error, name))
     }
 
     /// The policy that an argument names: a `Policy`, `observe`, `sample`, or a file. None is `observe`.
     pub(crate) fn named(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Policy> {
-        let Some(argument) = argument else { return Ok(Policy::observe()) };
+        let Some(argument) = argument else {
+            return Ok(Policy::observe());
+        };
         if let Ok(policy) = argument.cast::<Self>() {
             return Ok(policy.get().0.clone());
         }
@@ -217,9 +244,14 @@ impl PyPolicy {
 impl PyPolicy {
     #[new]
     #[pyo3(signature = (rules=Arg(Vec::new()), leader=None), text_signature = "(rules=(), leader=None)")]
-    fn new(py: Python<'_>, rules: Arg<Vec<Py<PyRule>>>, leader: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        rules: Arg<Vec<Py<PyRule>>>,
+        leader: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
         let rules: Vec<Rule> = rules.0.iter().map(|rule| rule.get().rule).collect();
-        let mut policy = Policy::new(&rules).map_err(|error| errors::policy(py, &error.to_string()))?;
+        let mut policy =
+            Policy::new(&rules).map_err(|error| errors::policy(py, &error.to_string()))?;
         policy.leader = leader.map(leader_of).transpose()?;
         Ok(Self(policy))
     }
@@ -265,9 +297,17 @@ impl PyPolicy {
         let names = vm_names.borrowed();
         let names = names_for(&names, &api_version.0);
         let decision = self.0.decide(&event, names, Moment::or_now(now));
-        let record = json(&Record::from_decision(&decision, EventMembers::from_event(&event, names)));
+        let record = json(&Record::from_decision(
+            &decision,
+            EventMembers::from_event(&event, names),
+        ));
         let decided = PyDict::new(py);
-        decided.set_item("act_from", decision.act_from.map_or(Ok(None), |from| datetime(py, from))?)?;
+        decided.set_item(
+            "act_from",
+            decision
+                .act_from
+                .map_or(Ok(None), |from| datetime(py, from))?,
+        )?;
         record_class(py, "from_dict")?.call((loads(py, &record)?,), Some(&decided))
     }
 
@@ -307,12 +347,19 @@ impl PyPolicy {
             Some(leader) => format!(", leader={}", leader.repr()?),
             None => String::new(),
         };
-        Ok(format!("<Policy of {} rules{leader}>", self.0.rules().len()))
+        Ok(format!(
+            "<Policy of {} rules{leader}>",
+            self.0.rules().len()
+        ))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        let text = serde_json::to_string(&self.0).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok((py.import("scheduled_events._native")?.getattr("_policy")?, (text,)))
+        let text = serde_json::to_string(&self.0)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((
+            py.import("scheduled_events._native")?.getattr("_policy")?,
+            (text,),
+        ))
     }
 }
 
@@ -320,7 +367,9 @@ impl PyPolicy {
 #[pyfunction]
 #[pyo3(name = "_policy")]
 pub(crate) fn unpickle_policy(text: &str) -> PyResult<PyPolicy> {
-    serde_json::from_str(text).map(PyPolicy).map_err(|error| PyValueError::new_err(error.to_string()))
+    serde_json::from_str(text)
+        .map(PyPolicy)
+        .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// One word or several.
@@ -328,23 +377,47 @@ fn words(argument: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     if argument.is_instance_of::<PyString>() {
         return Ok(vec![argument.extract::<Arg<String>>()?.0]);
     }
-    let words = argument.try_iter().map_err(|error| errors::of_argument(argument.py(), error))?;
-    words.map(|word| word?.extract::<Arg<String>>().map(|word| word.0)).collect()
+    let words = argument
+        .try_iter()
+        .map_err(|error| errors::of_argument(argument.py(), error))?;
+    words
+        .map(|word| word?.extract::<Arg<String>>().map(|word| word.0))
+        .collect()
 }
 
-fn several<T: Copy + Display>(py: Python<'_>, what: &str, words: &[String], all: &[T]) -> PyResult<Vec<T>> {
+fn several<T: Copy + Display>(
+    py: Python<'_>,
+    what: &str,
+    words: &[String],
+    all: &[T],
+) -> PyResult<Vec<T>> {
     if words.is_empty() {
-        return Err(errors::policy(py, &format!("{what}: {}", policy_file::EMPTY_LIST)));
+        return Err(errors::policy(
+            py,
+            &format!("{what}: {}", policy_file::EMPTY_LIST),
+        ));
     }
-    words.iter().map(|word| known(py, what, word, all)).collect()
+    words
+        .iter()
+        .map(|word| known(py, what, word, all))
+        .collect()
 }
 
 /// The value that `word` names, of all that core knows; `what` names the argument in the error.
 fn known<T: Copy + Display>(py: Python<'_>, what: &str, word: &str, all: &[T]) -> PyResult<T> {
-    all.iter().copied().find(|value| value.to_string() == word).ok_or_else(|| {
-        let words: Vec<_> = all.iter().map(T::to_string).collect();
-        errors::policy(py, &format!("unknown {what} {word:?}; expected one of {}", words.join(", ")))
-    })
+    all.iter()
+        .copied()
+        .find(|value| value.to_string() == word)
+        .ok_or_else(|| {
+            let words: Vec<_> = all.iter().map(T::to_string).collect();
+            errors::policy(
+                py,
+                &format!(
+                    "unknown {what} {word:?}; expected one of {}",
+                    words.join(", ")
+                ),
+            )
+        })
 }
 
 /// A leader: a mode, or a `dict` of a mode and its options.
@@ -354,17 +427,28 @@ fn leader_of(argument: &Bound<'_, PyAny>) -> PyResult<Leader> {
         return policy_file::leader(&mode, None).map_err(|message| refused(&message));
     }
     let Arg(mut table): Arg<HashMap<String, Bound<'_, PyAny>>> = argument.extract()?;
-    let mode: String = table.remove("mode").ok_or_else(|| refused("leader has no mode"))?.extract::<Arg<_>>()?.0;
-    let take_over_after = table.remove("take_over_after").map(|seconds| duration(&seconds)).transpose()?;
+    let mode: String = table
+        .remove("mode")
+        .ok_or_else(|| refused("leader has no mode"))?
+        .extract::<Arg<_>>()?
+        .0;
+    let take_over_after = table
+        .remove("take_over_after")
+        .map(|seconds| duration(&seconds))
+        .transpose()?;
     if let Some(key) = table.keys().next() {
-        return Err(refused(&format!("unknown key {key:?} of leader; expected mode or take_over_after")));
+        return Err(refused(&format!(
+            "unknown key {key:?} of leader; expected mode or take_over_after"
+        )));
     }
     policy_file::leader(&mode, take_over_after).map_err(|message| refused(&message))
 }
 
 /// When a machine prepares although its gate has not answered yes: None, "never", or a duration before `NotBefore`.
 pub(crate) fn last_call_of(value: Option<&Bound<'_, PyAny>>) -> PyResult<LastCall> {
-    let Some(value) = value else { return Ok(LastCall::Standard) };
+    let Some(value) = value else {
+        return Ok(LastCall::Standard);
+    };
     if value.extract::<String>().is_ok_and(|word| word == "never") {
         return Ok(LastCall::Never);
     }
@@ -377,21 +461,33 @@ fn duration(argument: &Bound<'_, PyAny>) -> PyResult<u32> {
 }
 
 /// A duration in seconds: a number, a `timedelta`, or a text such as `"2min"`. `refused` makes the error of another value.
-fn seconds_of(argument: &Bound<'_, PyAny>, refused: fn(Python<'_>, &str) -> PyErr) -> PyResult<u32> {
+fn seconds_of(
+    argument: &Bound<'_, PyAny>,
+    refused: fn(Python<'_>, &str) -> PyErr,
+) -> PyResult<u32> {
     let py = argument.py();
     if let Ok(text) = argument.cast::<PyString>() {
-        return policy_file::duration_in_seconds(&utf8(text)?).map_err(|message| refused(py, &message));
+        return policy_file::duration_in_seconds(&utf8(text)?)
+            .map_err(|message| refused(py, &message));
     }
     let seconds = if argument.is_instance_of::<PyDelta>() {
         let seconds = argument.call_method0("total_seconds")?;
         if !seconds.call_method0("is_integer")?.is_truthy()? {
-            return Err(refused(py, &format!("{} is not a whole number of seconds", argument.str()?)));
+            return Err(refused(
+                py,
+                &format!("{} is not a whole number of seconds", argument.str()?),
+            ));
         }
         seconds.call_method0("__int__")?
     } else {
         argument.clone()
     };
-    let range = || refused(py, &format!("a duration is 0 to {} seconds, not {seconds}", u32::MAX));
+    let range = || {
+        refused(
+            py,
+            &format!("a duration is 0 to {} seconds, not {seconds}", u32::MAX),
+        )
+    };
     u32::try_from(seconds.extract::<Arg<i64>>()?.0).map_err(|_| range())
 }
 

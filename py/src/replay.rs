@@ -38,23 +38,40 @@ pub(crate) fn replay(
     seed: Option<Arg<u64>>,
 ) -> PyResult<PyReplay> {
     let listen = listen.0;
-    let listen = listen
-        .parse()
-        .map_err(|_| errors::config(py, &format!("{listen:?} is not an address with a port, such as 127.0.0.1:0")))?;
-    let scenario = Scenario::load(&utf8(&scenario.str()?)?).map_err(|message| errors::config(py, &message))?;
-    let mut config = ServerConfig::new(scenario).speed(speed.0).vm_name(&vm_name.0).listen(listen);
+    let listen = listen.parse().map_err(|_| {
+        errors::config(
+            py,
+            &format!("{listen:?} is not an address with a port, such as 127.0.0.1:0"),
+        )
+    })?;
+    let scenario =
+        Scenario::load(&utf8(&scenario.str()?)?).map_err(|message| errors::config(py, &message))?;
+    let mut config = ServerConfig::new(scenario)
+        .speed(speed.0)
+        .vm_name(&vm_name.0)
+        .listen(listen);
     for fault in faults.0 {
-        config = config.fault(fault.parse::<Fault>().map_err(|error| errors::config(py, &error.to_string()))?);
+        config = config.fault(
+            fault
+                .parse::<Fault>()
+                .map_err(|error| errors::config(py, &error.to_string()))?,
+        );
     }
     if let Some(seed) = seed {
         config = config.seed(seed.0);
     }
-    let server = py.detach(|| Server::start(config)).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidInput => errors::config(py, &error.to_string()),
-        _ => error.into(),
-    })?;
+    let server = py
+        .detach(|| Server::start(config))
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidInput => errors::config(py, &error.to_string()),
+            _ => error.into(),
+        })?;
     let url = server.url();
-    Ok(PyReplay { server: Mutex::new(Some(server)), url, process: process::id() })
+    Ok(PyReplay {
+        server: Mutex::new(Some(server)),
+        url,
+        process: process::id(),
+    })
 }
 
 /// The names of the built-in scenarios, each with its description.
@@ -79,7 +96,10 @@ impl PyReplay {
     #[getter]
     fn finished(&self) -> PyResult<bool> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-        server.as_ref().map(Server::finished).ok_or_else(|| errors::closed("replay server"))
+        server
+            .as_ref()
+            .map(Server::finished)
+            .ok_or_else(|| errors::closed("replay server"))
     }
 
     /// Apply the next change of the scenario now, and return whether there was one.
@@ -88,14 +108,20 @@ impl PyReplay {
     /// 0.01, nothing changes but by a step, so that a test neither waits nor depends on how fast the machine is.
     fn step(&self) -> PyResult<bool> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-        server.as_ref().map(Server::step).ok_or_else(|| errors::closed("replay server"))
+        server
+            .as_ref()
+            .map(Server::step)
+            .ok_or_else(|| errors::closed("replay server"))
     }
 
     /// The requests so far, oldest first: dictionaries of method, target, headers, body and status.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let requests = {
             let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-            server.as_ref().map(Server::requests).ok_or_else(|| errors::closed("replay server"))?
+            server
+                .as_ref()
+                .map(Server::requests)
+                .ok_or_else(|| errors::closed("replay server"))?
         };
         let requests = requests.into_iter().map(|request| {
             let dict = PyDict::new(py);
@@ -114,7 +140,11 @@ impl PyReplay {
         if self.process != process::id() {
             return;
         }
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let server = self
+            .server
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         py.detach(|| drop(server));
     }
 
@@ -136,7 +166,12 @@ impl Drop for PyReplay {
     fn drop(&mut self) {
         if self.process != process::id() {
             // The threads to wait for and the connections to shut down are the parent's.
-            mem::forget(self.server.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+            mem::forget(
+                self.server
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take(),
+            );
         }
     }
 }

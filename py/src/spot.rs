@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 use scheduled_events_core::spot::{
-    Allocation, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Signal, SpotInput, SpotState,
+    Allocation, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Signal, SpotInput,
+    SpotState,
 };
 
 use crate::errors;
@@ -21,7 +22,10 @@ fn value<T: Copy>(word: &str, all: &[T], word_of: fn(T) -> &'static str) -> PyRe
 #[pyfunction]
 #[pyo3(name = "_spot_next_phase")]
 pub(crate) fn next_phase(phase: &str, signal: &str) -> PyResult<Option<&'static str>> {
-    let (phase, signal) = (value(phase, &Phase::ALL, Phase::word)?, value(signal, &Signal::ALL, Signal::word)?);
+    let (phase, signal) = (
+        value(phase, &Phase::ALL, Phase::word)?,
+        value(signal, &Signal::ALL, Signal::word)?,
+    );
     Ok(phase.next(signal).map(Phase::word))
 }
 
@@ -34,7 +38,17 @@ pub(crate) fn is_evicted_for(eviction_type: &str, cause: &str) -> PyResult<bool>
 }
 
 /// The members of `EvictionEffect`, in their order.
-type Effect = (&'static str, bool, bool, bool, bool, Option<bool>, bool, &'static str, &'static str);
+type Effect = (
+    &'static str,
+    bool,
+    bool,
+    bool,
+    bool,
+    Option<bool>,
+    bool,
+    &'static str,
+    &'static str,
+);
 
 /// What an eviction leaves.
 #[pyfunction]
@@ -64,12 +78,18 @@ pub(crate) fn next_state(
     has_capacity: bool,
     policy: &str,
 ) -> PyResult<Option<(&'static str, &'static str)>> {
-    let state = state.map(|state| value(state, &SpotState::ALL, SpotState::word)).transpose()?;
+    let state = state
+        .map(|state| value(state, &SpotState::ALL, SpotState::word))
+        .transpose()?;
     let allocation = Allocation {
         max_price: value(max_price, &MaxPrice::ALL, MaxPrice::word)?,
         has_capacity,
         policy: value(policy, &EvictionPolicy::ALL, EvictionPolicy::word)?,
     };
-    let row = SpotState::after(state, value(event, &SpotInput::ALL, SpotInput::word)?, allocation);
+    let row = SpotState::after(
+        state,
+        value(event, &SpotInput::ALL, SpotInput::word)?,
+        allocation,
+    );
     Ok(row.map(|row| (row.to.word(), row.charges.word())))
 }

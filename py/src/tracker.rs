@@ -44,8 +44,15 @@ impl PyTracker {
     #[pyo3(signature = (vm_names=None, *, api_version=Arg(API_VERSION.to_owned())),
            text_signature = "(vm_names=None, *, api_version='2020-07-01')")]
     fn new(vm_names: Option<Names>, api_version: Arg<String>) -> Self {
-        let state = Mutex::new(State { core: Box::new(Tracker::with_seed(watch::seed())), ignored: 0 });
-        Self { state, vm_names: vm_names.unwrap_or_default(), api_version: api_version.0 }
+        let state = Mutex::new(State {
+            core: Box::new(Tracker::with_seed(watch::seed())),
+            ignored: 0,
+        });
+        Self {
+            state,
+            vm_names: vm_names.unwrap_or_default(),
+            api_version: api_version.0,
+        }
     }
 
     /// Applies a document and returns the changes since the last one: a list of Change.
@@ -72,7 +79,10 @@ impl PyTracker {
             observed.map(|count| *ignored = count)
         };
         observed.map_err(|full| errors::capacity(py, full.needed, EVENTS_MAX))?;
-        let changes: PyResult<Vec<_>> = records.iter().map(|record| words::record(py, record)).collect();
+        let changes: PyResult<Vec<_>> = records
+            .iter()
+            .map(|record| words::record(py, record))
+            .collect();
         PyList::new(py, changes?)
     }
 
@@ -86,7 +96,9 @@ impl PyTracker {
 
     /// Notes that an approval of this event succeeded, which distinguishes ``ended`` from ``cancelled``.
     fn approved(&self, event_id: EventIdArgument) -> bool {
-        self.lock().core.approved(&EventId::new(&Text::plain(&event_id.0)))
+        self.lock()
+            .core
+            .approved(&EventId::new(&Text::plain(&event_id.0)))
     }
 
     /// How many events are tracked.

@@ -21,25 +21,40 @@ pub(crate) trait JsonObject: pyo3::PyClass<Frozen = True> + Sync {
     }
 
     /// The value of the member `name`; the last one if there are several, as in a `dict`.
-    fn value<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Ok(name) = name.cast::<PyString>() else { return Ok(None) };
-        let Ok(name) = name.to_cow() else { return Ok(None) };
+    fn value<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Ok(name) = name.cast::<PyString>() else {
+            return Ok(None);
+        };
+        let Ok(name) = name.to_cow() else {
+            return Ok(None);
+        };
         if let Some(value) = self.own_value(py, &name) {
             return Ok(Some(value));
         }
-        let found = Members::new(self.object()).filter(|(member, _)| *member == *name).last();
+        let found = Members::new(self.object())
+            .filter(|(member, _)| *member == *name)
+            .last();
         found.map(|(_, raw)| from_json(py, raw)).transpose()
     }
 
     /// The same, or `KeyError`.
     fn item<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.value(py, name)?.ok_or_else(|| PyKeyError::new_err(name.clone().unbind()))
+        self.value(py, name)?
+            .ok_or_else(|| PyKeyError::new_err(name.clone().unbind()))
     }
 
     /// Whether there is a member `name`.
     fn contains(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let Ok(name) = name.cast::<PyString>() else { return Ok(false) };
-        let Ok(name) = name.to_cow() else { return Ok(false) };
+        let Ok(name) = name.cast::<PyString>() else {
+            return Ok(false);
+        };
+        let Ok(name) = name.to_cow() else {
+            return Ok(false);
+        };
         Ok(Members::new(self.object()).any(|(member, _)| member == *name))
     }
 
@@ -48,7 +63,9 @@ pub(crate) trait JsonObject: pyo3::PyClass<Frozen = True> + Sync {
         let dict = PyDict::new(py);
         for (name, raw) in Members::new(self.object()) {
             let name = name.to_string();
-            let value = self.own_value(py, &name).map_or_else(|| from_json(py, raw), Ok)?;
+            let value = self
+                .own_value(py, &name)
+                .map_or_else(|| from_json(py, raw), Ok)?;
             dict.set_item(name, value)?;
         }
         Ok(dict)
@@ -60,7 +77,11 @@ pub(crate) trait JsonObject: pyo3::PyClass<Frozen = True> + Sync {
     }
 
     /// Whether `other`, an object of this class or a `dict`, has the same members; `NotImplemented` for others.
-    fn equals<'py>(&self, py: Python<'py>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn equals<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let equal = if let Ok(other) = other.cast::<Self>() {
             let other = other.get();
             self.object() == other.object() || self.dict(py)?.eq(other.dict(py)?)?
@@ -76,7 +97,10 @@ pub(crate) trait JsonObject: pyo3::PyClass<Frozen = True> + Sync {
 /// What `json.loads` makes of the value.
 fn from_json<'py>(py: Python<'py>, raw: &str) -> PyResult<Bound<'py, PyAny>> {
     // Most values are strings without escapes, which need no call of Python.
-    match raw.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+    match raw
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+    {
         Some(text) if !text.contains('\\') => Ok(PyString::new(py, text).into_any()),
         _ => loads(py, raw),
     }

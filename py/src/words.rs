@@ -55,7 +55,11 @@ pub(crate) fn record<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, Py
 }
 
 /// The same for a failed poll into which `repeated` earlier ones were merged.
-pub(crate) fn failed_poll<'py>(py: Python<'py>, json: &str, repeated: u64) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn failed_poll<'py>(
+    py: Python<'py>,
+    json: &str,
+    repeated: u64,
+) -> PyResult<Bound<'py, PyAny>> {
     let more = PyDict::new(py);
     more.set_item("repeated", repeated)?;
     record_class(py, "from_dict")?.call((loads(py, json)?,), Some(&more))
@@ -73,7 +77,13 @@ pub(crate) fn loads<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyA
 pub(crate) fn record_members(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let kinds = PyDict::new(py);
     for kind in KINDS {
-        kinds.set_item(kind.name, PyTuple::new(py, kind.members().map(|member| member.name).collect::<Vec<_>>())?)?;
+        kinds.set_item(
+            kind.name,
+            PyTuple::new(
+                py,
+                kind.members().map(|member| member.name).collect::<Vec<_>>(),
+            )?,
+        )?;
     }
     Ok(kinds)
 }

@@ -131,8 +131,19 @@ pub enum ReplayEvent {
 impl fmt::Display for ReplayEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answered { method, target, status, faults, .. }
-            | Self::ControlPlane { method, target, status, faults } => {
+            Self::Answered {
+                method,
+                target,
+                status,
+                faults,
+                ..
+            }
+            | Self::ControlPlane {
+                method,
+                target,
+                status,
+                faults,
+            } => {
                 if method.is_empty() {
                     f.write_str("malformed request")?;
                 } else {
@@ -144,7 +155,12 @@ impl fmt::Display for ReplayEvent {
                 }
                 write_faults(f, faults)
             }
-            Self::Message { event_id, event_status, failure, faults } => {
+            Self::Message {
+                event_id,
+                event_status,
+                failure,
+                faults,
+            } => {
                 write!(f, "message {event_status} of {event_id} ")?;
                 match failure {
                     None => f.write_str("is delivered")?,
@@ -153,7 +169,15 @@ impl fmt::Display for ReplayEvent {
                 write_faults(f, faults)
             }
             Self::ScenarioStarted => f.write_str("the scenario starts"),
-            Self::Event { change, event_id, event_type, resources, started, not_before, .. } => {
+            Self::Event {
+                change,
+                event_id,
+                event_type,
+                resources,
+                started,
+                not_before,
+                ..
+            } => {
                 write!(f, "{event_type} {event_id} of {} ", summary(resources))?;
                 f.write_str(match change {
                     TransitionKind::Appeared if *started => "appears, Started without notice",
@@ -171,7 +195,9 @@ impl fmt::Display for ReplayEvent {
                     _ => Ok(()),
                 }
             }
-            Self::IncarnationReset { incarnation } => write!(f, "the incarnation starts again at {incarnation}"),
+            Self::IncarnationReset { incarnation } => {
+                write!(f, "the incarnation starts again at {incarnation}")
+            }
             Self::Finding { finding, .. } => write!(f, "finding: {finding}"),
             Self::Finished => f.write_str("the scenario is over: every event has ended"),
         }
@@ -179,7 +205,11 @@ impl fmt::Display for ReplayEvent {
 }
 
 fn write_faults(f: &mut fmt::Formatter<'_>, faults: &[String]) -> fmt::Result {
-    if faults.is_empty() { Ok(()) } else { write!(f, " (fault: {})", faults.join(", ")) }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        write!(f, " (fault: {})", faults.join(", "))
+    }
 }
 
 /// Names one or two resources, or one and the number of the others.
@@ -215,8 +245,14 @@ mod tests {
             event(TransitionKind::Appeared, &["a", "b"]),
             "Freeze ID of a and b appears, Scheduled, not before Thu, 01 Jan 1970 00:00:00 GMT"
         );
-        assert_eq!(event(TransitionKind::Gone, &["a", "b", "c"]), "Freeze ID of a and 2 more has ended");
-        assert_eq!(event(TransitionKind::Approved, &[]), "Freeze ID of no VM is approved");
+        assert_eq!(
+            event(TransitionKind::Gone, &["a", "b", "c"]),
+            "Freeze ID of a and 2 more has ended"
+        );
+        assert_eq!(
+            event(TransitionKind::Approved, &[]),
+            "Freeze ID of no VM is approved"
+        );
     }
 
     #[test]
@@ -225,9 +261,20 @@ mod tests {
             let faults = faults.iter().map(|fault| (*fault).to_owned()).collect();
             let (machine, approves) = (0, Vec::new());
             let (method, target) = (method.into(), "/x".into());
-            ReplayEvent::Answered { machine, method, target, approves, status, faults }.to_string()
+            ReplayEvent::Answered {
+                machine,
+                method,
+                target,
+                approves,
+                status,
+                faults,
+            }
+            .to_string()
         };
-        assert_eq!(answered("GET", None, &["reset"]), "GET /x -> no response (fault: reset)");
+        assert_eq!(
+            answered("GET", None, &["reset"]),
+            "GET /x -> no response (fault: reset)"
+        );
         assert_eq!(answered("POST", Some(200), &[]), "POST /x -> 200");
         assert_eq!(answered("", Some(400), &[]), "malformed request -> 400");
     }

@@ -10,7 +10,8 @@ pub(crate) const RESOURCE_GROUP: &str = "replay";
 
 pub(crate) const LOCATION: &str = "westeurope";
 pub(crate) const ZONE: &str = "1";
-pub(crate) const TAGS: [(&str, &str); 2] = [("environment", "test"), ("served-by", "scheduled-events")];
+pub(crate) const TAGS: [(&str, &str); 2] =
+    [("environment", "test"), ("served-by", "scheduled-events")];
 
 /// What machines that are in no scale set have in common when one event names several of them.
 const AVAILABILITY_SET: &str = "replay";
@@ -19,7 +20,8 @@ const AVAILABILITY_SET: &str = "replay";
 /// `{scale-set}_{instance-id}`.
 pub(crate) fn uniform(vm_name: &str) -> Option<(&str, &str)> {
     let (set, id) = vm_name.rsplit_once('_')?;
-    (!set.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())).then_some((set, id))
+    (!set.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
+        .then_some((set, id))
 }
 
 /// The id of a resource of `Microsoft.Compute`.
@@ -44,7 +46,9 @@ pub(crate) fn scale_set_id(set: &str) -> String {
 /// The resource that an event belongs to outside the machine: the one machine, or the set of all its `Resources`
 /// (`docs/wire.md`, section 6).
 pub(crate) fn target_id(resources: &[String]) -> String {
-    let mut sets = resources.iter().map(|name| uniform(name).map(|(set, _)| set));
+    let mut sets = resources
+        .iter()
+        .map(|name| uniform(name).map(|(set, _)| set));
     match (sets.next().flatten(), resources) {
         (Some(first), _) if sets.all(|set| set == Some(first)) => scale_set_id(first),
         (None, [only]) => machine_id(only),
@@ -63,15 +67,30 @@ mod tests {
 
     #[test]
     fn fact_resource_an_event_belongs_to_the_machine_or_to_the_set() {
-        let target = |names: &[&str]| target_id(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-        let ends = |names: &[&str], end: &str| assert!(target(names).ends_with(end), "{names:?}: {}", target(names));
+        let target = |names: &[&str]| {
+            target_id(
+                &names
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let ends = |names: &[&str], end: &str| {
+            assert!(target(names).ends_with(end), "{names:?}: {}", target(names))
+        };
         ends(&["WestNO_0"], "/virtualMachineScaleSets/WestNO");
-        ends(&["WestNO_0", "WestNO_11"], "/virtualMachineScaleSets/WestNO");
+        ends(
+            &["WestNO_0", "WestNO_11"],
+            "/virtualMachineScaleSets/WestNO",
+        );
         ends(&["db-node"], "/virtualMachines/db-node");
         ends(&["db-node", "db-node_1"], "/availabilitySets/replay");
         ends(&["WestNO_0", "EastNO_0"], "/availabilitySets/replay");
         ends(&[], "/availabilitySets/replay");
         assert_eq!(target(&["db-node"]), machine_id("db-node"));
-        assert!(event_id(&target(&["db-node"]), "ID").ends_with("/providers/microsoft.maintenance/scheduledevents/ID"));
+        assert!(
+            event_id(&target(&["db-node"]), "ID")
+                .ends_with("/providers/microsoft.maintenance/scheduledevents/ID")
+        );
     }
 }

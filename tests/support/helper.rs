@@ -40,7 +40,10 @@ const LIFE_MAX: Duration = Duration::from_secs(150);
 
 /// The command line of a helper that takes these steps.
 pub(crate) fn helper<S: AsRef<str>>(steps: &[S]) -> String {
-    let program = env::current_exe().expect("this program").display().to_string();
+    let program = env::current_exe()
+        .expect("this program")
+        .display()
+        .to_string();
     let words = arguments(steps.iter().map(|step| step.as_ref().to_owned()));
     let words = iter::once(program).chain(words).map(|word| quoted(&word));
     words.collect::<Vec<_>>().join(" ")
@@ -70,10 +73,14 @@ fn helper_program() {
 
 /// Ends this process with the tests: a killed watcher leaves its commands running.
 fn end_in_time() {
-    let tests = env::var("TEST_PROCESS").ok().map(|tests| format!("/proc/{tests}"));
+    let tests = env::var("TEST_PROCESS")
+        .ok()
+        .map(|tests| format!("/proc/{tests}"));
     let started = Instant::now();
     while started.elapsed() < LIFE_MAX
-        && tests.as_ref().is_none_or(|tests| !cfg!(target_os = "linux") || fs::exists(tests).unwrap_or(true))
+        && tests
+            .as_ref()
+            .is_none_or(|tests| !cfg!(target_os = "linux") || fs::exists(tests).unwrap_or(true))
     {
         thread::sleep(Duration::from_millis(200));
     }
@@ -83,7 +90,10 @@ fn end_in_time() {
 /// The arguments of this program with which it takes the steps.
 fn arguments(steps: impl Iterator<Item = String>) -> Vec<String> {
     // A test is named without its crate.
-    let name = concat!(module_path!(), "::helper_program").split_once("::").expect("a crate").1;
+    let name = concat!(module_path!(), "::helper_program")
+        .split_once("::")
+        .expect("a crate")
+        .1;
     let fixed = ["--exact", "--nocapture", name, "--", STEPS].map(str::to_owned);
     fixed.into_iter().chain(steps).collect()
 }
@@ -101,7 +111,9 @@ fn take(step: &str, child: &mut String) {
         "input-size" => put(file, input().len().to_string().as_bytes()),
         "variables" => {
             let variables = env::vars().filter(|(name, _)| name.starts_with("SCHEDULED_EVENTS_"));
-            let mut lines: Vec<_> = variables.map(|(name, value)| format!("{name}={value}\n")).collect();
+            let mut lines: Vec<_> = variables
+                .map(|(name, value)| format!("{name}={value}\n"))
+                .collect();
             lines.sort();
             put(file, lines.concat().as_bytes());
         }
@@ -138,7 +150,10 @@ fn take(step: &str, child: &mut String) {
             }
         }
         "open-files" => {
-            let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+            let entries = fs::read_dir("/proc/self/fd")
+                .into_iter()
+                .flatten()
+                .flatten();
             let files = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
             let lines: Vec<_> = files.map(|file| file.display().to_string()).collect();
             put(file, lines.join("\n").as_bytes());
@@ -168,8 +183,11 @@ fn put(file: &str, content: &[u8]) {
 /// Appends with one write. On Windows another process may have the file open for a moment.
 fn append(file: &str, text: &str) {
     let deadline = Instant::now() + Duration::from_secs(5);
-    while let Err(error) =
-        OpenOptions::new().append(true).create(true).open(file).and_then(|mut file| file.write_all(text.as_bytes()))
+    while let Err(error) = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(file)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
     {
         assert!(Instant::now() < deadline, "{file}: {error}");
         pause();
@@ -181,7 +199,9 @@ fn expand(text: &str, child: &str) -> String {
     let mut parts = text.split('$');
     let mut whole = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find(|char: char| !char.is_ascii_uppercase() && char != '_').unwrap_or(part.len());
+        let end = part
+            .find(|char: char| !char.is_ascii_uppercase() && char != '_')
+            .unwrap_or(part.len());
         whole += &match &part[..end] {
             "PID" => process::id().to_string(),
             "CHILD" => child.to_owned(),

@@ -5,11 +5,12 @@ use std::ptr::{null, null_mut};
 
 use windows_sys::Win32::Foundation::HANDLE;
 use windows_sys::Win32::System::EventLog::{
-    EVENTLOG_ERROR_TYPE, EVENTLOG_INFORMATION_TYPE, EVENTLOG_WARNING_TYPE, RegisterEventSourceW, ReportEventW,
+    EVENTLOG_ERROR_TYPE, EVENTLOG_INFORMATION_TYPE, EVENTLOG_WARNING_TYPE, RegisterEventSourceW,
+    ReportEventW,
 };
 use windows_sys::Win32::System::Registry::{
-    HKEY, HKEY_LOCAL_MACHINE, KEY_SET_VALUE, REG_DWORD, REG_EXPAND_SZ, REG_OPTION_NON_VOLATILE, RegCloseKey,
-    RegCreateKeyExW, RegDeleteKeyW, RegSetValueExW,
+    HKEY, HKEY_LOCAL_MACHINE, KEY_SET_VALUE, REG_DWORD, REG_EXPAND_SZ, REG_OPTION_NON_VOLATILE,
+    RegCloseKey, RegCreateKeyExW, RegDeleteKeyW, RegSetValueExW,
 };
 
 use crate::{check, check_code, wide};
@@ -51,7 +52,11 @@ impl EventLog {
     pub fn open(source: &str) -> io::Result<Self> {
         // SAFETY: the name ends with a zero.
         let log = unsafe { RegisterEventSourceW(null(), wide(source)?.as_ptr()) };
-        if log.is_null() { Err(io::Error::last_os_error()) } else { Ok(Self(log)) }
+        if log.is_null() {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Self(log))
+        }
     }
 
     /// Adds an entry. Long texts are shortened.
@@ -71,7 +76,19 @@ impl EventLog {
         }
         let texts = [wide.as_ptr()];
         // SAFETY: there is one text, which ends with a zero, and no data.
-        check(unsafe { ReportEventW(self.0, kind, 0, id, null_mut(), 1, 0, texts.as_ptr(), null()) })
+        check(unsafe {
+            ReportEventW(
+                self.0,
+                kind,
+                0,
+                id,
+                null_mut(),
+                1,
+                0,
+                texts.as_ptr(),
+                null(),
+            )
+        })
     }
 }
 
@@ -109,12 +126,26 @@ pub fn register_source(source: &str) -> io::Result<()> {
         ))?;
         let (file, file_name) = (wide(MESSAGES)?, wide("EventMessageFile")?);
         let file_size = u32::try_from(file.len() * 2).unwrap_or_default();
-        let written =
-            check_code(RegSetValueExW(key, file_name.as_ptr(), 0, REG_EXPAND_SZ, file.as_ptr().cast(), file_size));
+        let written = check_code(RegSetValueExW(
+            key,
+            file_name.as_ptr(),
+            0,
+            REG_EXPAND_SZ,
+            file.as_ptr().cast(),
+            file_size,
+        ));
         let types = EVENTLOG_ERROR_TYPE | EVENTLOG_WARNING_TYPE | EVENTLOG_INFORMATION_TYPE;
         let (types, types_name) = (u32::from(types).to_le_bytes(), wide("TypesSupported")?);
-        let written = written
-            .and_then(|()| check_code(RegSetValueExW(key, types_name.as_ptr(), 0, REG_DWORD, types.as_ptr(), 4)));
+        let written = written.and_then(|()| {
+            check_code(RegSetValueExW(
+                key,
+                types_name.as_ptr(),
+                0,
+                REG_DWORD,
+                types.as_ptr(),
+                4,
+            ))
+        });
         RegCloseKey(key);
         written
     }

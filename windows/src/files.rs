@@ -12,19 +12,20 @@ use std::time::{Duration, Instant};
 
 use windows_sys::Win32::Foundation::{ERROR_ALREADY_EXISTS, FALSE, LocalFree};
 use windows_sys::Win32::Security::Authorization::{
-    ConvertStringSecurityDescriptorToSecurityDescriptorW, GetSecurityInfo, SDDL_REVISION_1, SE_FILE_OBJECT,
-    SetSecurityInfo,
+    ConvertStringSecurityDescriptorToSecurityDescriptorW, GetSecurityInfo, SDDL_REVISION_1,
+    SE_FILE_OBJECT, SetSecurityInfo,
 };
 use windows_sys::Win32::Security::{
-    ACL, DACL_SECURITY_INFORMATION, EqualSid, GetSecurityDescriptorDacl, GetSecurityDescriptorOwner,
-    GetTokenInformation, IsWellKnownSid, OWNER_SECURITY_INFORMATION, PROTECTED_DACL_SECURITY_INFORMATION,
-    PSECURITY_DESCRIPTOR, PSID, SECURITY_ATTRIBUTES, TOKEN_QUERY, TOKEN_USER, TokenUser, WinBuiltinAdministratorsSid,
-    WinLocalSystemSid,
+    ACL, DACL_SECURITY_INFORMATION, EqualSid, GetSecurityDescriptorDacl,
+    GetSecurityDescriptorOwner, GetTokenInformation, IsWellKnownSid, OWNER_SECURITY_INFORMATION,
+    PROTECTED_DACL_SECURITY_INFORMATION, PSECURITY_DESCRIPTOR, PSID, SECURITY_ATTRIBUTES,
+    TOKEN_QUERY, TOKEN_USER, TokenUser, WinBuiltinAdministratorsSid, WinLocalSystemSid,
 };
 use windows_sys::Win32::Storage::FileSystem::{
-    BY_HANDLE_FILE_INFORMATION, CreateDirectoryW, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
-    FILE_LIST_DIRECTORY, FILE_READ_ATTRIBUTES, FILE_SHARE_READ, FILE_SHARE_WRITE, GetFileInformationByHandle,
-    MOVEFILE_REPLACE_EXISTING, MOVEFILE_WRITE_THROUGH, MoveFileExW, READ_CONTROL, WRITE_DAC, WRITE_OWNER,
+    BY_HANDLE_FILE_INFORMATION, CreateDirectoryW, FILE_FLAG_BACKUP_SEMANTICS,
+    FILE_FLAG_OPEN_REPARSE_POINT, FILE_LIST_DIRECTORY, FILE_READ_ATTRIBUTES, FILE_SHARE_READ,
+    FILE_SHARE_WRITE, GetFileInformationByHandle, MOVEFILE_REPLACE_EXISTING,
+    MOVEFILE_WRITE_THROUGH, MoveFileExW, READ_CONTROL, WRITE_DAC, WRITE_OWNER,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
@@ -49,10 +50,16 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     loop {
         // SAFETY: both texts end with a zero.
         let moved = check(unsafe {
-            MoveFileExW(wide_from.as_ptr(), wide_to.as_ptr(), MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)
+            MoveFileExW(
+                wide_from.as_ptr(),
+                wide_to.as_ptr(),
+                MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH,
+            )
         });
         match moved.or_else(|_| replace_open(from, to)) {
-            Err(error) if is_in_use(&error) && Instant::now() < deadline => thread::sleep(RETRY_INTERVAL),
+            Err(error) if is_in_use(&error) && Instant::now() < deadline => {
+                thread::sleep(RETRY_INTERVAL)
+            }
             result => return result,
         }
     }
@@ -91,19 +98,44 @@ pub fn create_private_folder(folder: &Path) -> io::Result<()> {
         result => return result,
     }
     // Nobody exchanges the folder while this is open.
-    let opened = open(folder, FILE_LIST_DIRECTORY | READ_CONTROL | WRITE_DAC | WRITE_OWNER)?;
+    let opened = open(
+        folder,
+        FILE_LIST_DIRECTORY | READ_CONTROL | WRITE_DAC | WRITE_OWNER,
+    )?;
     check_trusted(&opened, "it")?;
     if !opened.metadata()?.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder; remove it first"));
+        return Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "it is not a folder; remove it first",
+        ));
     }
-    let what = OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION | PROTECTED_DACL_SECURITY_INFORMATION;
-    let (owner, list, handle) = (descriptor.owner()?, descriptor.access_list()?, opened.as_raw_handle());
+    let what = OWNER_SECURITY_INFORMATION
+        | DACL_SECURITY_INFORMATION
+        | PROTECTED_DACL_SECURITY_INFORMATION;
+    let (owner, list, handle) = (
+        descriptor.owner()?,
+        descriptor.access_list()?,
+        opened.as_raw_handle(),
+    );
     // SAFETY: the handle is open; owner and list are part of the descriptor, which lives until the end.
-    check_code(unsafe { SetSecurityInfo(handle, SE_FILE_OBJECT, what, owner, null_mut(), list, null()) })?;
+    check_code(unsafe {
+        SetSecurityInfo(
+            handle,
+            SE_FILE_OBJECT,
+            what,
+            owner,
+            null_mut(),
+            list,
+            null(),
+        )
+    })?;
     // From now on, nobody else adds a file.
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        check_trusted(&open(&path, READ_CONTROL)?, &format!("{} in it", path.display()))?;
+        check_trusted(
+            &open(&path, READ_CONTROL)?,
+            &format!("{} in it", path.display()),
+        )?;
     }
     Ok(())
 }
@@ -119,7 +151,11 @@ fn open(path: &Path, access: u32) -> io::Result<File> {
 
 /// Checks that it is no link, and belongs to SYSTEM, the administrators or this user.
 fn check_trusted(file: &File, named: &str) -> io::Result<()> {
-    if !file.metadata()?.is_symlink() && is_owned_by(file, |owner| is_administrators(owner) || is_this_user(owner))? {
+    if !file.metadata()?.is_symlink()
+        && is_owned_by(file, |owner| {
+            is_administrators(owner) || is_this_user(owner)
+        })?
+    {
         return Ok(());
     }
     Err(io::Error::new(
@@ -136,7 +172,9 @@ fn check_trusted(file: &File, named: &str) -> io::Result<()> {
 /// Those of Windows: there is no such file, for example.
 pub fn is_same(file: &File, path: &Path) -> io::Result<bool> {
     let mut options = OpenOptions::new();
-    options.access_mode(FILE_READ_ATTRIBUTES).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT | FILE_FLAG_BACKUP_SEMANTICS);
+    options
+        .access_mode(FILE_READ_ATTRIBUTES)
+        .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT | FILE_FLAG_BACKUP_SEMANTICS);
     Ok(id(file)? == id(&options.open(path)?)?)
 }
 
@@ -145,8 +183,15 @@ fn id(file: &File) -> io::Result<[u32; 3]> {
     // SAFETY: the handle is open, and the structure consists of numbers.
     unsafe {
         let mut found: BY_HANDLE_FILE_INFORMATION = zeroed();
-        check(GetFileInformationByHandle(file.as_raw_handle(), &raw mut found))?;
-        Ok([found.dwVolumeSerialNumber, found.nFileIndexHigh, found.nFileIndexLow])
+        check(GetFileInformationByHandle(
+            file.as_raw_handle(),
+            &raw mut found,
+        ))?;
+        Ok([
+            found.dwVolumeSerialNumber,
+            found.nFileIndexHigh,
+            found.nFileIndexLow,
+        ])
     }
 }
 
@@ -155,7 +200,10 @@ fn id(file: &File) -> io::Result<[u32; 3]> {
 /// # Errors
 /// Those of Windows.
 pub fn is_owned_by_administrators(path: &Path) -> io::Result<bool> {
-    let file = OpenOptions::new().access_mode(READ_CONTROL).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?;
+    let file = OpenOptions::new()
+        .access_mode(READ_CONTROL)
+        .custom_flags(FILE_FLAG_BACKUP_SEMANTICS)
+        .open(path)?;
     is_owned_by(&file, is_administrators)
 }
 
@@ -182,7 +230,9 @@ fn is_owned_by(file: &File, is_wanted: impl FnOnce(PSID) -> bool) -> io::Result<
 
 fn is_administrators(owner: PSID) -> bool {
     // SAFETY: the owner is valid.
-    [WinBuiltinAdministratorsSid, WinLocalSystemSid].into_iter().any(|kind| unsafe { IsWellKnownSid(owner, kind) } != 0)
+    [WinBuiltinAdministratorsSid, WinLocalSystemSid]
+        .into_iter()
+        .any(|kind| unsafe { IsWellKnownSid(owner, kind) } != 0)
 }
 
 /// Whether it is the user of this process.
@@ -199,7 +249,14 @@ fn is_this_user(owner: PSID) -> bool {
         let token = OwnedHandle::from_raw_handle(token);
         let size = u32::try_from(size_of_val(&buffer)).unwrap_or_default();
         let place = buffer.as_mut_ptr();
-        if GetTokenInformation(token.as_raw_handle(), TokenUser, place.cast(), size, &raw mut length) == 0 {
+        if GetTokenInformation(
+            token.as_raw_handle(),
+            TokenUser,
+            place.cast(),
+            size,
+            &raw mut length,
+        ) == 0
+        {
             return false;
         }
         EqualSid(owner, (*place.cast::<TOKEN_USER>()).User.Sid) != 0
@@ -235,7 +292,9 @@ impl Descriptor {
     fn access_list(&self) -> io::Result<*mut ACL> {
         let (mut present, mut defaulted, mut list) = (0, 0, null_mut());
         // SAFETY: the descriptor is valid.
-        check(unsafe { GetSecurityDescriptorDacl(self.0, &raw mut present, &raw mut list, &raw mut defaulted) })?;
+        check(unsafe {
+            GetSecurityDescriptorDacl(self.0, &raw mut present, &raw mut list, &raw mut defaulted)
+        })?;
         Ok(list)
     }
 }
@@ -252,7 +311,10 @@ mod tests {
     use super::*;
 
     fn folder(name: &str) -> std::path::PathBuf {
-        let folder = std::env::temp_dir().join(format!("scheduled-events-windows-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "scheduled-events-windows-{name}-{}",
+            std::process::id()
+        ));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         folder
@@ -265,7 +327,11 @@ mod tests {
         for (share, waits) in [(FILE_SHARE_READ, true), (7, false)] {
             fs::write(&old, "old").unwrap();
             fs::write(&new, "new").unwrap();
-            let reader = OpenOptions::new().read(true).share_mode(share).open(&old).unwrap();
+            let reader = OpenOptions::new()
+                .read(true)
+                .share_mode(share)
+                .open(&old)
+                .unwrap();
             let closes = thread::spawn(move || {
                 thread::sleep(Duration::from_millis(if waits { 300 } else { 0 }));
                 drop(reader);
@@ -328,7 +394,10 @@ mod tests {
         let file = File::create(&path).unwrap();
         assert!(is_same(&file, &path).unwrap());
         fs::rename(&path, &away).unwrap();
-        assert_eq!(is_same(&file, &path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            is_same(&file, &path).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
         fs::write(&path, "").unwrap();
         assert!(!is_same(&file, &path).unwrap() && is_same(&file, &away).unwrap());
         drop(file);

@@ -6,15 +6,18 @@ use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle, RawHandle};
 use std::process::Child;
 use std::ptr::null;
 
-use windows_sys::Win32::Foundation::{ERROR_INVALID_PARAMETER, ERROR_NO_MORE_FILES, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Foundation::{
+    ERROR_INVALID_PARAMETER, ERROR_NO_MORE_FILES, INVALID_HANDLE_VALUE,
+};
 use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, GenerateConsoleCtrlEvent};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
 };
 use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
-    JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectBasicAccountingInformation,
-    JobObjectExtendedLimitInformation, QueryInformationJobObject, SetInformationJobObject, TerminateJobObject,
+    JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
+    JobObjectBasicAccountingInformation, JobObjectExtendedLimitInformation,
+    QueryInformationJobObject, SetInformationJobObject, TerminateJobObject,
 };
 use windows_sys::Win32::System::Threading::{
     CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED, OpenThread, ResumeThread, THREAD_SUSPEND_RESUME,
@@ -50,7 +53,10 @@ impl Job {
             }
             OwnedHandle::from_raw_handle(job)
         };
-        let job = Self { job, leader: process.id() };
+        let job = Self {
+            job,
+            leader: process.id(),
+        };
         job.set_kill_on_close(true)?;
         // SAFETY: both handles are open.
         check(unsafe { AssignProcessToJobObject(job.raw(), process.as_raw_handle()) })?;
@@ -66,8 +72,14 @@ impl Job {
             let size = struct_size::<JOBOBJECT_BASIC_ACCOUNTING_INFORMATION>();
             let place = (&raw mut counts).cast();
             let class = JobObjectBasicAccountingInformation;
-            check(QueryInformationJobObject(self.raw(), class, place, size, std::ptr::null_mut()))
-                .map(|()| counts.ActiveProcesses)
+            check(QueryInformationJobObject(
+                self.raw(),
+                class,
+                place,
+                size,
+                std::ptr::null_mut(),
+            ))
+            .map(|()| counts.ActiveProcesses)
         };
         found.unwrap_or_default()
     }
@@ -94,10 +106,19 @@ impl Job {
         // SAFETY: the structure consists of numbers, and its size is passed.
         unsafe {
             let mut limits: JOBOBJECT_EXTENDED_LIMIT_INFORMATION = zeroed();
-            limits.BasicLimitInformation.LimitFlags = if kill { JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE } else { 0 };
+            limits.BasicLimitInformation.LimitFlags = if kill {
+                JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+            } else {
+                0
+            };
             let size = struct_size::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>();
             let place = (&raw const limits).cast();
-            check(SetInformationJobObject(self.raw(), JobObjectExtendedLimitInformation, place, size))
+            check(SetInformationJobObject(
+                self.raw(),
+                JobObjectExtendedLimitInformation,
+                place,
+                size,
+            ))
         }
     }
 
@@ -142,7 +163,13 @@ fn resume(process: u32) -> io::Result<()> {
             return Err(error);
         }
         // It would wait for ever.
-        if is_resumed { Ok(()) } else { Err(io::Error::other("Windows lists no thread of the new process")) }
+        if is_resumed {
+            Ok(())
+        } else {
+            Err(io::Error::other(
+                "Windows lists no thread of the new process",
+            ))
+        }
     }
 }
 

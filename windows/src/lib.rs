@@ -29,7 +29,9 @@ use windows_sys::Win32::Foundation::{HANDLE_FLAG_INHERIT, SetHandleInformation};
 /// Those of Windows.
 pub fn forbid_inheritance(socket: &impl AsSocket) -> io::Result<()> {
     let socket = socket.as_socket();
-    let handle = ptr::with_exposed_provenance_mut(usize::try_from(socket.as_raw_socket()).unwrap_or_default());
+    let handle = ptr::with_exposed_provenance_mut(
+        usize::try_from(socket.as_raw_socket()).unwrap_or_default(),
+    );
     // SAFETY: the socket is open, and is a handle.
     check(unsafe { SetHandleInformation(handle, HANDLE_FLAG_INHERIT, 0) })
 }
@@ -41,7 +43,10 @@ pub fn forbid_inheritance(socket: &impl AsSocket) -> io::Result<()> {
 fn wide(text: impl AsRef<OsStr>) -> io::Result<Vec<u16>> {
     let mut wide: Vec<u16> = text.as_ref().encode_wide().collect();
     if wide.contains(&0) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the text contains a zero character"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the text contains a zero character",
+        ));
     }
     wide.push(0);
     Ok(wide)
@@ -49,10 +54,18 @@ fn wide(text: impl AsRef<OsStr>) -> io::Result<Vec<u16>> {
 
 /// The result of a call that returns zero on failure.
 fn check(result: i32) -> io::Result<()> {
-    if result == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// The result of a call that returns an error code.
 fn check_code(code: u32) -> io::Result<()> {
-    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code.cast_signed())) }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(code.cast_signed()))
+    }
 }

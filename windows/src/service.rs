@@ -10,15 +10,18 @@ use windows_service::Error;
 use windows_service::define_windows_service;
 use windows_service::service::{
     Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceControl, ServiceControlAccept,
-    ServiceErrorControl, ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo,
-    ServiceStartType, ServiceState, ServiceStatus, ServiceType,
+    ServiceErrorControl, ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod,
+    ServiceInfo, ServiceStartType, ServiceState, ServiceStatus, ServiceType,
 };
-use windows_service::service_control_handler::{self, ServiceControlHandlerResult, ServiceStatusHandle};
+use windows_service::service_control_handler::{
+    self, ServiceControlHandlerResult, ServiceStatusHandle,
+};
 use windows_service::service_dispatcher;
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_sys::Win32::Foundation::{
-    ERROR_FAILED_SERVICE_CONTROLLER_CONNECT, ERROR_SERVICE_CANNOT_ACCEPT_CTRL, ERROR_SERVICE_DOES_NOT_EXIST,
-    ERROR_SERVICE_EXISTS, ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
+    ERROR_FAILED_SERVICE_CONTROLLER_CONNECT, ERROR_SERVICE_CANNOT_ACCEPT_CTRL,
+    ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_EXISTS, ERROR_SERVICE_MARKED_FOR_DELETE,
+    ERROR_SERVICE_NOT_ACTIVE,
 };
 
 use crate::stop;
@@ -30,7 +33,11 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 const PRESHUTDOWN_TIME: Duration = Duration::from_secs(30);
 
 /// The delays before the service is started again after a failure. The last one is used from then on.
-const RESTART_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(60)];
+const RESTART_DELAYS: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(60),
+];
 
 /// After this time without a failure, the delays start from the first one.
 const RESTART_RESET: Duration = Duration::from_secs(24 * 3600);
@@ -72,8 +79,13 @@ pub fn install(wanted: &Installation) -> Result<Vec<String>, String> {
         account_name: None,
         account_password: None,
     };
-    let service = manager.create_service(&info, ServiceAccess::all()).map_err(|error| failed("install", &error))?;
-    let restart = |delay| ServiceAction { action_type: ServiceActionType::Restart, delay };
+    let service = manager
+        .create_service(&info, ServiceAccess::all())
+        .map_err(|error| failed("install", &error))?;
+    let restart = |delay| ServiceAction {
+        action_type: ServiceActionType::Restart,
+        delay,
+    };
     let failure_actions = ServiceFailureActions {
         reset_period: ServiceFailureResetPeriod::After(RESTART_RESET),
         reboot_msg: None,
@@ -81,13 +93,28 @@ pub fn install(wanted: &Installation) -> Result<Vec<String>, String> {
         actions: Some(RESTART_DELAYS.into_iter().map(restart).collect()),
     };
     let settings = [
-        ("its description", service.set_description(wanted.description)),
+        (
+            "its description",
+            service.set_description(wanted.description),
+        ),
         ("its delayed start", service.set_delayed_auto_start(true)),
-        ("its time before a shutdown", service.set_preshutdown_timeout(PRESHUTDOWN_TIME)),
-        ("its restart after a failure", service.update_failure_actions(failure_actions)),
-        ("its restart after an error", service.set_failure_actions_on_non_crash_failures(true)),
+        (
+            "its time before a shutdown",
+            service.set_preshutdown_timeout(PRESHUTDOWN_TIME),
+        ),
+        (
+            "its restart after a failure",
+            service.update_failure_actions(failure_actions),
+        ),
+        (
+            "its restart after an error",
+            service.set_failure_actions_on_non_crash_failures(true),
+        ),
     ];
-    Ok(settings.into_iter().filter_map(|(what, set)| set.err().map(|error| failed_to("set", what, &error))).collect())
+    Ok(settings
+        .into_iter()
+        .filter_map(|(what, set)| set.err().map(|error| failed_to("set", what, &error)))
+        .collect())
 }
 
 /// Stops the service if it runs, and removes it.
@@ -95,7 +122,10 @@ pub fn install(wanted: &Installation) -> Result<Vec<String>, String> {
 /// # Errors
 /// A sentence that says what Windows refuses.
 pub fn uninstall(name: &str) -> Result<(), String> {
-    let service = open(name, ServiceAccess::QUERY_STATUS | ServiceAccess::STOP | ServiceAccess::DELETE)?;
+    let service = open(
+        name,
+        ServiceAccess::QUERY_STATUS | ServiceAccess::STOP | ServiceAccess::DELETE,
+    )?;
     stop_and_wait(&service)?;
     service.delete().map_err(|error| failed("remove", &error))
 }
@@ -106,12 +136,23 @@ pub fn uninstall(name: &str) -> Result<(), String> {
 /// A sentence that says what Windows refuses, or that the service ended at once.
 pub fn start(name: &str) -> Result<(), String> {
     let service = open(name, ServiceAccess::QUERY_STATUS | ServiceAccess::START)?;
-    service.start::<&OsStr>(&[]).map_err(|error| failed("start", &error))?;
-    wait_while(ServiceState::StartPending, Instant::now() + STOP_TIME, || state(&service))?;
-    let status = service.query_status().map_err(|error| failed("query", &error))?;
+    service
+        .start::<&OsStr>(&[])
+        .map_err(|error| failed("start", &error))?;
+    wait_while(
+        ServiceState::StartPending,
+        Instant::now() + STOP_TIME,
+        || state(&service),
+    )?;
+    let status = service
+        .query_status()
+        .map_err(|error| failed("query", &error))?;
     match status.current_state {
         ServiceState::Running => Ok(()),
-        _ => Err(format!("the service ended at once ({}); the Application log has the reason", exit(&status))),
+        _ => Err(format!(
+            "the service ended at once ({}); the Application log has the reason",
+            exit(&status)
+        )),
     }
 }
 
@@ -120,7 +161,10 @@ pub fn start(name: &str) -> Result<(), String> {
 /// # Errors
 /// A sentence that says what Windows refuses.
 pub fn stop(name: &str) -> Result<(), String> {
-    stop_and_wait(&open(name, ServiceAccess::QUERY_STATUS | ServiceAccess::STOP)?)
+    stop_and_wait(&open(
+        name,
+        ServiceAccess::QUERY_STATUS | ServiceAccess::STOP,
+    )?)
 }
 
 /// The state of the service, in words.
@@ -129,9 +173,13 @@ pub fn stop(name: &str) -> Result<(), String> {
 /// A sentence that says what Windows refuses: there is no such service, for example.
 pub fn status(name: &str) -> Result<String, String> {
     let service = open(name, ServiceAccess::QUERY_STATUS)?;
-    let status = service.query_status().map_err(|error| failed("query", &error))?;
+    let status = service
+        .query_status()
+        .map_err(|error| failed("query", &error))?;
     Ok(match status.current_state {
-        ServiceState::Running => format!("running, process {}", status.process_id.unwrap_or_default()),
+        ServiceState::Running => {
+            format!("running, process {}", status.process_id.unwrap_or_default())
+        }
         ServiceState::StartPending => "starting".to_owned(),
         ServiceState::StopPending => "stopping".to_owned(),
         ServiceState::Stopped => format!("stopped ({})", exit(&status)),
@@ -143,16 +191,21 @@ fn exit(status: &ServiceStatus) -> String {
     match status.exit_code {
         ServiceExitCode::Win32(0) => "exit code 0".to_owned(),
         ServiceExitCode::ServiceSpecific(code) => format!("exit code {code}"),
-        ServiceExitCode::Win32(code) => std::io::Error::from_raw_os_error(code.cast_signed()).to_string(),
+        ServiceExitCode::Win32(code) => {
+            std::io::Error::from_raw_os_error(code.cast_signed()).to_string()
+        }
     }
 }
 
 fn manager(access: ServiceManagerAccess) -> Result<ServiceManager, String> {
-    ServiceManager::local_computer(None::<&OsStr>, access).map_err(|error| failed("ask for", &error))
+    ServiceManager::local_computer(None::<&OsStr>, access)
+        .map_err(|error| failed("ask for", &error))
 }
 
 fn open(name: &str, access: ServiceAccess) -> Result<Service, String> {
-    manager(ServiceManagerAccess::CONNECT)?.open_service(name, access).map_err(|error| failed("find", &error))
+    manager(ServiceManagerAccess::CONNECT)?
+        .open_service(name, access)
+        .map_err(|error| failed("find", &error))
 }
 
 fn failed(what: &str, error: &Error) -> String {
@@ -209,14 +262,19 @@ fn stop_with(
         match (state, refused) {
             (ServiceState::Stopped, _) => return Ok(()),
             (_, Some(error)) => return Err(failed("stop", &error)),
-            _ if Instant::now() >= deadline => return Err(format!("the service does not stop; it is {state:?}")),
+            _ if Instant::now() >= deadline => {
+                return Err(format!("the service does not stop; it is {state:?}"));
+            }
             _ => thread::sleep(CHECK_INTERVAL),
         }
     }
 }
 
 fn state(service: &Service) -> Result<ServiceState, String> {
-    service.query_status().map(|status| status.current_state).map_err(|error| failed("query", &error))
+    service
+        .query_status()
+        .map(|status| status.current_state)
+        .map_err(|error| failed("query", &error))
 }
 
 /// Waits while the service is in this state. Returns the next one, or the same at the deadline.
@@ -237,7 +295,12 @@ fn wait_while(
 /// The work of the service, which returns its exit code.
 type Work = Box<dyn FnOnce() -> u32 + Send>;
 
-static RUN: Mutex<Run> = Mutex::new(Run { name: "", work: None, handle: None, is_stopping: false });
+static RUN: Mutex<Run> = Mutex::new(Run {
+    name: "",
+    work: None,
+    handle: None,
+    is_stopping: false,
+});
 
 struct Run {
     name: &'static str,
@@ -259,7 +322,12 @@ define_windows_service!(ffi_service_main, service_main);
 /// A sentence: the service manager did not start this process.
 pub fn run(name: &'static str, work: impl FnOnce() -> u32 + Send + 'static) -> Result<(), String> {
     stop::be_service();
-    *run_lock() = Run { name, work: Some(Box::new(work)), handle: None, is_stopping: false };
+    *run_lock() = Run {
+        name,
+        work: Some(Box::new(work)),
+        handle: None,
+        is_stopping: false,
+    };
     service_dispatcher::start(name, ffi_service_main).map_err(|error| {
         if is(&error, ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
             return "only the service manager can run this; use `service start`".to_owned();
@@ -283,7 +351,9 @@ fn service_main(_arguments: Vec<OsString>) {
         _ => ServiceControlHandlerResult::NotImplemented,
     };
     // Without a handler there is nobody to report anything to.
-    let Ok(handle) = service_control_handler::register(name, handler) else { return };
+    let Ok(handle) = service_control_handler::register(name, handler) else {
+        return;
+    };
     {
         let mut run = run_lock();
         run.handle = Some(handle);
@@ -318,8 +388,13 @@ pub fn report_stopping() {
 }
 
 fn report(run: &Run, state: ServiceState, code: u32) {
-    let is_pending = matches!(state, ServiceState::StartPending | ServiceState::StopPending);
-    let accepts = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN | ServiceControlAccept::PRESHUTDOWN;
+    let is_pending = matches!(
+        state,
+        ServiceState::StartPending | ServiceState::StopPending
+    );
+    let accepts = ServiceControlAccept::STOP
+        | ServiceControlAccept::SHUTDOWN
+        | ServiceControlAccept::PRESHUTDOWN;
     let status = ServiceStatus {
         service_type: ServiceType::OWN_PROCESS,
         current_state: state,
@@ -328,9 +403,17 @@ fn report(run: &Run, state: ServiceState, code: u32) {
             ServiceState::Running | ServiceState::StartPending => accepts,
             _ => ServiceControlAccept::empty(),
         },
-        exit_code: if code == 0 { ServiceExitCode::Win32(0) } else { ServiceExitCode::ServiceSpecific(code) },
+        exit_code: if code == 0 {
+            ServiceExitCode::Win32(0)
+        } else {
+            ServiceExitCode::ServiceSpecific(code)
+        },
         checkpoint: u32::from(is_pending),
-        wait_hint: if is_pending { STOP_TIME } else { Duration::ZERO },
+        wait_hint: if is_pending {
+            STOP_TIME
+        } else {
+            Duration::ZERO
+        },
         process_id: None,
     };
     // It fails if the service manager is gone.
@@ -362,14 +445,26 @@ mod tests {
 
         let (busy, inactive) = (ERROR_SERVICE_CANNOT_ACCEPT_CTRL, ERROR_SERVICE_NOT_ACTIVE);
         assert_eq!(stop(&[inactive], &[]), (Ok(()), 0));
-        assert_eq!(stop(&[busy], &[StopPending, StopPending, Stopped]), (Ok(()), 0));
-        assert_eq!(stop(&[busy, busy, inactive], &[StartPending, StopPending, Running]), (Ok(()), 0));
+        assert_eq!(
+            stop(&[busy], &[StopPending, StopPending, Stopped]),
+            (Ok(()), 0)
+        );
+        assert_eq!(
+            stop(
+                &[busy, busy, inactive],
+                &[StartPending, StopPending, Running]
+            ),
+            (Ok(()), 0)
+        );
         // It ended meanwhile.
         assert_eq!(stop(&[109], &[Stopped]), (Ok(()), 0));
         let (result, left) = stop(&[5], &[Running]);
         assert_eq!(
             (result.unwrap_err().as_str(), left),
-            ("cannot stop the service: access is denied; run it as administrator", 0)
+            (
+                "cannot stop the service: access is denied; run it as administrator",
+                0
+            )
         );
     }
 }

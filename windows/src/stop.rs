@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use windows_sys::Win32::Foundation::{FALSE, TRUE};
 use windows_sys::Win32::System::Console::{
-    AllocConsole, CTRL_BREAK_EVENT, CTRL_C_EVENT, CTRL_LOGOFF_EVENT, CTRL_SHUTDOWN_EVENT, SetConsoleCtrlHandler,
+    AllocConsole, CTRL_BREAK_EVENT, CTRL_C_EVENT, CTRL_LOGOFF_EVENT, CTRL_SHUTDOWN_EVENT,
+    SetConsoleCtrlHandler,
 };
 use windows_sys::core::BOOL;
 
@@ -15,7 +16,11 @@ use windows_sys::core::BOOL;
 /// some seconds after the console was closed.
 const END_WAIT: Duration = Duration::from_secs(60);
 
-static REQUEST: Mutex<Request> = Mutex::new(Request { stop: None, is_stopping: false, is_service: false });
+static REQUEST: Mutex<Request> = Mutex::new(Request {
+    stop: None,
+    is_stopping: false,
+    is_service: false,
+});
 
 struct Request {
     stop: Option<Box<dyn Fn() + Send>>,
@@ -62,7 +67,11 @@ fn request() -> MutexGuard<'static, Request> {
 /// Windows calls this on a thread of its own.
 unsafe extern "system" fn on_console_event(event: u32) -> BOOL {
     match event {
-        CTRL_C_EVENT | CTRL_BREAK_EVENT | CTRL_LOGOFF_EVENT | CTRL_SHUTDOWN_EVENT if request().is_service => TRUE,
+        CTRL_C_EVENT | CTRL_BREAK_EVENT | CTRL_LOGOFF_EVENT | CTRL_SHUTDOWN_EVENT
+            if request().is_service =>
+        {
+            TRUE
+        }
         // The second time, the default handler ends the process.
         CTRL_C_EVENT | CTRL_BREAK_EVENT => {
             if ask() {

@@ -16,11 +16,22 @@ fn from_code_page(bytes: &[u8], code_page: u32) -> String {
     let text = unsafe {
         let needed = MultiByteToWideChar(code_page, 0, bytes.as_ptr(), length, null_mut(), 0);
         let mut text = vec![0; usize::try_from(needed).unwrap_or_default()];
-        let written = MultiByteToWideChar(code_page, 0, bytes.as_ptr(), length, text.as_mut_ptr(), needed);
+        let written = MultiByteToWideChar(
+            code_page,
+            0,
+            bytes.as_ptr(),
+            length,
+            text.as_mut_ptr(),
+            needed,
+        );
         text.truncate(usize::try_from(written).unwrap_or_default());
         text
     };
-    if text.is_empty() { String::from_utf8_lossy(bytes).into_owned() } else { String::from_utf16_lossy(&text) }
+    if text.is_empty() {
+        String::from_utf8_lossy(bytes).into_owned()
+    } else {
+        String::from_utf16_lossy(&text)
+    }
 }
 
 #[cfg(test)]

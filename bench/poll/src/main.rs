@@ -76,24 +76,37 @@ struct Cost {
 fn compare(options: &Options) -> Result<(), String> {
     let mut one = CpuSet::new();
     one.set(0);
-    sched_setaffinity(None, &one).map_err(|error| format!("cannot keep to one processor: {error}"))?;
+    sched_setaffinity(None, &one)
+        .map_err(|error| format!("cannot keep to one processor: {error}"))?;
     let sample = Sample::new(Size::S, Form::Compact);
     let server = Server::start(&sample.body).map_err(|error| error.to_string())?;
     let mut competitors = Vec::new();
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     for name in ["ureq", "client"] {
-        competitors.push(Competitor::start(name, Command::new(&program).arg("--competitor"), &server.endpoint)?);
+        competitors.push(Competitor::start(
+            name,
+            Command::new(&program).arg("--competitor"),
+            &server.endpoint,
+        )?);
     }
     if let Some(python) = &options.python {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("competitors.py");
         for name in ["http.client", "urllib", "requests.Session", "requests"] {
-            competitors.push(Competitor::start(name, Command::new(python).arg(&script), &server.endpoint)?);
+            competitors.push(Competitor::start(
+                name,
+                Command::new(python).arg(&script),
+                &server.endpoint,
+            )?);
         }
     }
     for round in 0..options.polls + WARM_UP {
         for turn in 0..competitors.len() {
             // The direction alternates, so that no competitor always follows the same one.
-            let place = if round % 2 == 0 { turn } else { competitors.len() - 1 - turn };
+            let place = if round % 2 == 0 {
+                turn
+            } else {
+                competitors.len() - 1 - turn
+            };
             let competitor = (place + round / 2) % competitors.len();
             competitors[competitor].poll(round >= WARM_UP)?;
         }
@@ -123,20 +136,40 @@ struct Competitor {
 
 impl Competitor {
     fn start(name: &'static str, command: &mut Command, endpoint: &str) -> Result<Self, String> {
-        let started = command.args([name, endpoint]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let started = command
+            .args([name, endpoint])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
         let mut process = started.map_err(|error| format!("{name} does not start: {error}"))?;
         let turns = process.stdin.take().ok_or("no stdin")?;
         let costs = BufReader::new(process.stdout.take().ok_or("no stdout")?);
-        Ok(Self { name, process, turns, costs, elapsed_us: Vec::new(), processor_us: Vec::new(), peak_kib: 0 })
+        Ok(Self {
+            name,
+            process,
+            turns,
+            costs,
+            elapsed_us: Vec::new(),
+            processor_us: Vec::new(),
+            peak_kib: 0,
+        })
     }
 
     /// Makes one poll, and keeps its cost unless it belongs to the warm-up.
     fn poll(&mut self, keep: bool) -> Result<(), String> {
         let mut line = String::new();
-        let exchanged = self.turns.write_all(b"\n").and_then(|()| self.costs.read_line(&mut line));
+        let exchanged = self
+            .turns
+            .write_all(b"\n")
+            .and_then(|()| self.costs.read_line(&mut line));
         exchanged.map_err(|error| format!("{} ended: {error}", self.name))?;
-        let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let [elapsed, processor, peak] = numbers[..] else { return Err(format!("{} failed", self.name)) };
+        let numbers: Vec<u64> = line
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [elapsed, processor, peak] = numbers[..] else {
+            return Err(format!("{} failed", self.name));
+        };
         if keep {
             self.elapsed_us.push(elapsed as f64 / 1e3);
             self.processor_us.push(processor as f64 / 1e3);
@@ -173,13 +206,29 @@ fn watch(command: &Path, server: &Server, polls: usize) -> Result<Cost, String> 
     residents.sort_unstable();
     let (peak_kib, resident_kib) = (peaks[WATCHES / 2], Some(residents[WATCHES / 2]));
     let name = "watch, the command".to_owned();
-    Ok(Cost { name, processor_us, p50_us: None, p99_us: None, peak_kib, resident_kib })
+    Ok(Cost {
+        name,
+        processor_us,
+        p50_us: None,
+        p99_us: None,
+        peak_kib,
+        resident_kib,
+    })
 }
 
 /// Returns the processor time of a poll in microseconds, and the peak and final memory in KiB.
 fn watch_once(command: &Path, server: &Server, polls: usize) -> Result<(f64, u64, u64), String> {
     let mut process = Command::new(command)
-        .args(["watch", "--json", "--interval", "210ms", "--vm-name", "WestNO_0", "--endpoint", &server.endpoint])
+        .args([
+            "watch",
+            "--json",
+            "--interval",
+            "210ms",
+            "--vm-name",
+            "WestNO_0",
+            "--endpoint",
+            &server.endpoint,
+        ])
         .stdout(Stdio::null())
         .spawn()
         .map_err(|error| format!("{} does not start: {error}", command.display()))?;
@@ -189,7 +238,11 @@ fn watch_once(command: &Path, server: &Server, polls: usize) -> Result<(f64, u64
         let begun = at(server, first, &id)?;
         let ended = at(server, first + polls, &id)?;
         let processor_us = ended.saturating_sub(begun) as f64 / 1e3 / polls as f64;
-        Some((processor_us, process::peak_kib(&id)?, process::resident_kib(&id)?))
+        Some((
+            processor_us,
+            process::peak_kib(&id)?,
+            process::resident_kib(&id)?,
+        ))
     })();
     // It runs until it is killed.
     let _ = process.kill();
@@ -220,7 +273,10 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
 fn print(costs: &[Cost], options: &Options, bytes: usize) {
     let bare = costs[0].processor_us;
     println!("a poll of {bytes} B over loopback, {} each", options.polls);
-    println!("  {:<22}{:>14}{:>12}{:>10}{:>10}{:>12}", "", "processor µs", "× ureq", "p50 µs", "p99 µs", "peak MB");
+    println!(
+        "  {:<22}{:>14}{:>12}{:>10}{:>10}{:>12}",
+        "", "processor µs", "× ureq", "p50 µs", "p99 µs", "peak MB"
+    );
     for cost in costs {
         let time = |time: Option<f64>| time.map_or("–".to_owned(), |time| format!("{time:.0}"));
         println!(
@@ -248,8 +304,14 @@ fn megabytes(kib: u64) -> f64 {
 }
 
 fn absent(options: &Options) -> Vec<&'static str> {
-    let python = options.python.is_none().then_some("Python's libraries: --python is missing");
-    let command = options.command.is_none().then_some("watch: --command is missing");
+    let python = options
+        .python
+        .is_none()
+        .then_some("Python's libraries: --python is missing");
+    let command = options
+        .command
+        .is_none()
+        .then_some("watch: --command is missing");
     python.into_iter().chain(command).collect()
 }
 
@@ -263,7 +325,12 @@ fn goals(costs: &[Cost]) -> Vec<(&'static str, &'static str, String, bool)> {
     }
     if let Some(resident) = find("watch, the command").and_then(|watch| watch.resident_kib) {
         let size = megabytes(resident);
-        goals.push(("resident memory of watch, between polls", "≤ 4 MB", format!("{size:.1} MB"), size <= 4.0));
+        goals.push((
+            "resident memory of watch, between polls",
+            "≤ 4 MB",
+            format!("{size:.1} MB"),
+            size <= 4.0,
+        ));
     }
     goals
 }

@@ -14,7 +14,13 @@ pub fn resident_kib(process: &str) -> Option<u64> {
 
 fn memory_kib(process: &str, what: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(what))?.trim().strip_suffix(" kB")?.parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(what))?
+        .trim()
+        .strip_suffix(" kB")?
+        .parse()
+        .ok()
 }
 
 /// The processor time of all current threads of a process, in nanoseconds.

@@ -28,11 +28,15 @@ const READ: [(&str, Size, Form); 8] = [
     ("read L", Size::L, Form::Compact),
     ("read L, pretty", Size::L, Form::Pretty),
 ];
-const FOLLOW: [(&str, Size); 2] =
-    [("observe and decide S, unchanged", Size::S), ("observe and decide L, unchanged", Size::L)];
+const FOLLOW: [(&str, Size); 2] = [
+    ("observe and decide S, unchanged", Size::S),
+    ("observe and decide L, unchanged", Size::L),
+];
 
 #[derive(Parser)]
-#[command(about = "Count the instructions of core's main calls, and compare them with instructions.toml")]
+#[command(
+    about = "Count the instructions of core's main calls, and compare them with instructions.toml"
+)]
 struct Options {
     /// Write instructions.toml
     #[arg(long)]
@@ -79,7 +83,10 @@ fn call(case: &str, calls: u64) {
     if let Some((_, size)) = FOLLOW.iter().find(|follow| follow.0 == case) {
         let sample = Sample::new(*size, Form::Compact);
         let timed = follow::calls(&sample.body);
-        let (_, mut follow) = timed.into_iter().find(|call| call.0 == "observe + decide").expect("it is one of them");
+        let (_, mut follow) = timed
+            .into_iter()
+            .find(|call| call.0 == "observe + decide")
+            .expect("it is one of them");
         for _ in 0..calls {
             std::hint::black_box(follow());
         }
@@ -92,8 +99,15 @@ fn check(accept: bool) -> Result<bool, String> {
         return Err("the recorded numbers are for x86-64 Linux; this is another system".to_owned());
     }
     let mut counted = BTreeMap::new();
-    for case in READ.iter().map(|read| read.0).chain(FOLLOW.iter().map(|follow| follow.0)) {
-        counted.insert(case.to_owned(), (count(case, CALLS)? - count(case, 1)?) / (CALLS - 1));
+    for case in READ
+        .iter()
+        .map(|read| read.0)
+        .chain(FOLLOW.iter().map(|follow| follow.0))
+    {
+        counted.insert(
+            case.to_owned(),
+            (count(case, CALLS)? - count(case, 1)?) / (CALLS - 1),
+        );
     }
     if accept {
         std::fs::write(FILE, written(&counted)).map_err(|error| format!("{FILE}: {error}"))?;
@@ -103,16 +117,25 @@ fn check(accept: bool) -> Result<bool, String> {
     let text = std::fs::read_to_string(FILE).map_err(|error| format!("{FILE}: {error}"))?;
     let recorded: Recorded = toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))?;
     if recorded.rustc != env!("BENCH_RUSTC") {
-        println!("note: recorded with {}, counted with {}", recorded.rustc, env!("BENCH_RUSTC"));
+        println!(
+            "note: recorded with {}, counted with {}",
+            recorded.rustc,
+            env!("BENCH_RUSTC")
+        );
     }
     let verdicts = compare(&recorded.instructions, &counted);
-    println!("{:<34} {:>10} {:>10} {:>8}", "instructions of a call", "recorded", "now", "change");
+    println!(
+        "{:<34} {:>10} {:>10} {:>8}",
+        "instructions of a call", "recorded", "now", "change"
+    );
     for verdict in &verdicts {
         println!("{}", verdict.line);
     }
     let fine = verdicts.iter().all(|verdict| verdict.fine);
     if !fine {
-        println!("If the change is intended: make bench-check ARGS=--accept, then commit bench/instructions.toml.");
+        println!(
+            "If the change is intended: make bench-check ARGS=--accept, then commit bench/instructions.toml."
+        );
     }
     Ok(fine)
 }
@@ -127,8 +150,15 @@ fn compare(recorded: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) ->
     let cases: std::collections::BTreeSet<_> = recorded.keys().chain(counted.keys()).collect();
     let verdict = |case: &String| {
         let (Some(&before), Some(&now)) = (recorded.get(case), counted.get(case)) else {
-            let side = if recorded.contains_key(case) { "recorded, but not a case" } else { "not recorded" };
-            return Verdict { line: format!("{case:<34} {side}"), fine: false };
+            let side = if recorded.contains_key(case) {
+                "recorded, but not a case"
+            } else {
+                "not recorded"
+            };
+            return Verdict {
+                line: format!("{case:<34} {side}"),
+                fine: false,
+            };
         };
         let too_many = now * 100 > before * (100 + TOLERANCE);
         let remark = match now * 100 < before * (100 - TOLERANCE) {
@@ -137,7 +167,10 @@ fn compare(recorded: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) ->
             false => "",
         };
         let change = (now as f64 / before as f64 - 1.0) * 100.0;
-        Verdict { line: format!("{case:<34} {before:>10} {now:>10} {change:>+7.1}%{remark}"), fine: !too_many }
+        Verdict {
+            line: format!("{case:<34} {before:>10} {now:>10} {change:>+7.1}%{remark}"),
+            fine: !too_many,
+        }
     };
     cases.into_iter().map(verdict).collect()
 }
@@ -166,10 +199,15 @@ fn count(case: &str, calls: u64) -> Result<u64, String> {
         .output()
         .map_err(|error| format!("valgrind: {error}; tests/setup bench installs it"))?;
     let output = String::from_utf8_lossy(&done.stderr);
-    let collected = output.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, number)| number.trim());
+    let collected = output
+        .lines()
+        .find_map(|line| line.split_once("Collected : "))
+        .map(|(_, number)| number.trim());
     match collected.and_then(|number| number.parse().ok()) {
         Some(number) if done.status.success() => Ok(number),
-        _ => Err(format!("`{case}` could not be counted; valgrind printed:\n{output}")),
+        _ => Err(format!(
+            "`{case}` could not be counted; valgrind printed:\n{output}"
+        )),
     }
 }
 
@@ -178,8 +216,15 @@ mod tests {
     use super::*;
 
     fn fine(recorded: &[(&str, u64)], counted: &[(&str, u64)]) -> bool {
-        let map = |cases: &[(&str, u64)]| cases.iter().map(|(case, count)| ((*case).to_owned(), *count)).collect();
-        compare(&map(recorded), &map(counted)).iter().all(|verdict| verdict.fine)
+        let map = |cases: &[(&str, u64)]| {
+            cases
+                .iter()
+                .map(|(case, count)| ((*case).to_owned(), *count))
+                .collect()
+        };
+        compare(&map(recorded), &map(counted))
+            .iter()
+            .all(|verdict| verdict.fine)
     }
 
     #[test]

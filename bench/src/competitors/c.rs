@@ -38,7 +38,14 @@ pub fn list(competitors: &mut Vec<Competitor>, absent: &mut Vec<&'static str>) {
             let mut memory = vec![0_u8; unsafe { yyjson_memory(body.len()) }];
             reader(move || {
                 // SAFETY: the reader gets the bytes of two slices, and keeps no pointer to them.
-                unsafe { read_yyjson_pool(black_box(body.as_ptr()), body.len(), memory.as_mut_ptr(), memory.len()) }
+                unsafe {
+                    read_yyjson_pool(
+                        black_box(body.as_ptr()),
+                        body.len(),
+                        memory.as_mut_ptr(),
+                        memory.len(),
+                    )
+                }
             })
         },
     });

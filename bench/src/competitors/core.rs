@@ -52,7 +52,9 @@ fn read_once<const NAMES: usize>(body: &[u8]) -> Option<u64> {
 fn read_twice(body: &[u8]) -> Option<u64> {
     let document = Document::parse(body).ok()?;
     let mut buffer = [0; DECODED];
-    let sum = document.events().fold(0, |sum, event| record(&event, None, &mut buffer).fold_into(sum));
+    let sum = document.events().fold(0, |sum, event| {
+        record(&event, None, &mut buffer).fold_into(sum)
+    });
     Some(fold(sum, number(document.incarnation())))
 }
 
@@ -61,23 +63,50 @@ fn record(event: &Event<'_>, names: Option<&[Text<'_>]>, buffer: &mut [u8; DECOD
     let mut decoded = |text| decoded(text, buffer);
     let mut record = Record::default();
     record.keep(Member::EventId, decoded(Some(event.event_id())));
-    record.keep(Member::EventType, decoded(event.event_type().map(|word| word.text())));
+    record.keep(
+        Member::EventType,
+        decoded(event.event_type().map(|word| word.text())),
+    );
     record.keep(Member::ResourceType, decoded(event.resource_type()));
-    record.keep(Member::EventStatus, decoded(event.event_status().map(|word| word.text())));
-    record.keep(Member::NotBefore, event.not_before().moment().map_or(0, |moment| moment.0 as u64));
+    record.keep(
+        Member::EventStatus,
+        decoded(event.event_status().map(|word| word.text())),
+    );
+    record.keep(
+        Member::NotBefore,
+        event
+            .not_before()
+            .moment()
+            .map_or(0, |moment| moment.0 as u64),
+    );
     record.keep(Member::Description, decoded(event.description()));
-    record.keep(Member::EventSource, decoded(event.event_source().map(|word| word.text())));
-    record.keep(Member::DurationInSeconds, event.duration_in_seconds().map_or(-1_i64 as u64, u64::from));
+    record.keep(
+        Member::EventSource,
+        decoded(event.event_source().map(|word| word.text())),
+    );
+    record.keep(
+        Member::DurationInSeconds,
+        event.duration_in_seconds().map_or(-1_i64 as u64, u64::from),
+    );
     let resources = match names {
-        Some(names) => names.iter().fold(0, |sum, name| fold(sum, decoded(Some(*name)))),
-        None => event.resources().iter().fold(0, |sum, name| fold(sum, decoded(Some(name)))),
+        Some(names) => names
+            .iter()
+            .fold(0, |sum, name| fold(sum, decoded(Some(*name)))),
+        None => event
+            .resources()
+            .iter()
+            .fold(0, |sum, name| fold(sum, decoded(Some(name)))),
     };
     record.keep(Member::Resources, resources);
     record
 }
 
 fn number(incarnation: Incarnation<'_>) -> u64 {
-    if let Incarnation::Number(number) = incarnation { number } else { 0 }
+    if let Incarnation::Number(number) = incarnation {
+        number
+    } else {
+        0
+    }
 }
 
 /// The capacity for a decoded text.

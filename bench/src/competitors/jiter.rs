@@ -24,7 +24,9 @@ fn read(body: &[u8]) -> Option<u64> {
     let mut next = document_member(jiter.next_object().ok()?);
     while let Some(member) = next {
         match member {
-            DocumentMember::Incarnation if incarnation.is_none() => incarnation = Some(integer(&mut jiter)? as u64),
+            DocumentMember::Incarnation if incarnation.is_none() => {
+                incarnation = Some(integer(&mut jiter)? as u64)
+            }
             DocumentMember::Events if sum.is_none() => sum = Some(events(&mut jiter)?),
             DocumentMember::Other => jiter.next_skip().ok()?,
             _ => return None,
@@ -93,7 +95,8 @@ fn resources(jiter: &mut Jiter<'_>) -> Option<u64> {
 fn integer(jiter: &mut Jiter<'_>) -> Option<i64> {
     match jiter.next_int().ok()? {
         NumberInt::Int(number) => Some(number),
-        #[allow(unreachable_patterns)] // Numbers of any size are a feature that this workspace leaves off.
+        #[allow(unreachable_patterns)]
+        // Numbers of any size are a feature that this workspace leaves off.
         _ => None,
     }
 }

@@ -16,7 +16,10 @@ pub const COMPETITORS: [Competitor; 5] = [
         note: "a String for every text; repeated members found, repeated EventIds not",
         prepare: |body, _, _| {
             reader(body, |body| {
-                fold_all(&serde_json::from_slice::<Document<Vec<Event<String, Vec<String>>>>>(body).ok()?)
+                fold_all(
+                    &serde_json::from_slice::<Document<Vec<Event<String, Vec<String>>>>>(body)
+                        .ok()?,
+                )
             })
         },
     },
@@ -24,7 +27,11 @@ pub const COMPETITORS: [Competitor; 5] = [
         name: "serde_json borrowed",
         version: env!("VERSION_serde_json"),
         note: "texts borrowed where they have no escapes; repeated members found, repeated EventIds not",
-        prepare: |body, _, _| reader(body, |body| fold_all(&serde_json::from_slice::<Borrowed<'_>>(body).ok()?)),
+        prepare: |body, _, _| {
+            reader(body, |body| {
+                fold_all(&serde_json::from_slice::<Borrowed<'_>>(body).ok()?)
+            })
+        },
     },
     Competitor {
         name: "serde-json-core",
@@ -43,7 +50,11 @@ pub const COMPETITORS: [Competitor; 5] = [
         name: "sonic-rs",
         version: env!("VERSION_sonic-rs"),
         note: "texts borrowed where they have no escapes; built without -C target-cpu=native, like core",
-        prepare: |body, _, _| reader(body, |body| fold_all(&sonic_rs::from_slice::<Borrowed<'_>>(body).ok()?)),
+        prepare: |body, _, _| {
+            reader(body, |body| {
+                fold_all(&sonic_rs::from_slice::<Borrowed<'_>>(body).ok()?)
+            })
+        },
     },
     Competitor {
         name: "simd-json",
@@ -56,7 +67,13 @@ pub const COMPETITORS: [Competitor; 5] = [
             Some(Box::new(move || {
                 scratch.clear();
                 scratch.extend_from_slice(black_box(&body));
-                fold_all(&simd_json::serde::from_slice_with_buffers::<Borrowed<'_>>(&mut scratch, &mut buffers).ok()?)
+                fold_all(
+                    &simd_json::serde::from_slice_with_buffers::<Borrowed<'_>>(
+                        &mut scratch,
+                        &mut buffers,
+                    )
+                    .ok()?,
+                )
             }))
         },
     },
@@ -106,8 +123,12 @@ fn reader(body: &[u8], read: fn(&[u8]) -> Option<u64>) -> Option<Reader> {
 
 #[inline(never)]
 fn fixed<const EVENTS: usize, const RESOURCES: usize>(body: &[u8]) -> Option<u64> {
-    let (document, used) = serde_json_core::from_slice::<Fixed<'_, EVENTS, RESOURCES>>(body).ok()?;
-    body.get(used..)?.trim_ascii().is_empty().then(|| fold_all(&document))?
+    let (document, used) =
+        serde_json_core::from_slice::<Fixed<'_, EVENTS, RESOURCES>>(body).ok()?;
+    body.get(used..)?
+        .trim_ascii()
+        .is_empty()
+        .then(|| fold_all(&document))?
 }
 
 #[inline(never)]
@@ -128,7 +149,10 @@ where
         record.keep_text(Member::Description, event.description.as_ref());
         record.keep_text(Member::EventSource, event.event_source.as_ref());
         record.keep(Member::DurationInSeconds, event.duration_in_seconds as u64);
-        let names = event.resources.into_iter().fold(0, |sum, name| fold(sum, digest(name.as_ref().as_bytes())));
+        let names = event
+            .resources
+            .into_iter()
+            .fold(0, |sum, name| fold(sum, digest(name.as_ref().as_bytes())));
         record.keep(Member::Resources, names);
         sum = record.fold_into(sum);
     }

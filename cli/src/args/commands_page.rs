@@ -28,24 +28,41 @@ fn the_page_describes_the_commands_as_they_are_defined() {
     }
     let committed = fs::read_to_string(PAGE).expect("docs/commands.md");
     for (number, (expected, found)) in (1..).zip(page.lines().zip(committed.lines())) {
-        assert_eq!(expected, found, "docs/commands.md, line {number}: run `make commands-page`");
+        assert_eq!(
+            expected, found,
+            "docs/commands.md, line {number}: run `make commands-page`"
+        );
     }
-    assert_eq!(page.len(), committed.len(), "docs/commands.md is longer or shorter: run `make commands-page`");
+    assert_eq!(
+        page.len(),
+        committed.len(),
+        "docs/commands.md is longer or shorter: run `make commands-page`"
+    );
 }
 
 fn page() -> String {
     let mut program = Cli::command();
     program.build();
-    let commands: Vec<_> = program.get_subcommands().filter(|command| command.get_name() != "help").collect();
+    let commands: Vec<_> = program
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
+        .collect();
     let mut page = HEAD.to_owned();
     // Writing to a string does not fail.
     let _ = writeln!(page, "\n| command | purpose |\n|---|---|");
     for command in &commands {
         let name = command.get_name();
-        let _ = writeln!(page, "| [`{name}`](#{name}) | {} |", cell(&command.get_about().cloned().unwrap_or_default()));
+        let _ = writeln!(
+            page,
+            "| [`{name}`](#{name}) | {} |",
+            cell(&command.get_about().cloned().unwrap_or_default())
+        );
     }
     let _ = writeln!(page, "\nOptions of all commands:\n");
-    options(&mut page, program.get_arguments().filter(|arg| !arg.is_positional()));
+    options(
+        &mut page,
+        program.get_arguments().filter(|arg| !arg.is_positional()),
+    );
     notes(&mut page, &program);
     for command in commands {
         section(&mut page, command);
@@ -56,8 +73,17 @@ fn page() -> String {
 fn section(page: &mut String, command: &Command) {
     let about = command.get_about().cloned().unwrap_or_default();
     let usage = command.clone().render_usage().to_string();
-    let _ = writeln!(page, "\n## `{}`\n\n{about}.\n\n```text\n{usage}\n```\n", command.get_name());
-    options(page, command.get_arguments().filter(|arg| !arg.is_global_set() && arg.get_id() != "help"));
+    let _ = writeln!(
+        page,
+        "\n## `{}`\n\n{about}.\n\n```text\n{usage}\n```\n",
+        command.get_name()
+    );
+    options(
+        page,
+        command
+            .get_arguments()
+            .filter(|arg| !arg.is_global_set() && arg.get_id() != "help"),
+    );
     notes(page, command);
 }
 
@@ -71,8 +97,11 @@ fn options<'a>(page: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
 
 fn signature(arg: &Arg) -> String {
     let values = arg.get_value_names().unwrap_or_default().join(" ");
-    let values =
-        if arg.get_action().takes_values() { format!(" {}", values.replace('|', "\\|")) } else { String::new() };
+    let values = if arg.get_action().takes_values() {
+        format!(" {}", values.replace('|', "\\|"))
+    } else {
+        String::new()
+    };
     match (arg.get_short(), arg.get_long()) {
         (Some(short), Some(long)) => format!("`-{short}`, `--{long}{values}`"),
         (None, Some(long)) => format!("`--{long}{values}`"),
@@ -83,11 +112,19 @@ fn signature(arg: &Arg) -> String {
 /// The help of an option, with its defaults, words and variable.
 fn meaning(arg: &Arg) -> String {
     let mut text = arg.get_help().cloned().unwrap_or_default().to_string();
-    let words: Vec<_> = arg.get_possible_values().iter().map(|word| format!("`{}`", word.get_name())).collect();
+    let words: Vec<_> = arg
+        .get_possible_values()
+        .iter()
+        .map(|word| format!("`{}`", word.get_name()))
+        .collect();
     if arg.get_action().takes_values() && !words.is_empty() {
         let _ = write!(text, " ({})", words.join(", "));
     }
-    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let defaults: Vec<_> = arg
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy())
+        .collect();
     if arg.get_action().takes_values() && !defaults.is_empty() {
         let _ = write!(text, " [default: `{}`]", defaults.join(","));
     }
@@ -98,20 +135,38 @@ fn meaning(arg: &Arg) -> String {
 }
 
 fn notes(page: &mut String, command: &Command) {
-    let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let notes = command
+        .get_after_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     for part in notes.split("\n\n").filter(|part| !part.is_empty()) {
         // Examples and lists have columns; all else is prose.
         let is_text = part.contains(":  ") || part.contains("\n  ");
-        let _ = if is_text { writeln!(page, "\n```text\n{part}\n```") } else { writeln!(page, "\n{}", escaped(part)) };
+        let _ = if is_text {
+            writeln!(page, "\n```text\n{part}\n```")
+        } else {
+            writeln!(page, "\n{}", escaped(part))
+        };
     }
-    for long in command.get_arguments().filter(|arg| arg.get_id() != "help").filter_map(Arg::get_long_help) {
+    for long in command
+        .get_arguments()
+        .filter(|arg| arg.get_id() != "help")
+        .filter_map(Arg::get_long_help)
+    {
         let _ = writeln!(page, "\n```text\n{long}\n```");
     }
 }
 
 /// A text in a table: one line, in which `|` means itself.
 fn cell(text: &dyn ToString) -> String {
-    escaped(&text.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"))
+    escaped(
+        &text
+            .to_string()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .replace('|', "\\|"),
+    )
 }
 
 fn escaped(text: &str) -> String {

@@ -7,7 +7,9 @@ use clap::Args;
 use scheduled_events::imds::API_VERSION;
 use scheduled_events_core::{EventKind, UnixSeconds};
 
-use super::shared::{MachineArgs, OutputArgs, PolicyArgs, STATE_FILE, ServiceArgs, timeout, vm_name};
+use super::shared::{
+    MachineArgs, OutputArgs, PolicyArgs, STATE_FILE, ServiceArgs, timeout, vm_name,
+};
 use crate::event_filter::event_kind;
 
 #[derive(Args)]

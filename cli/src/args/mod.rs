@@ -18,9 +18,12 @@ mod commands_page;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use look::{CheckArgs, DiscoverArgs, Language, ListArgs, StatusArgs, TimelineArgs, WaitArgs};
+pub(crate) use look::{
+    CheckArgs, DiscoverArgs, Language, ListArgs, StatusArgs, TimelineArgs, WaitArgs,
+};
 pub(crate) use operate::{
-    ApproveArgs, CompletionsArgs, EvictionTool, ManArgs, ProfileTool, SimulateEvictionArgs, TerminateProfileArgs,
+    ApproveArgs, CompletionsArgs, EvictionTool, ManArgs, ProfileTool, SimulateEvictionArgs,
+    TerminateProfileArgs,
 };
 #[cfg(unix)]
 pub(crate) use run::RunArgs;
@@ -59,7 +62,13 @@ pub(crate) struct Cli {
     #[arg(long, short, global = true, display_order = 1000)]
     pub(crate) quiet: bool,
     /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set in the environment
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", display_order = 1000)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        display_order = 1000
+    )]
     pub(crate) color: ColorWhen,
 }
 
@@ -85,7 +94,9 @@ impl From<ColorWhen> for anstream::ColorChoice {
 #[allow(clippy::large_enum_variant)] // There is one value, made once.
 pub(crate) enum Command {
     /// Poll once and print the announced events
-    #[command(after_help = "Example:  scheduled-events list --json | jq -r 'select(.record==\"event\").event_type'")]
+    #[command(
+        after_help = "Example:  scheduled-events list --json | jq -r 'select(.record==\"event\").event_type'"
+    )]
     List(ListArgs),
     /// Poll continuously: report changes, decide, prepare, approve and recover
     #[command(
@@ -111,12 +122,14 @@ pub(crate) enum Command {
     )]
     Approve(ApproveArgs),
     /// Wait until an event is announced, for shell scripts
-    #[command(after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\
+    #[command(
+        after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\
                       Example:  scheduled-events wait --timeout 10min || [ $? -eq 4 ]\n\n\
                       Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list` \
                       (one that is Completed or Canceled is over); \
                       1 the time is over and no poll was answered with a document, or there was an event and this machine's \
-                      name, which --mine needs, is unknown; 4 the time is over. Failed polls are reported on standard error and repeated.")]
+                      name, which --mine needs, is unknown; 4 the time is over. Failed polls are reported on standard error and repeated."
+    )]
     Wait(WaitArgs),
     /// Show whether the machine is in service, and what each open event waits for, from the state file of `watch`
     #[command(after_help = "Example:  scheduled-events status\n\
@@ -166,14 +179,18 @@ pub(crate) enum Command {
                       http://ADDRESS from the newest one that has DHCP option 245. Exit code 1: there is none.")]
     Discover(DiscoverArgs),
     /// Make a scenario of what a watcher saw, for `replay` and `demo`
-    #[command(after_help = "Example:  scheduled-events record --mask /var/lib/scheduled-events/audit > seen.toml\n\
+    #[command(
+        after_help = "Example:  scheduled-events record --mask /var/lib/scheduled-events/audit > seen.toml\n\
                       Example:  scheduled-events watch --json --max-polls 600 | scheduled-events record - > seen.toml\n\
-                      Then:     scheduled-events replay seen.toml")]
+                      Then:     scheduled-events replay seen.toml"
+    )]
     Record(RecordArgs),
     /// Draw a maintenance of one or several machines as a picture, for a post-mortem
-    #[command(after_help = "Example:  scheduled-events timeline /var/lib/scheduled-events/audit > maintenance.svg\n\
+    #[command(
+        after_help = "Example:  scheduled-events timeline /var/lib/scheduled-events/audit > maintenance.svg\n\
                       Example:  scheduled-events timeline WestNO_*.audit > maintenance.svg\n\n\
-                      It prints SVG, which any browser shows. Events that follow each other within an hour are one maintenance.")]
+                      It prints SVG, which any browser shows. Events that follow each other within an hour are one maintenance."
+    )]
     Timeline(TimelineArgs),
     /// List the built-in scenarios, or print the file of one
     #[command(after_help = "Example:  scheduled-events scenarios\n\
@@ -222,16 +239,35 @@ mod tests {
     #[test]
     fn the_help_of_watch_names_every_change_and_the_time_of_a_command() {
         let mut cli = Cli::command();
-        let help = cli.find_subcommand_mut("watch").expect("the subcommand").render_long_help().to_string();
+        let help = cli
+            .find_subcommand_mut("watch")
+            .expect("the subcommand")
+            .render_long_help()
+            .to_string();
         // However wide the terminal is.
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for change in Change::ALL {
             assert!(help.contains(change.word()), "{change}");
         }
-        assert!(help.contains(&format!("for {} minutes", COMMAND_TIME.as_secs() / 60)), "{help}");
-        assert!(help.contains(&format!("at least {}ms", limits::INTERVAL_MIN_MS)), "{help}");
-        assert!(help.contains(&format!("or after {} seconds", AUDIT_WAIT.as_secs())), "{help}");
-        assert!(help.contains(&format!("At {} MiB", AUDIT_FILE_MAX >> 20)), "{help}");
-        assert!(help.contains(&format!("up to FILE.{AUDIT_FILES_MAX}")), "{help}");
+        assert!(
+            help.contains(&format!("for {} minutes", COMMAND_TIME.as_secs() / 60)),
+            "{help}"
+        );
+        assert!(
+            help.contains(&format!("at least {}ms", limits::INTERVAL_MIN_MS)),
+            "{help}"
+        );
+        assert!(
+            help.contains(&format!("or after {} seconds", AUDIT_WAIT.as_secs())),
+            "{help}"
+        );
+        assert!(
+            help.contains(&format!("At {} MiB", AUDIT_FILE_MAX >> 20)),
+            "{help}"
+        );
+        assert!(
+            help.contains(&format!("up to FILE.{AUDIT_FILES_MAX}")),
+            "{help}"
+        );
     }
 }

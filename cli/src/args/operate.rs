@@ -90,12 +90,13 @@ fn profile_timeout(text: &str) -> Result<NotBeforeTimeout, String> {
     if text.starts_with('P') {
         return NotBeforeTimeout::parse(text).map_err(refused);
     }
-    let time =
-        humantime::parse_duration(text).map_err(|error| format!("{error}; expected a time such as 10m or PT10M"))?;
+    let time = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; expected a time such as 10m or PT10M"))?;
     if time.subsec_nanos() > 0 {
         return Err("expected whole seconds".into());
     }
-    NotBeforeTimeout::from_seconds(u32::try_from(time.as_secs()).unwrap_or(u32::MAX)).map_err(refused)
+    NotBeforeTimeout::from_seconds(u32::try_from(time.as_secs()).unwrap_or(u32::MAX))
+        .map_err(refused)
 }
 
 #[derive(Args)]

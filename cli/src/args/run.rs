@@ -30,7 +30,11 @@ pub(crate) struct RunArgs {
     pub(crate) stop_on: Vec<EventKind>,
     /// Decide with the rules of a TOML file or a preset in place of --stop-on: `prepare` stops the worker. With --approve, `approve`
     /// approves an event without stopping it
-    #[arg(long, value_name = "observe|sample|FILE.toml", conflicts_with = "stop_on")]
+    #[arg(
+        long,
+        value_name = "observe|sample|FILE.toml",
+        conflicts_with = "stop_on"
+    )]
     pub(crate) policy: Option<String>,
     /// Approve an event once the worker is gone, so that it starts at once. If several runs have their state files in one folder,
     /// once the last of their workers is gone. An event that also affects other machines is not approved

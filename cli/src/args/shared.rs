@@ -45,7 +45,11 @@ pub(crate) struct PolicyArgs {
     /// Which events to approve, prepare for, hold or ignore: a TOML file, or a preset. `observe` never approves. `sample`
     /// approves user-initiated events and freezes shorter than 9 seconds, as Microsoft's Python sample of 2020 does, but
     /// only if the event names this machine first in its Resources and can be read completely; it holds all other events
-    #[arg(long, value_name = "observe|sample|FILE.toml", default_value = "observe")]
+    #[arg(
+        long,
+        value_name = "observe|sample|FILE.toml",
+        default_value = "observe"
+    )]
     pub(crate) policy: String,
 }
 
@@ -66,8 +70,8 @@ pub(crate) struct LogArgs {
 }
 
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let interval =
-        humantime::parse_duration(text).map_err(|error| format!("{error}; expected a time such as 1s or 500ms"))?;
+    let interval = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; expected a time such as 1s or 500ms"))?;
     if interval < Duration::from_millis(u64::from(limits::INTERVAL_MIN_MS)) {
         return Err(format!(
             "expected at least {} ms; the service refuses faster polls with status 429",
@@ -75,7 +79,9 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
         ));
     }
     if interval > INTERVAL_MAX {
-        return Err("expected at most an hour; the notice of an event can be as short as 30 seconds".into());
+        return Err(
+            "expected at most an hour; the notice of an event can be as short as 30 seconds".into(),
+        );
     }
     Ok(interval)
 }
@@ -98,7 +104,10 @@ pub(crate) fn speed(text: &str) -> Result<f64, String> {
 pub(super) fn vm_name(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("the name is empty".into()),
-        name if name.len() > limits::NAME_MAX => Err(format!("the name is longer than {} bytes", limits::NAME_MAX)),
+        name if name.len() > limits::NAME_MAX => Err(format!(
+            "the name is longer than {} bytes",
+            limits::NAME_MAX
+        )),
         name => Ok(name.to_owned()),
     }
 }

@@ -75,7 +75,12 @@ pub(crate) struct ReplayArgs {
     pub(crate) control_plane_queue: Option<String>,
     /// Approve a user's reboot or redeploy automatically, as a scheduledEventsPolicy does: `reboot`, `redeploy` or both. These events
     /// appear as Started
-    #[arg(long, value_name = "TYPES", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TYPES",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) automatically_approve: String,
     /// The same number gives the events the same EventIds [default: different ones each time]
     #[arg(long, value_name = "NUMBER")]
@@ -97,11 +102,15 @@ pub(crate) struct ReplayArgs {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:0".to_owned())
+    text.parse()
+        .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:0".to_owned())
 }
 
 fn machines(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|number| (1..=MAX_MACHINES).contains(number));
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (1..=MAX_MACHINES).contains(number));
     number.ok_or_else(|| format!("expected a number from 1 to {MAX_MACHINES}"))
 }
 

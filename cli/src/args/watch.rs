@@ -89,15 +89,22 @@ fn last_call(text: &str) -> Result<LastCall, String> {
     }
     duration_in_seconds(text)
         .map(LastCall::Before)
-        .map_err(|error| format!("{error}; expected a time before the start of an event, such as 2min, or never"))
+        .map_err(|error| {
+            format!("{error}; expected a time before the start of an event, such as 2min, or never")
+        })
 }
 
 fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
-    let (word, command) = text.split_once('=').ok_or("expected CHANGE=COMMAND, such as completed='logger done'")?;
-    let change = Change::ALL.into_iter().find(|change| change.word() == word).ok_or_else(|| {
-        let words: Vec<_> = Change::ALL.into_iter().map(Change::word).collect();
-        format!("found {word:?}, expected one of {}", words.join(", "))
-    })?;
+    let (word, command) = text
+        .split_once('=')
+        .ok_or("expected CHANGE=COMMAND, such as completed='logger done'")?;
+    let change = Change::ALL
+        .into_iter()
+        .find(|change| change.word() == word)
+        .ok_or_else(|| {
+            let words: Vec<_> = Change::ALL.into_iter().map(Change::word).collect();
+            format!("found {word:?}, expected one of {}", words.join(", "))
+        })?;
     Ok((change, CommandLine::parse(command)?))
 }
 
@@ -111,8 +118,14 @@ mod tests {
             ("never", Ok(LastCall::Never)),
             ("1min 30s", Ok(LastCall::Before(90))),
             ("0s", Ok(LastCall::Before(0))),
-            ("500ms", Err("\"500ms\" is not a whole number of seconds; expected a time before the start")),
-            ("200years", Err("\"200years\" is too long; expected a time before the start")),
+            (
+                "500ms",
+                Err("\"500ms\" is not a whole number of seconds; expected a time before the start"),
+            ),
+            (
+                "200years",
+                Err("\"200years\" is too long; expected a time before the start"),
+            ),
             ("soon", Err("\"soon\" is not a duration such as \"8s\"")),
         ] {
             match (last_call(text), expected) {

@@ -14,12 +14,18 @@ use crate::output::format::{now, printable};
 pub(crate) const AUTO: &str = "auto";
 
 /// The address of [`ENDPOINT`].
-const AZURE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(169, 254, 169, 254)), 80);
+const AZURE: SocketAddr = SocketAddr::new(
+    std::net::IpAddr::V4(std::net::Ipv4Addr::new(169, 254, 169, 254)),
+    80,
+);
 
 /// The endpoint for `--endpoint auto`, and whether it needs no permission: Azure's address if it answers, else that of the newest
 /// lease, else Azure's address, since the network may not be up yet.
 pub(crate) fn automatic() -> (String, bool) {
-    choose(TcpStream::connect_timeout(&AZURE, CONNECT_TIMEOUT).is_ok(), Path::new("/"))
+    choose(
+        TcpStream::connect_timeout(&AZURE, CONNECT_TIMEOUT).is_ok(),
+        Path::new("/"),
+    )
 }
 
 fn choose(answers: bool, root: &Path) -> (String, bool) {
@@ -30,12 +36,20 @@ fn choose(answers: bool, root: &Path) -> (String, bool) {
     let Some(lease) = leases.first() else {
         diagnose(
             "warning",
-            &format!("{ENDPOINT} does not answer, and no DHCP lease has option 245; using it nevertheless"),
+            &format!(
+                "{ENDPOINT} does not answer, and no DHCP lease has option 245; using it nevertheless"
+            ),
         );
         return (ENDPOINT.to_owned(), true);
     };
     let file = printable(&lease.file.display().to_string());
-    diagnose("note", &format!("{ENDPOINT} does not answer; using {}, from {file}", lease.url()));
+    diagnose(
+        "note",
+        &format!(
+            "{ENDPOINT} does not answer; using {}, from {file}",
+            lease.url()
+        ),
+    );
     if !lease.is_roots {
         diagnose("warning", &not_roots(lease));
     }
@@ -43,7 +57,10 @@ fn choose(answers: bool, root: &Path) -> (String, bool) {
 }
 
 pub(crate) fn not_roots(lease: &Lease) -> String {
-    format!("{} does not belong to root alone", printable(&lease.file.display().to_string()))
+    format!(
+        "{} does not belong to root alone",
+        printable(&lease.file.display().to_string())
+    )
 }
 
 #[cfg(test)]
@@ -54,7 +71,8 @@ mod tests {
 
     #[test]
     fn azures_address_comes_first_and_last() {
-        let root = std::env::temp_dir().join(format!("scheduled-events-auto-{}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("scheduled-events-auto-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let folder = root.join("run/systemd/netif/leases");
         fs::create_dir_all(&folder).unwrap();
@@ -64,7 +82,9 @@ mod tests {
         assert_eq!(choose(true, &root), azure);
         let (url, is_allowed) = choose(false, &root);
         assert_eq!(url, "http://168.63.129.16");
-        let is_roots = leases(&root, now()).first().is_some_and(|lease| lease.is_roots);
+        let is_roots = leases(&root, now())
+            .first()
+            .is_some_and(|lease| lease.is_roots);
         assert_eq!(is_allowed, is_roots);
         assert_eq!(ENDPOINT, format!("http://{}", AZURE.ip()));
         fs::remove_dir_all(root).unwrap();

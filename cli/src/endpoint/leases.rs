@@ -58,7 +58,11 @@ enum Form {
 const FOLDERS: [(&str, &[&str], Form); 9] = [
     ("run/systemd/netif/leases", &[""], Form::Lines),
     ("run/NetworkManager/devices", &[""], Form::Lines),
-    ("var/lib/NetworkManager", &[".lease", ".leases"], Form::Either),
+    (
+        "var/lib/NetworkManager",
+        &[".lease", ".leases"],
+        Form::Either,
+    ),
     ("var/lib/dhcp", &[".lease", ".leases"], Form::Blocks),
     ("var/lib/dhclient", &[".lease", ".leases"], Form::Blocks),
     ("var/lib/dhcp3", &[".lease", ".leases"], Form::Blocks),
@@ -73,7 +77,9 @@ const FOLDERS: [(&str, &[&str], Form); 9] = [
 pub(crate) fn discover(root: &Path, now: UnixSeconds) -> Vec<Lease> {
     let mut leases = Vec::new();
     for (folder, ends, form) in FOLDERS {
-        let Ok(entries) = fs::read_dir(root.join(folder)) else { continue };
+        let Ok(entries) = fs::read_dir(root.join(folder)) else {
+            continue;
+        };
         for entry in entries.flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
@@ -83,7 +89,12 @@ pub(crate) fn discover(root: &Path, now: UnixSeconds) -> Vec<Lease> {
         }
     }
     // Of two that are as new, the order does not depend on the file system.
-    leases.sort_by(|one, other| other.written.cmp(&one.written).then_with(|| one.file.cmp(&other.file)));
+    leases.sort_by(|one, other| {
+        other
+            .written
+            .cmp(&one.written)
+            .then_with(|| one.file.cmp(&other.file))
+    });
     leases
 }
 
@@ -101,12 +112,20 @@ fn read(path: PathBuf, form: Form, now: UnixSeconds) -> Option<Lease> {
     };
     let address = address.filter(|address| is_host(*address))?;
     let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-    Some(Lease { address, is_roots: belongs_to_root(&metadata), written, file: path })
+    Some(Lease {
+        address,
+        is_roots: belongs_to_root(&metadata),
+        written,
+        file: path,
+    })
 }
 
 /// Whether a service of another machine can have the address.
 fn is_host(address: Ipv4Addr) -> bool {
-    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || address.octets()[0] >= 240)
+    !(address.is_unspecified()
+        || address.is_loopback()
+        || address.is_multicast()
+        || address.octets()[0] >= 240)
 }
 
 /// A file of systemd-networkd, or of `NetworkManager` in the section `[dhcp4]`.
@@ -156,13 +175,19 @@ fn expiry(text: &str) -> Option<UnixSeconds> {
 fn in_hex(text: &str) -> Option<Ipv4Addr> {
     let text = text.trim();
     let byte = |digits: &str| {
-        let is_byte = (1..=2).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        is_byte.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
+        let is_byte = (1..=2).contains(&digits.len())
+            && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_byte
+            .then(|| u8::from_str_radix(digits, 16).ok())
+            .flatten()
     };
     let bytes: Option<Vec<u8>> = if text.contains(':') {
         text.split(':').map(byte).collect()
     } else {
-        text.as_bytes().chunks(2).map(|digits| byte(std::str::from_utf8(digits).ok()?)).collect()
+        text.as_bytes()
+            .chunks(2)
+            .map(|digits| byte(std::str::from_utf8(digits).ok()?))
+            .collect()
     };
     <[u8; 4]>::try_from(bytes?).ok().map(Ipv4Addr::from)
 }
@@ -212,24 +237,42 @@ mod tests {
 
     #[test]
     fn each_form_is_read() {
-        assert_eq!(in_lines("# This is private data.\nADDRESS=10.0.0.4\nOPTION_245=a83f8110\n"), Some(WIRE_SERVER));
-        assert_eq!(in_lines("[dhcp4]\nprivate_245=a8:3f:81:10\n"), Some(WIRE_SERVER));
-        let lease =
-            "lease {\n  interface \"eth0\";\n  option unknown-245 a8:3f:81:10;\n  expire 2 2022/04/12 02:00:00;\n}\n";
+        assert_eq!(
+            in_lines("# This is private data.\nADDRESS=10.0.0.4\nOPTION_245=a83f8110\n"),
+            Some(WIRE_SERVER)
+        );
+        assert_eq!(
+            in_lines("[dhcp4]\nprivate_245=a8:3f:81:10\n"),
+            Some(WIRE_SERVER)
+        );
+        let lease = "lease {\n  interface \"eth0\";\n  option unknown-245 a8:3f:81:10;\n  expire 2 2022/04/12 02:00:00;\n}\n";
         assert_eq!(in_blocks(lease, NOW), Some(WIRE_SERVER));
-        assert_eq!(in_message(&message(&[53, 1, 5, 0, 245, 4, 168, 63, 129, 16, 255])), Some(WIRE_SERVER));
+        assert_eq!(
+            in_message(&message(&[53, 1, 5, 0, 245, 4, 168, 63, 129, 16, 255])),
+            Some(WIRE_SERVER)
+        );
     }
 
     #[test]
     fn the_last_lease_that_is_not_over_counts() {
-        let lease =
-            |value: &str, expire: &str| format!("lease {{\n option unknown-245 {value};\n expire {expire};\n}}\n");
+        let lease = |value: &str, expire: &str| {
+            format!("lease {{\n option unknown-245 {value};\n expire {expire};\n}}\n")
+        };
         let over = lease("a:0:0:1", "1 2022/04/11 22:26:57");
         let open = lease("a:0:0:2", "1 2022/04/11 22:26:59");
-        assert_eq!(in_blocks(&(over.clone() + &open), NOW), Some(Ipv4Addr::new(10, 0, 0, 2)));
-        assert_eq!(in_blocks(&(open.clone() + &over), NOW), Some(Ipv4Addr::new(10, 0, 0, 2)));
+        assert_eq!(
+            in_blocks(&(over.clone() + &open), NOW),
+            Some(Ipv4Addr::new(10, 0, 0, 2))
+        );
+        assert_eq!(
+            in_blocks(&(open.clone() + &over), NOW),
+            Some(Ipv4Addr::new(10, 0, 0, 2))
+        );
         assert_eq!(in_blocks(&over, NOW), None);
-        assert_eq!(in_blocks(&lease("a:0:0:3", "never"), NOW), Some(Ipv4Addr::new(10, 0, 0, 3)));
+        assert_eq!(
+            in_blocks(&lease("a:0:0:3", "never"), NOW),
+            Some(Ipv4Addr::new(10, 0, 0, 3))
+        );
         let epoch = lease("a:0:0:4", "epoch 1649716017; # Mon Apr 11 22:26:57 2022");
         assert_eq!(in_blocks(&epoch, NOW), None);
         // An unfinished block, as while it is written.
@@ -237,7 +280,10 @@ mod tests {
             in_blocks(&(open + "lease {\n option unknown-245 a:0:0:9;\n"), NOW),
             Some(Ipv4Addr::new(10, 0, 0, 2))
         );
-        assert_eq!(in_blocks(&lease(r#""d?A\"""#, "never"), NOW), Some(Ipv4Addr::new(100, 63, 65, 34)));
+        assert_eq!(
+            in_blocks(&lease(r#""d?A\"""#, "never"), NOW),
+            Some(Ipv4Addr::new(100, 63, 65, 34))
+        );
     }
 
     #[test]
@@ -256,10 +302,24 @@ mod tests {
         ] {
             assert_eq!(in_hex(text), None, "{text}");
         }
-        for address in ["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1"] {
+        for address in [
+            "0.0.0.0",
+            "127.0.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "240.0.0.1",
+        ] {
             assert!(!is_host(address.parse().unwrap()), "{address}");
         }
-        for options in [&[][..], &[255], &[245], &[245, 4, 1, 2, 3], &[245, 3, 1, 2, 3, 255], &[1, 200, 0], &[0, 0]] {
+        for options in [
+            &[][..],
+            &[255],
+            &[245],
+            &[245, 4, 1, 2, 3],
+            &[245, 3, 1, 2, 3, 255],
+            &[1, 200, 0],
+            &[0, 0],
+        ] {
             assert_eq!(in_message(&message(options)), None, "{options:?}");
         }
         assert_eq!(in_message(&[0; 236]), None);

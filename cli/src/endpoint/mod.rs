@@ -30,10 +30,19 @@ const EXPLAIN_AFTER: Duration = Duration::from_secs(3);
 pub(crate) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
     // A variable that is set to the empty string counts as unset.
     let is_unset = args.endpoint.is_empty() && std::env::var_os(ENDPOINT_VARIABLE).is_some();
-    let endpoint = if is_unset { imds::ENDPOINT } else { &args.endpoint };
+    let endpoint = if is_unset {
+        imds::ENDPOINT
+    } else {
+        &args.endpoint
+    };
     if endpoint == AUTO {
         let (endpoint, is_allowed) = automatic();
-        return Imds::new(&endpoint, &args.api_version, is_allowed || args.allow_endpoint).map_err(CommandError::usage);
+        return Imds::new(
+            &endpoint,
+            &args.api_version,
+            is_allowed || args.allow_endpoint,
+        )
+        .map_err(CommandError::usage);
     }
     Imds::new(endpoint, &args.api_version, args.allow_endpoint).map_err(CommandError::usage)
 }
@@ -47,7 +56,8 @@ pub(crate) fn warn_of_missing_types(types: &[EventKind], service: &ServiceArgs) 
 
 /// Polls once.
 pub(crate) fn request_document(imds: &Imds) -> Result<Vec<u8>, CommandError> {
-    let answer = patiently(|| imds.events(FIRST_TIMEOUT)).map_err(|failure| unreachable(imds, &failure))?;
+    let answer =
+        patiently(|| imds.events(FIRST_TIMEOUT)).map_err(|failure| unreachable(imds, &failure))?;
     if answer.status != 200 {
         return Err(refused(imds, &answer));
     }
@@ -64,7 +74,11 @@ pub(crate) fn request_document(imds: &Imds) -> Result<Vec<u8>, CommandError> {
 pub(crate) fn parse<'a>(imds: &Imds, body: &'a [u8]) -> Result<Document<'a>, CommandError> {
     Document::parse(body).map_err(|error| {
         let position = error.position(body);
-        CommandError::document(format!("{}:{position}: {}", imds.endpoint(), error.message()))
+        CommandError::document(format!(
+            "{}:{position}: {}",
+            imds.endpoint(),
+            error.message()
+        ))
     })
 }
 
@@ -72,7 +86,9 @@ pub(crate) fn parse<'a>(imds: &Imds, body: &'a [u8]) -> Result<Document<'a>, Com
 pub(crate) fn post(imds: &Imds, event_ids: &[&str]) -> Result<HttpResponse, CommandError> {
     let approval = StartRequests::new(event_ids);
     let mut body = vec![0; approval.len()];
-    approval.write(&mut body).map_err(|error| CommandError::usage(error.to_string()))?;
+    approval
+        .write(&mut body)
+        .map_err(|error| CommandError::usage(error.to_string()))?;
     imds.approve(&body, POST_TIMEOUT).map_err(|failure| match failure.cause {
         Cause::Unreachable => unreachable(imds, &failure),
         cause => CommandError::endpoint(format!(
@@ -94,7 +110,10 @@ pub(crate) fn patiently<T>(request: impl FnOnce() -> T) -> T {
     // Without a thread the delay is not explained.
     let _ = thread::Builder::new().spawn(move || {
         if waiting.recv_timeout(EXPLAIN_AFTER) == Err(RecvTimeoutError::Timeout) {
-            diagnose("note", "no answer yet; the first request in 24 hours can take two minutes");
+            diagnose(
+                "note",
+                "no answer yet; the first request in 24 hours can take two minutes",
+            );
         }
     });
     let result = request();
@@ -114,5 +133,9 @@ fn unreachable(imds: &Imds, failure: &imds::RequestFailure) -> CommandError {
 pub(crate) fn refused(imds: &Imds, answer: &HttpResponse) -> CommandError {
     let remark = answer.error_message();
     let colon = if remark.is_empty() { "" } else { ": " };
-    CommandError::endpoint(format!("{} refused with status {}{colon}{remark}", imds.endpoint(), answer.status))
+    CommandError::endpoint(format!(
+        "{} refused with status {}{colon}{remark}",
+        imds.endpoint(),
+        answer.status
+    ))
 }

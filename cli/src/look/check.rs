@@ -24,27 +24,49 @@ pub(crate) fn check(args: &CheckArgs) -> Result<(), CommandError> {
         return print(policy_source::c_header(&policy).as_bytes());
     }
     let (name, body) = read(&args.file)?;
-    let document = Document::parse(&body)
-        .map_err(|error| CommandError::document(format!("{name}:{}: {}", error.position(&body), error.message())))?;
+    let document = Document::parse(&body).map_err(|error| {
+        CommandError::document(format!(
+            "{name}:{}: {}",
+            error.position(&body),
+            error.message()
+        ))
+    })?;
     if let Some(warning) = policy_warning(&policy, &args.api_version) {
         diagnose("warning", &warning);
     }
     let names: Vec<_> = args.vm_name.iter().map(String::as_str).collect();
     if names.is_empty() && document.events().len() > 0 {
-        diagnose("warning", "this machine's name is unknown, so all events are held; use --vm-name NAME");
+        diagnose(
+            "warning",
+            "this machine's name is unknown, so all events are held; use --vm-name NAME",
+        );
     }
     let names = names_for(&names, &args.api_version);
     let now = args.now.unwrap_or_else(now);
-    let decisions = document.events().map(|event| policy.decide(&event, names, now)).collect();
+    let decisions = document
+        .events()
+        .map(|event| policy.decide(&event, names, now))
+        .collect();
     let filter = EventFilter::default();
-    Listing { document: &document, body: &body, names, now, decisions: Some(decisions), filter }.print(args.output.json)
+    Listing {
+        document: &document,
+        body: &body,
+        names,
+        now,
+        decisions: Some(decisions),
+        filter,
+    }
+    .print(args.output.json)
 }
 
 /// The name of the input for messages, and the input.
 fn read(file: &Path) -> Result<(String, Vec<u8>), CommandError> {
     let (name, read) = if file == Path::new("-") {
         let mut body = Vec::new();
-        ("<stdin>".to_owned(), io::stdin().lock().read_to_end(&mut body).map(|_| body))
+        (
+            "<stdin>".to_owned(),
+            io::stdin().lock().read_to_end(&mut body).map(|_| body),
+        )
     } else {
         (file.display().to_string(), fs::read(file))
     };

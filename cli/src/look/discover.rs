@@ -22,7 +22,10 @@ pub(crate) fn discover(args: &DiscoverArgs) -> Result<(), CommandError> {
         diagnose("note", &format!("{file}, which is older, has {url}"));
     }
     if !lease.is_roots {
-        diagnose("warning", &(not_roots(lease) + "; using it needs --allow-endpoint"));
+        diagnose(
+            "warning",
+            &(not_roots(lease) + "; using it needs --allow-endpoint"),
+        );
     }
     print(format!("{}\n", lease.url()).as_bytes())
 }

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use anstyle::Style;
 use scheduled_events_core::record::{EventMembers, ResourceList};
 use scheduled_events_core::{
-    Decision, Document, Event, Incarnation, Position, Positions, Problem, Text, UnixSeconds, VmNames,
+    Decision, Document, Event, Incarnation, Position, Positions, Problem, Text, UnixSeconds,
+    VmNames,
 };
 
 use crate::error::CommandError;
@@ -46,25 +47,48 @@ impl Listing<'_> {
 
     /// The events to print, each with its decision if there are any.
     fn events(&self) -> impl Iterator<Item = (Event<'_>, Option<&Decision>)> {
-        let decision = |index| self.decisions.as_ref().and_then(|decisions| decisions.get(index));
-        let events = self.document.events().enumerate().map(move |(index, event)| (event, decision(index)));
+        let decision = |index| {
+            self.decisions
+                .as_ref()
+                .and_then(|decisions| decisions.get(index))
+        };
+        let events = self
+            .document
+            .events()
+            .enumerate()
+            .map(move |(index, event)| (event, decision(index)));
         events.filter(|(event, _)| self.filter.matches(event, self.names))
     }
 
     /// The problems with their positions, which are counted in one pass.
     fn problems(&self) -> impl Iterator<Item = (Problem, Position)> {
         let mut positions = Positions::new(self.body);
-        self.document.problems().map(move |problem| (problem, positions.of(problem.offset)))
+        self.document
+            .problems()
+            .map(move |problem| (problem, positions.of(problem.offset)))
     }
 
     fn print_records(&self) -> Result<(), CommandError> {
         print_record(&Record::from_document(self.document))?;
         for (event, _) in self.events() {
-            print_record(&Record::Event { event: EventMembers::from_event(&event, self.names) })?;
+            print_record(&Record::Event {
+                event: EventMembers::from_event(&event, self.names),
+            })?;
         }
         for (problem, Position { line, column, .. }) in self.problems() {
-            let Problem { event, member, kind, .. } = problem;
-            print_record(&Record::Problem { event, member, kind, line: Some(line), column: Some(column) })?;
+            let Problem {
+                event,
+                member,
+                kind,
+                ..
+            } = problem;
+            print_record(&Record::Problem {
+                event,
+                member,
+                kind,
+                line: Some(line),
+                column: Some(column),
+            })?;
         }
         for (event, decision) in self.events() {
             if let Some(decision) = decision {
@@ -83,10 +107,14 @@ impl Listing<'_> {
             Incarnation::Absent => "none".into(),
         };
         let title = self.title(events.len());
-        writeln!(output, "{BOLD}{title}{BOLD:#} {DIM}(incarnation {incarnation}){DIM:#}")?;
+        writeln!(
+            output,
+            "{BOLD}{title}{BOLD:#} {DIM}(incarnation {incarnation}){DIM:#}"
+        )?;
         if !events.is_empty() {
             writeln!(output)?;
-            self.table(&events).print(&mut *output, terminal::output_width())?;
+            self.table(&events)
+                .print(&mut *output, terminal::output_width())?;
             let legend = if self.names.is_unknown() {
                 "? this machine's name is unknown; --vm-name NAME marks its events"
             } else {
@@ -95,28 +123,56 @@ impl Listing<'_> {
             writeln!(output, "\n{DIM}{legend}{DIM:#}")?;
         }
         for (problem, Position { line, column, .. }) in self.problems() {
-            let place = problem.event.map_or("the document".to_owned(), |event| format!("event {event}"));
-            let member = problem.member.map_or(String::new(), |member| format!(", {member}"));
-            writeln!(output, "{CAUTION}problem:{CAUTION:#} {line}:{column}: {place}{member}: {}", problem.kind.word())?;
+            let place = problem
+                .event
+                .map_or("the document".to_owned(), |event| format!("event {event}"));
+            let member = problem
+                .member
+                .map_or(String::new(), |member| format!(", {member}"));
+            writeln!(
+                output,
+                "{CAUTION}problem:{CAUTION:#} {line}:{column}: {place}{member}: {}",
+                problem.kind.word()
+            )?;
         }
         Ok(())
     }
 
     /// `2 events`, or `1 event of this machine, of 2` if others are left out.
     fn title(&self, shown: usize) -> String {
-        let title = if shown == 0 { "no events".to_owned() } else { count(shown, "event") };
+        let title = if shown == 0 {
+            "no events".to_owned()
+        } else {
+            count(shown, "event")
+        };
         let all = self.document.events().len();
         let restriction = self.filter.describe();
-        if restriction.is_empty() || all == 0 { title } else { format!("{title}{restriction}, of {all}") }
+        if restriction.is_empty() || all == 0 {
+            title
+        } else {
+            format!("{title}{restriction}, of {all}")
+        }
     }
 
     fn table(&self, events: &[(Event<'_>, Option<&Decision>)]) -> Table {
-        let headings = ["", "TYPE", "STATUS", "STARTS", "DURATION", "SOURCE", "RESOURCES"];
+        let headings = [
+            "",
+            "TYPE",
+            "STATUS",
+            "STARTS",
+            "DURATION",
+            "SOURCE",
+            "RESOURCES",
+        ];
         let decision_heading = self.decisions.as_ref().map(|_| "DECISION");
         let mut table = Table::with_headings(headings.into_iter().chain(decision_heading));
         for (event, decision) in events {
             let event = EventMembers::from_event(event, self.names);
-            table.row(cells(&event, self.now).into_iter().chain(decision.map(decision_cell)));
+            table.row(
+                cells(&event, self.now)
+                    .into_iter()
+                    .chain(decision.map(decision_cell)),
+            );
             table.below(sentence(&event.event_id.to_string()), DIM);
             if let Some(description) = event.description.filter(|text| !text.is_empty()) {
                 table.below(sentence(&description.to_string()), DIM);
@@ -138,7 +194,9 @@ fn cells(event: &EventMembers<'_>, now: UnixSeconds) -> [(String, Style); 7] {
         None if event.event_status.is_some_and(|status| status == "Started") => "started".into(),
         None => "unknown".into(),
     };
-    let seconds = event.duration_in_seconds.map_or("unknown".into(), |seconds| duration(seconds.into()));
+    let seconds = event
+        .duration_in_seconds
+        .map_or("unknown".into(), |seconds| duration(seconds.into()));
     [
         (mark.to_owned(), BOLD),
         (word(event.event_type), BOLD),
@@ -146,11 +204,19 @@ fn cells(event: &EventMembers<'_>, now: UnixSeconds) -> [(String, Style); 7] {
         (starts, PLAIN),
         (seconds, PLAIN),
         (word(event.event_source), PLAIN),
-        (names(event.resources.iter().flat_map(ResourceList::iter)), PLAIN),
+        (
+            names(event.resources.iter().flat_map(ResourceList::iter)),
+            PLAIN,
+        ),
     ]
 }
 
 fn decision_cell(decision: &Decision) -> (String, Style) {
-    let rule = decision.rule.map_or(String::new(), |rule| format!(", rule {rule}"));
-    (format!("{} ({}{rule})", decision.action.word(), decision.reason), action_style(decision.action))
+    let rule = decision
+        .rule
+        .map_or(String::new(), |rule| format!(", rule {rule}"));
+    (
+        format!("{} ({}{rule})", decision.action.word(), decision.reason),
+        action_style(decision.action),
+    )
 }

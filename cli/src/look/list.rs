@@ -21,11 +21,25 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), CommandError> {
         match imds.vm_name(NAME_TIMEOUT) {
             Ok(name) => names.push(name),
             Err(why) if args.mine => return Err(name_unknown(&why, "use --vm-name NAME")),
-            Err(why) => diagnose("warning", &name_unknown(&why, "use --vm-name NAME to mark its events").message),
+            Err(why) => diagnose(
+                "warning",
+                &name_unknown(&why, "use --vm-name NAME to mark its events").message,
+            ),
         }
     }
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let names = names_for(&names, &args.service.api_version);
-    let filter = EventFilter { mine: args.mine, ..EventFilter::default() };
-    Listing { document: &document, body: &body, names, now: now(), decisions: None, filter }.print(args.output.json)
+    let filter = EventFilter {
+        mine: args.mine,
+        ..EventFilter::default()
+    };
+    Listing {
+        document: &document,
+        body: &body,
+        names,
+        now: now(),
+        decisions: None,
+        filter,
+    }
+    .print(args.output.json)
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use scheduled_events_core::{Action, EventKind, EventSources, EventTypes, Leader, Policy, Rule, Scope, SourceKind};
+use scheduled_events_core::{
+    Action, EventKind, EventSources, EventTypes, Leader, Policy, Rule, Scope, SourceKind,
+};
 
 /// The policy as a C header, which C++ reads, too: `static const schedev_policy scheduled_events_policy`.
 pub(crate) fn c_header(policy: &Policy) -> String {
@@ -24,7 +26,11 @@ pub(crate) fn c_header(policy: &Policy) -> String {
         Some(Leader::Rank { take_over_after }) => ("RANK", take_over_after),
         Some(Leader::Everyone) => ("EVERYONE", 0),
     };
-    let rules = if policy.rules().is_empty() { "NULL" } else { "scheduled_events_rules" };
+    let rules = if policy.rules().is_empty() {
+        "NULL"
+    } else {
+        "scheduled_events_rules"
+    };
     let _ = writeln!(
         text,
         "static const schedev_policy scheduled_events_policy = {{sizeof(schedev_policy), {rules}, {},\n    \
@@ -55,11 +61,23 @@ fn c_rule(rule: &Rule) -> String {
         EventKind::Terminate,
         EventKind::Other,
     ];
-    let types = kinds.into_iter().filter(|kind| rule.event_types.contains(*kind)).map(EventKind::word);
-    let types = if rule.event_types == EventTypes::ANY { Vec::new() } else { types.collect() };
+    let types = kinds
+        .into_iter()
+        .filter(|kind| rule.event_types.contains(*kind))
+        .map(EventKind::word);
+    let types = if rule.event_types == EventTypes::ANY {
+        Vec::new()
+    } else {
+        types.collect()
+    };
     let sources = [SourceKind::Platform, SourceKind::User, SourceKind::Other].into_iter();
-    let sources = sources.filter(|kind| rule.sources.bits() & EventSources::of(&[*kind]).bits() != 0);
-    let sources = if rule.sources == EventSources::ANY { Vec::new() } else { sources.map(SourceKind::word).collect() };
+    let sources =
+        sources.filter(|kind| rule.sources.bits() & EventSources::of(&[*kind]).bits() != 0);
+    let sources = if rule.sources == EventSources::ANY {
+        Vec::new()
+    } else {
+        sources.map(SourceKind::word).collect()
+    };
     let number = |value: Option<u32>| value.unwrap_or(0);
     format!(
         "    {{SCHEDEV_ACTION_{action}, SCHEDEV_SCOPE_{scope}, {}, {},\n     {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{0}}}},\n",
@@ -83,6 +101,9 @@ fn flags(set: &str, words: &[&str]) -> String {
     if words.is_empty() {
         return format!("SCHEDEV_MATCH_{set}_ANY");
     }
-    let constants: Vec<_> = words.iter().map(|word| format!("SCHEDEV_MATCH_{set}_{}", word.to_uppercase())).collect();
+    let constants: Vec<_> = words
+        .iter()
+        .map(|word| format!("SCHEDEV_MATCH_{set}_{}", word.to_uppercase()))
+        .collect();
     constants.join(" | ")
 }

@@ -36,7 +36,9 @@ fn explain(path: &Path, error: &InspectError) -> CommandError {
             "{text}; give the path of `watch --state FILE` with --state, or start a watcher that has one"
         )),
         InspectError::Unreadable(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            CommandError::usage(format!("{text}; run this as the user of the watcher, or as root"))
+            CommandError::usage(format!(
+                "{text}; run this as the user of the watcher, or as root"
+            ))
         }
         InspectError::Damaged(_) => CommandError::document(text),
         _ => CommandError::usage(text),
@@ -52,22 +54,44 @@ struct Report {
 
 impl Report {
     fn new(inspection: Inspection) -> Self {
-        let seconds = inspection.saved.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = inspection
+            .saved
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let state = &inspection.state;
         let mut waiting = state.status.waiting.clone();
         let mut events: Vec<_> = Vec::new();
         for event in &state.events {
             let key = event_key(&event.event_id);
-            let known = waiting.iter().position(|waiting| event_key(&waiting.event_id) == key);
+            let known = waiting
+                .iter()
+                .position(|waiting| event_key(&waiting.event_id) == key);
             // An event that was dropped for others is kept for the recovery.
-            let waits = known.map_or_else(|| recovery_only(event), |index| waiting.swap_remove(index));
+            let waits =
+                known.map_or_else(|| recovery_only(event), |index| waiting.swap_remove(index));
             events.push((event.clone(), waits));
         }
         for waits in waiting {
-            events.push((EventRecord { event_id: waits.event_id.clone(), ..EventRecord::default() }, waits));
+            events.push((
+                EventRecord {
+                    event_id: waits.event_id.clone(),
+                    ..EventRecord::default()
+                },
+                waits,
+            ));
         }
-        events.sort_by_key(|(event, _)| (event.mine == Some(false), event.not_before.map_or(i64::MAX, |at| at.0)));
-        Self { saved: UnixSeconds(i64::try_from(seconds).unwrap_or(i64::MAX)), events, inspection }
+        events.sort_by_key(|(event, _)| {
+            (
+                event.mine == Some(false),
+                event.not_before.map_or(i64::MAX, |at| at.0),
+            )
+        });
+        Self {
+            saved: UnixSeconds(i64::try_from(seconds).unwrap_or(i64::MAX)),
+            events,
+            inspection,
+        }
     }
 
     fn print_records(&self) -> Result<(), CommandError> {
@@ -104,14 +128,22 @@ impl Report {
 
     fn write(&self, output: &mut impl Write, now: UnixSeconds) -> io::Result<()> {
         let status = &self.inspection.state.status;
-        let (word, style) = if status.out_of_service { ("out of service", BAD) } else { ("in service", GOOD) };
-        let since = status.since.map_or(String::new(), |since| format!(" since {}", moment(since, now)));
+        let (word, style) = if status.out_of_service {
+            ("out of service", BAD)
+        } else {
+            ("in service", GOOD)
+        };
+        let since = status.since.map_or(String::new(), |since| {
+            format!(" since {}", moment(since, now))
+        });
         writeln!(output, "{style}{word}{style:#}{since}")?;
         if status.out_of_service {
             writeln!(output, "{}", self.recovery(now))?;
         }
         writeln!(output)?;
-        let is_shown = |(event, waits): &&(EventRecord, WaitingEvent)| event.mine != Some(false) || acts(waits);
+        let is_shown = |(event, waits): &&(EventRecord, WaitingEvent)| {
+            event.mine != Some(false) || acts(waits)
+        };
         let shown: Vec<_> = self.events.iter().filter(is_shown).collect();
         if self.events.is_empty() {
             writeln!(output, "no events")?;
@@ -121,15 +153,28 @@ impl Report {
         }
         let others = self.events.len() - shown.len();
         if others > 0 {
-            writeln!(output, "{DIM}{} of other machines (--json prints them){DIM:#}", count(others, "event"))?;
+            writeln!(
+                output,
+                "{DIM}{} of other machines (--json prints them){DIM:#}",
+                count(others, "event")
+            )?;
         }
         writeln!(output)?;
         let saved = moment(self.saved, now);
         match (self.inspection.watched, self.inspection.process) {
-            (true, Some(process)) => writeln!(output, "{DIM}process {process} watches; last change at {saved}{DIM:#}")?,
-            (true, None) => writeln!(output, "{DIM}a process watches; last change at {saved}{DIM:#}")?,
+            (true, Some(process)) => writeln!(
+                output,
+                "{DIM}process {process} watches; last change at {saved}{DIM:#}"
+            )?,
+            (true, None) => writeln!(
+                output,
+                "{DIM}a process watches; last change at {saved}{DIM:#}"
+            )?,
             (false, _) if self.inspection.snapshot_only => {
-                writeln!(output, "{DIM}this is the snapshot that a program saved at {saved}{DIM:#}")?;
+                writeln!(
+                    output,
+                    "{DIM}this is the snapshot that a program saved at {saved}{DIM:#}"
+                )?;
             }
             (false, _) => {
                 writeln!(
@@ -137,7 +182,10 @@ impl Report {
                     "{CAUTION}nothing watches{CAUTION:#}; this is what the last watcher saved at {saved}"
                 )?;
                 if self.inspection.is_outdated() == Some(true) {
-                    writeln!(output, "The machine was started since, or the file is another machine's.")?;
+                    writeln!(
+                        output,
+                        "The machine was started since, or the file is another machine's."
+                    )?;
                 }
             }
         }
@@ -150,13 +198,24 @@ impl Report {
             0 => String::new(),
             failures => format!("; it failed {}", count(failures.into(), "time")),
         };
-        match (status.recovery_attempt, status.recovery_since, status.recovery_retry_at) {
+        match (
+            status.recovery_attempt,
+            status.recovery_since,
+            status.recovery_retry_at,
+        ) {
             (Some(attempt), since, _) => {
-                let since = since.map_or(String::new(), |since| format!(" since {}", moment(since, now)));
+                let since = since.map_or(String::new(), |since| {
+                    format!(" since {}", moment(since, now))
+                });
                 format!("the recovery runs{since}, attempt {attempt}{failed}")
             }
-            (_, _, Some(at)) => format!("the recovery is pending: next attempt at {}{failed}", moment(at, now)),
-            _ => format!("the recovery is pending until nothing keeps the machine out of service{failed}"),
+            (_, _, Some(at)) => format!(
+                "the recovery is pending: next attempt at {}{failed}",
+                moment(at, now)
+            ),
+            _ => format!(
+                "the recovery is pending until nothing keeps the machine out of service{failed}"
+            ),
         }
     }
 }
@@ -215,28 +274,47 @@ const fn style_of(waits_for: WaitsFor) -> Style {
 /// What the event waits for, in words.
 fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
     let at = |time: Option<UnixSeconds>| {
-        time.map_or("at an unknown time".to_owned(), |time| format!("at {}", moment(time, now)))
+        time.map_or("at an unknown time".to_owned(), |time| {
+            format!("at {}", moment(time, now))
+        })
     };
-    let start =
-        waits.until.map_or("its start is unknown".to_owned(), |at| format!("starts not before {}", moment(at, now)));
+    let start = waits.until.map_or("its start is unknown".to_owned(), |at| {
+        format!("starts not before {}", moment(at, now))
+    });
     let runs = || {
-        let since = waits.since.map_or(String::new(), |since| format!(" since {}", moment(since, now)));
-        waits.attempt.map(|attempt| format!("runs{since}, attempt {attempt}"))
+        let since = waits.since.map_or(String::new(), |since| {
+            format!(" since {}", moment(since, now))
+        });
+        waits
+            .attempt
+            .map(|attempt| format!("runs{since}, attempt {attempt}"))
     };
-    let rule = waits.rule.map_or(String::new(), |rule| format!(" by rule {rule}"));
+    let rule = waits
+        .rule
+        .map_or(String::new(), |rule| format!(" by rule {rule}"));
     // The reasons not to approve what a rule prepares for or approves start with the words of the sentence.
-    let reason = waits.reason.as_deref().map(|reason| reason.strip_prefix("not approved: ").unwrap_or(reason));
+    let reason = waits
+        .reason
+        .as_deref()
+        .map(|reason| reason.strip_prefix("not approved: ").unwrap_or(reason));
     let reason = reason.map_or(String::new(), |reason| format!(": {}", printable(reason)));
     let ask = |phase: &str| match (waits.attempt, waits.until) {
         (Some(attempt), _) => format!("the gate is asked {phase}, attempt {attempt}"),
-        (None, Some(_)) => format!("waits for the gate {phase}; asked again {}", at(waits.until)),
+        (None, Some(_)) => format!(
+            "waits for the gate {phase}; asked again {}",
+            at(waits.until)
+        ),
         (None, None) => format!("waits for the gate {phase}"),
     };
     let progress = match waits.waits_for {
         WaitsFor::Document => "waits for the next document".to_owned(),
         WaitsFor::DueTime => {
-            let of_rule = waits.rule.map_or(String::new(), |rule| format!(" of rule {rule}"));
-            let due = waits.until.map_or("an unknown time".to_owned(), |due| moment(due, now));
+            let of_rule = waits
+                .rule
+                .map_or(String::new(), |rule| format!(" of rule {rule}"));
+            let due = waits
+                .until
+                .map_or("an unknown time".to_owned(), |due| moment(due, now));
             format!("not due before {due} (prepare_before{of_rule})")
         }
         WaitsFor::GateToPrepare => ask("before the preparation"),
@@ -256,15 +334,22 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
             // No reason speaks against it but the time.
             Some(Action::Approve | Action::Prepare)
                 if waits.until.is_some_and(|start| start <= now)
-                    && waits.reason.as_deref().is_some_and(|reason| !reason.starts_with("not approved: ")) =>
+                    && waits
+                        .reason
+                        .as_deref()
+                        .is_some_and(|reason| !reason.starts_with("not approved: ")) =>
             {
                 format!("not approved in time; {start}")
             }
-            Some(Action::Approve | Action::Prepare) => format!("not approved{rule}{reason}; {start}"),
+            Some(Action::Approve | Action::Prepare) => {
+                format!("not approved{rule}{reason}; {start}")
+            }
             _ => format!("held{rule}{reason}; {start}"),
         },
         WaitsFor::StartUnprepared => format!("not approved: the preparation failed; {start}"),
-        WaitsFor::CancelledCommand => "waits for the end of a command that was cancelled".to_owned(),
+        WaitsFor::CancelledCommand => {
+            "waits for the end of a command that was cancelled".to_owned()
+        }
         WaitsFor::End => "in progress".to_owned(),
         WaitsFor::Recovery => match (runs(), waits.until) {
             (Some(runs), _) => format!("over; recovery {runs}"),
@@ -273,13 +358,21 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
         },
         other => other.word().to_owned(),
     };
-    if waits.last_call { format!("{progress}; prepared by the last call, without the gate") } else { progress }
+    if waits.last_call {
+        format!("{progress}; prepared by the last call, without the gate")
+    } else {
+        progress
+    }
 }
 
 /// A time of day with its zone, and how far it is from now.
 fn moment(time: UnixSeconds, now: UnixSeconds) -> String {
     let ((date, clock), (today, _)) = (date_and_time(time), date_and_time(now));
-    let date = if date == today { String::new() } else { format!("{date} ") };
+    let date = if date == today {
+        String::new()
+    } else {
+        format!("{date} ")
+    };
     format!("{date}{clock} UTC ({})", from_now(time, now))
 }
 
@@ -293,7 +386,13 @@ mod tests {
     const NOW: UnixSeconds = UnixSeconds(1_649_715_600);
 
     fn waits(waits_for: WaitsFor) -> WaitingEvent {
-        WaitingEvent { waits_for, ..recovery_only(&EventRecord { event_id: "a".into(), ..EventRecord::default() }) }
+        WaitingEvent {
+            waits_for,
+            ..recovery_only(&EventRecord {
+                event_id: "a".into(),
+                ..EventRecord::default()
+            })
+        }
     }
 
     fn later(seconds: i64) -> UnixSeconds {
@@ -305,19 +404,35 @@ mod tests {
         let reason = Some("a rule\u{1b} matches".to_owned());
         for (waits, expected) in [
             (
-                WaitingEvent { since: Some(later(-90)), attempt: Some(2), ..waits(WaitsFor::Preparation) },
+                WaitingEvent {
+                    since: Some(later(-90)),
+                    attempt: Some(2),
+                    ..waits(WaitsFor::Preparation)
+                },
                 "preparation runs since 22:18:30 UTC (1 min 30 s ago), attempt 2",
             ),
             (
-                WaitingEvent { until: Some(later(86_400)), rule: Some(3), ..waits(WaitsFor::DueTime) },
+                WaitingEvent {
+                    until: Some(later(86_400)),
+                    rule: Some(3),
+                    ..waits(WaitsFor::DueTime)
+                },
                 "not due before 2022-04-12 22:20:00 UTC (in 1 d) (prepare_before of rule 3)",
             ),
             (
-                WaitingEvent { until: Some(later(60)), ..waits(WaitsFor::Start) },
+                WaitingEvent {
+                    until: Some(later(60)),
+                    ..waits(WaitsFor::Start)
+                },
                 "approved; starts not before 22:21:00 UTC (in 1 min)",
             ),
             (
-                WaitingEvent { rule: Some(2), action: Some(Action::Hold), reason, ..waits(WaitsFor::StartUnapproved) },
+                WaitingEvent {
+                    rule: Some(2),
+                    action: Some(Action::Hold),
+                    reason,
+                    ..waits(WaitsFor::StartUnapproved)
+                },
                 "held by rule 2: a rule\\u{1b} matches; its start is unknown",
             ),
             (
@@ -340,23 +455,36 @@ mod tests {
                 "not approved in time; starts not before 22:19:00 UTC (1 min ago)",
             ),
             (
-                WaitingEvent { until: Some(later(5)), ..waits(WaitsFor::GateToPrepare) },
+                WaitingEvent {
+                    until: Some(later(5)),
+                    ..waits(WaitsFor::GateToPrepare)
+                },
                 "waits for the gate before the preparation; asked again at 22:20:05 UTC (in 5 s)",
             ),
             (
-                WaitingEvent { until: Some(later(5)), last_call: true, ..waits(WaitsFor::GateToPrepare) },
+                WaitingEvent {
+                    until: Some(later(5)),
+                    last_call: true,
+                    ..waits(WaitsFor::GateToPrepare)
+                },
                 "waits for the gate before the preparation; asked again at 22:20:05 UTC (in 5 s); prepared by the last call, \
                  without the gate",
             ),
             (
-                WaitingEvent { until: Some(later(5)), ..waits(WaitsFor::Recovery) },
+                WaitingEvent {
+                    until: Some(later(5)),
+                    ..waits(WaitsFor::Recovery)
+                },
                 "over; next attempt to recover at 22:20:05 UTC (in 5 s)",
             ),
         ] {
             assert_eq!(progress(&waits, NOW), expected);
         }
         for waits_for in WaitsFor::ALL {
-            assert!(progress(&waits(waits_for), NOW).contains(' '), "{waits_for} has no sentence");
+            assert!(
+                progress(&waits(waits_for), NOW).contains(' '),
+                "{waits_for} has no sentence"
+            );
         }
     }
 
@@ -369,21 +497,39 @@ mod tests {
             mine: Some(mine),
             ..EventRecord::default()
         };
-        let of = |id: &str, waits_for| WaitingEvent { event_id: id.into(), ..waits(waits_for) };
+        let of = |id: &str, waits_for| WaitingEvent {
+            event_id: id.into(),
+            ..waits(waits_for)
+        };
         let status = MachineStatus {
             out_of_service: true,
             since: Some(later(-60)),
             recovery_failures: 2,
             recovery_retry_at: Some(later(20)),
-            waiting: vec![of("B", WaitsFor::StartUnapproved), of("c", WaitsFor::Start), of("a", WaitsFor::End)],
+            waiting: vec![
+                of("B", WaitsFor::StartUnapproved),
+                of("c", WaitsFor::Start),
+                of("a", WaitsFor::End),
+            ],
             ..MachineStatus::default()
         };
-        let state =
-            State { events: vec![event("b", false), event("a", true), event("d", true)], status, ..State::default() };
+        let state = State {
+            events: vec![event("b", false), event("a", true), event("d", true)],
+            status,
+            ..State::default()
+        };
         let saved = UNIX_EPOCH + std::time::Duration::from_secs(NOW.0.unsigned_abs() - 30);
-        let report = Report::new(Inspection { state, saved, watched: false, snapshot_only: false, process: None });
+        let report = Report::new(Inspection {
+            state,
+            saved,
+            watched: false,
+            snapshot_only: false,
+            process: None,
+        });
         let mut text = Vec::new();
-        report.write(&mut anstream::StripStream::new(&mut text), NOW).unwrap();
+        report
+            .write(&mut anstream::StripStream::new(&mut text), NOW)
+            .unwrap();
         let expected = "out of service since 22:19:00 UTC (1 min ago)\n\
                         the recovery is pending: next attempt at 22:20:20 UTC (in 20 s); it failed 2 times\n\n   \
                         TYPE    STATUS     PROGRESS\n\

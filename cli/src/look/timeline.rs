@@ -14,15 +14,23 @@ pub(crate) fn timeline(args: &TimelineArgs) -> Result<(), CommandError> {
         let mut lane = AuditLane::new(machine_of(path));
         let name = read_audit(path, &mut |line| lane.add(line))?;
         if lane.unreadable > 0 {
-            diagnose("warning", &format!("{name}: {} lines are no record, and were left out", lane.unreadable));
+            diagnose(
+                "warning",
+                &format!(
+                    "{name}: {} lines are no record, and were left out",
+                    lane.unreadable
+                ),
+            );
         }
         lanes.push(lane);
     }
-    let maintenance = Maintenance::choose(lanes, args.event.as_deref()).map_err(CommandError::document)?;
+    let maintenance =
+        Maintenance::choose(lanes, args.event.as_deref()).map_err(CommandError::document)?;
     print(draw(&maintenance).as_bytes())
 }
 
 /// What a lane is called if its events do not name the machine: the file without its ending.
 fn machine_of(path: &Path) -> String {
-    path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    path.file_stem()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }

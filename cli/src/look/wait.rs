@@ -4,7 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{
-    Document, RequestOutcome, Response, Session, SessionConfig, SessionConfigError, Step, VmNames, limits,
+    Document, RequestOutcome, Response, Session, SessionConfig, SessionConfigError, Step, VmNames,
+    limits,
 };
 
 use crate::args::WaitArgs;
@@ -24,40 +25,74 @@ const REQUEST_MIN: Duration = Duration::from_millis(100);
 pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
     warn_of_missing_types(&args.types, &args.service);
-    let filter = EventFilter { mine: args.mine, types: args.types.clone(), ongoing: true };
-    let end = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let left = || end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
-    let mut machine = Machine { names: args.machine.vm_name.clone(), reported: String::new(), args };
+    let filter = EventFilter {
+        mine: args.mine,
+        types: args.types.clone(),
+        ongoing: true,
+    };
+    let end = args
+        .timeout
+        .and_then(|timeout| Instant::now().checked_add(timeout));
+    let left = || {
+        end.map_or(Duration::MAX, |end| {
+            end.saturating_duration_since(Instant::now())
+        })
+    };
+    let mut machine = Machine {
+        names: args.machine.vm_name.clone(),
+        reported: String::new(),
+        args,
+    };
     let mut pace = pacing_session().map_err(|error| CommandError::usage(error.to_string()))?;
     let clock = Clock::start();
     let (mut answered, mut last_failure) = (false, String::new());
     loop {
         match pace.next(clock.now()) {
             Step::Get { timeout_ms } => {
-                let timeout = Duration::from_millis(timeout_ms.into()).min(left()).max(REQUEST_MIN);
+                let timeout = Duration::from_millis(timeout_ms.into())
+                    .min(left())
+                    .max(REQUEST_MIN);
                 let poll = || imds.events(timeout);
                 let is_first = timeout_ms == limits::FIRST_TIMEOUT_MS;
                 let (outcome, detail) = match if is_first { patiently(poll) } else { poll() } {
                     Ok(answer) => {
                         if answer.status == 200
                             && let Ok(document) = Document::parse(&answer.body)
-                            && machine.has_match(&document, &filter, &imds, NAME_TIMEOUT.min(left()).max(REQUEST_MIN))
+                            && machine.has_match(
+                                &document,
+                                &filter,
+                                &imds,
+                                NAME_TIMEOUT.min(left()).max(REQUEST_MIN),
+                            )
                         {
                             return machine.print(&document, &answer.body, filter);
                         }
                         let (status, retry_after) = (answer.status, answer.retry_after);
-                        let outcome =
-                            pace.on_response(&Response { status, retry_after, body: &answer.body }, clock.now());
+                        let outcome = pace.on_response(
+                            &Response {
+                                status,
+                                retry_after,
+                                body: &answer.body,
+                            },
+                            clock.now(),
+                        );
                         (outcome, answer.permanent_refusal().unwrap_or_default())
                     }
                     Err(failure) => (pace.on_failure(failure.cause, clock.now()), failure.detail),
                 };
                 if let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome {
-                    let detail = if detail.is_empty() { detail } else { format!(" ({detail})") };
+                    let detail = if detail.is_empty() {
+                        detail
+                    } else {
+                        format!(" ({detail})")
+                    };
                     last_failure = format!("{cause}{detail}");
                     let next = duration(retry_in_ms.div_ceil(1000).into());
                     if !left().is_zero() {
-                        diagnose("warning", &format!("poll failed: {last_failure}; next poll in {next}"));
+                        diagnose(
+                            "warning",
+                            &format!("poll failed: {last_failure}; next poll in {next}"),
+                        );
                     }
                 } else {
                     answered = true;
@@ -70,8 +105,9 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
             _ => {}
         }
         if left().is_zero() {
-            let time =
-                args.timeout.map_or(String::new(), |time| format!(" within {}", humantime::format_duration(time)));
+            let time = args.timeout.map_or(String::new(), |time| {
+                format!(" within {}", humantime::format_duration(time))
+            });
             return Err(if !answered {
                 let endpoint = imds.endpoint();
                 let text = format!(
@@ -79,10 +115,18 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                 );
                 CommandError::endpoint(text)
             } else if let Some(why) = machine.name_missing(&filter) {
-                let text = format!("an event was announced{time}, but whether it is this machine's is unknown");
-                CommandError::endpoint(format!("{text}: {}", name_unknown(why, "use --vm-name NAME").message))
+                let text = format!(
+                    "an event was announced{time}, but whether it is this machine's is unknown"
+                );
+                CommandError::endpoint(format!(
+                    "{text}: {}",
+                    name_unknown(why, "use --vm-name NAME").message
+                ))
             } else {
-                CommandError::time_over(format!("no event{} was announced{time}", filter.describe()))
+                CommandError::time_over(format!(
+                    "no event{} was announced{time}",
+                    filter.describe()
+                ))
             });
         }
     }
@@ -92,7 +136,11 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
 // It is large, and a function that it is inlined into takes this space on the stack, whatever the command.
 #[inline(never)]
 fn pacing_session() -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
-    Session::new(&SessionConfig { dry_run: true, ..SessionConfig::new(VmNames::UNKNOWN) }).map(Box::new)
+    Session::new(&SessionConfig {
+        dry_run: true,
+        ..SessionConfig::new(VmNames::UNKNOWN)
+    })
+    .map(Box::new)
 }
 
 /// This machine's names: those of the options, or else the one that the metadata service gives, once it is needed.
@@ -105,8 +153,17 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     /// Whether the document has an event that matches. Asks for this machine's name if there is an event and no name.
-    fn has_match(&mut self, document: &Document<'_>, filter: &EventFilter, imds: &Imds, timeout: Duration) -> bool {
-        if !document.events().any(|event| filter.matches_document(&event)) {
+    fn has_match(
+        &mut self,
+        document: &Document<'_>,
+        filter: &EventFilter,
+        imds: &Imds,
+        timeout: Duration,
+    ) -> bool {
+        if !document
+            .events()
+            .any(|event| filter.matches_document(&event))
+        {
             return false;
         }
         if self.names.is_empty() {
@@ -114,8 +171,11 @@ impl Machine<'_> {
                 Ok(name) => self.names.push(name),
                 // Reported once, not with each poll.
                 Err(why) if why != self.reported => {
-                    let advice =
-                        if filter.mine { "use --vm-name NAME" } else { "use --vm-name NAME to mark its events" };
+                    let advice = if filter.mine {
+                        "use --vm-name NAME"
+                    } else {
+                        "use --vm-name NAME to mark its events"
+                    };
                     diagnose("warning", &name_unknown(&why, advice).message);
                     self.reported = why;
                 }
@@ -133,9 +193,22 @@ impl Machine<'_> {
         is_missing.then_some(self.reported.as_str())
     }
 
-    fn print(&self, document: &Document<'_>, body: &[u8], filter: EventFilter) -> Result<(), CommandError> {
+    fn print(
+        &self,
+        document: &Document<'_>,
+        body: &[u8],
+        filter: EventFilter,
+    ) -> Result<(), CommandError> {
         let names: Vec<_> = self.names.iter().map(String::as_str).collect();
         let names = names_for(&names, &self.args.service.api_version);
-        Listing { document, body, names, now: now(), decisions: None, filter }.print(self.args.output.json)
+        Listing {
+            document,
+            body,
+            names,
+            now: now(),
+            decisions: None,
+            filter,
+        }
+        .print(self.args.output.json)
     }
 }

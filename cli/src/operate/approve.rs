@@ -16,7 +16,9 @@ use scheduled_events::record::Record;
 
 pub(crate) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
     if args.ids.iter().any(|id| id.trim().is_empty()) {
-        return Err(CommandError::usage("an ID is empty; `scheduled-events list` shows the ids of events"));
+        return Err(CommandError::usage(
+            "an ID is empty; `scheduled-events list` shows the ids of events",
+        ));
     }
     let imds = connect(&args.service)?;
     let body = request_document(&imds)?;
@@ -27,30 +29,58 @@ pub(crate) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
             Ok(name) => names.push(name),
             // Which events are this machine's matters for its own, and for each Terminate.
             Err(why) if !args.others => {
-                return Err(name_unknown(&why, "use --vm-name NAME, or --others to approve any machine's events"));
+                return Err(name_unknown(
+                    &why,
+                    "use --vm-name NAME, or --others to approve any machine's events",
+                ));
             }
-            Err(why) => diagnose("warning", &name_unknown(&why, "use --vm-name NAME to approve a Terminate").message),
+            Err(why) => diagnose(
+                "warning",
+                &name_unknown(&why, "use --vm-name NAME to approve a Terminate").message,
+            ),
         }
     }
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let request = Request { document: &document, names: names_for(&names, &args.service.api_version), args };
-    let events = if args.ids.is_empty() { request.matching()? } else { request.named()? };
+    let request = Request {
+        document: &document,
+        names: names_for(&names, &args.service.api_version),
+        args,
+    };
+    let events = if args.ids.is_empty() {
+        request.matching()?
+    } else {
+        request.named()?
+    };
 
-    let event_ids: Vec<_> = events.iter().map(|event| event.event_id().to_string()).collect();
+    let event_ids: Vec<_> = events
+        .iter()
+        .map(|event| event.event_id().to_string())
+        .collect();
     let event_ids: Vec<_> = event_ids.iter().map(String::as_str).collect();
     let answer = post(&imds, &event_ids)?;
     let is_approved = (200..300).contains(&answer.status);
     let printed = if args.output.json {
-        let events: Vec<_> = events.iter().map(|event| EventMembers::from_event(event, request.names)).collect();
+        let events: Vec<_> = events
+            .iter()
+            .map(|event| EventMembers::from_event(event, request.names))
+            .collect();
         let status = Some(answer.status);
-        print_record(&Record::Approval { event_ids: &event_ids, status, events: &events })
+        print_record(&Record::Approval {
+            event_ids: &event_ids,
+            status,
+            events: &events,
+        })
     } else if is_approved && !is_quiet() {
         let line = |id: &&str| format!("{GOOD}approved{GOOD:#}  {}\n", printable(id));
         print(event_ids.iter().map(line).collect::<String>().as_bytes())
     } else {
         Ok(())
     };
-    if is_approved { printed } else { Err(refused(&imds, &answer)) }
+    if is_approved {
+        printed
+    } else {
+        Err(refused(&imds, &answer))
+    }
 }
 
 /// What to approve, among the announced events.
@@ -66,7 +96,11 @@ impl<'a> Request<'a> {
         let mut events: Vec<Event<'a>> = Vec::new();
         let mut errors = Vec::new();
         for id in &self.args.ids {
-            let Some(event) = self.document.events().find(|event| event.event_id().eq_ignore_ascii_case(id)) else {
+            let Some(event) = self
+                .document
+                .events()
+                .find(|event| event.event_id().eq_ignore_ascii_case(id))
+            else {
                 errors.push(format!(
                     "no event with the id {id:?} is announced: it is over, cancelled or misspelled \
                      (`scheduled-events list` shows all ids)"
@@ -82,16 +116,24 @@ impl<'a> Request<'a> {
         if errors.is_empty() {
             return Ok(events);
         }
-        Err(CommandError::endpoint(format!("nothing was approved: {}", errors.join("; "))))
+        Err(CommandError::endpoint(format!(
+            "nothing was approved: {}",
+            errors.join("; ")
+        )))
     }
 
     /// Why this event, which was given by its id, cannot be approved.
     fn obstacle(&self, event: &Event<'_>) -> Option<String> {
         match event.event_status() {
             Some(EventStatus::Scheduled) => {}
-            Some(EventStatus::Started) => return Some("has already started, so there is nothing to approve".into()),
+            Some(EventStatus::Started) => {
+                return Some("has already started, so there is nothing to approve".into());
+            }
             Some(EventStatus::Other(word)) => {
-                return Some(format!("has the status {}, not Scheduled", cell(&word.to_string())));
+                return Some(format!(
+                    "has the status {}, not Scheduled",
+                    cell(&word.to_string())
+                ));
             }
             None => return Some("has no readable status, so it cannot be approved".into()),
         }
@@ -104,22 +146,40 @@ impl<'a> Request<'a> {
             )),
             (_, None) => Some("has no readable type, and may delete another machine".into()),
             _ if self.args.others => None,
-            _ => Some(format!("affects {}, not this machine: --others approves it", machines())),
+            _ => Some(format!(
+                "affects {}, not this machine: --others approves it",
+                machines()
+            )),
         }
     }
 
     /// The events that `--mine` and `--type` select: at least one, or an error.
     fn matching(&self) -> Result<Vec<Event<'a>>, CommandError> {
-        let filter = EventFilter { mine: !self.args.others, types: self.args.types.clone(), ongoing: false };
+        let filter = EventFilter {
+            mine: !self.args.others,
+            types: self.args.types.clone(),
+            ongoing: false,
+        };
         let mut started = 0;
         let mut events = Vec::new();
-        for event in self.document.events().filter(|event| filter.matches(event, self.names)) {
+        for event in self
+            .document
+            .events()
+            .filter(|event| filter.matches(event, self.names))
+        {
             let id = printable(&event.event_id().to_string());
             if event.event_status() == Some(EventStatus::Started) {
                 started += 1;
             } else if let Some(member) = event.unreliable_member() {
-                let advice = if self.obstacle(&event).is_none() { "; approve it by its id if it is right" } else { "" };
-                diagnose("warning", &format!("left out event {id}: its {member} cannot be read{advice}"));
+                let advice = if self.obstacle(&event).is_none() {
+                    "; approve it by its id if it is right"
+                } else {
+                    ""
+                };
+                diagnose(
+                    "warning",
+                    &format!("left out event {id}: its {member} cannot be read{advice}"),
+                );
             } else if let Some(why) = self.obstacle(&event) {
                 diagnose("warning", &format!("left out event {id}: it {why}"));
             } else {

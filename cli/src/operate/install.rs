@@ -18,7 +18,11 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CommandError> {
     let script = String::from_utf8_lossy(&text);
     // Up to 4.6.11, clap_complete spells the name of a program with a hyphen in two ways, and Bash completes no option of
     // a subcommand (clap-rs/clap#6421). Nothing is replaced once that is fixed.
-    print(script.replace("scheduled__subcmd__events", "scheduled__events").as_bytes())
+    print(
+        script
+            .replace("scheduled__subcmd__events", "scheduled__events")
+            .as_bytes(),
+    )
 }
 
 pub(crate) fn man(args: &ManArgs) -> Result<(), CommandError> {
@@ -29,10 +33,17 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), CommandError> {
         None => program,
         Some(name) if program.find_subcommand(name).is_none() => {
             let nearest = nearest(name, program.get_subcommands().map(clap::Command::get_name));
-            let nearest = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
-            return Err(CommandError::usage(format!("there is no command {name:?}{nearest}")));
+            let nearest = nearest.map_or(String::new(), |nearest| {
+                format!("; did you mean `{nearest}`?")
+            });
+            return Err(CommandError::usage(format!(
+                "there is no command {name:?}{nearest}"
+            )));
         }
-        Some(name) => program.find_subcommand_mut(name).map(mem::take).unwrap_or_default(),
+        Some(name) => program
+            .find_subcommand_mut(name)
+            .map(mem::take)
+            .unwrap_or_default(),
     };
     print(&page(command).map_err(|error| CommandError::output(&error))?)
 }
@@ -41,7 +52,8 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), CommandError> {
 fn page(command: clap::Command) -> io::Result<Vec<u8>> {
     let notes = command.get_after_help().map(ToString::to_string);
     let has_subcommands = command.has_subcommands();
-    let man = clap_mangen::Man::new(command).source(concat!("scheduled-events ", env!("CARGO_PKG_VERSION")));
+    let man = clap_mangen::Man::new(command)
+        .source(concat!("scheduled-events ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -56,7 +68,10 @@ fn page(command: clap::Command) -> io::Result<Vec<u8>> {
         writeln!(page, ".SH NOTES\n.ad l\n.nh")?;
         for line in notes.lines() {
             // Escapes what the page's language would act on.
-            let text = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+            let text = line
+                .replace('\\', "\\e")
+                .replace('-', "\\-")
+                .replace('\'', "\\(aq");
             match text.as_str() {
                 "" => writeln!(page, ".PP")?,
                 text => writeln!(page, ".br\n\\&{text}")?,

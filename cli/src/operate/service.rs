@@ -29,7 +29,10 @@ pub(crate) fn service(args: WindowsServiceArgs) -> Result<(), CommandError> {
         }
         ServiceCommand::Uninstall => service::uninstall(NAME).map(|()| {
             if let Err(error) = log_source::remove_source(NAME) {
-                diagnose("warning", &format!("cannot remove the source of the Event Log: {error}"));
+                diagnose(
+                    "warning",
+                    &format!("cannot remove the source of the Event Log: {error}"),
+                );
             }
             "the service is removed; its state and its audit file stay".to_owned()
         }),
@@ -51,15 +54,27 @@ fn install(options: Vec<OsString>) -> Result<(), CommandError> {
     check_files(&watch)?;
     policy_file::load(&watch.policy.policy).map_err(CommandError::usage)?;
     check_commands(&watch)?;
-    let program = std::env::current_exe()
-        .map_err(|error| CommandError::usage(format!("cannot find this program's file: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| {
+        CommandError::usage(format!("cannot find this program's file: {error}"))
+    })?;
     warn_of_owner(&program);
     let folder = Path::new(STATE_FILE).parent().unwrap_or(Path::new("."));
-    files::create_private_folder(folder)
-        .map_err(|error| CommandError::usage(format!("cannot make the folder {}: {error}", folder.display())))?;
-    log_source::register_source(NAME)
-        .map_err(|error| CommandError::usage(format!("cannot register the source of the Event Log: {error}")))?;
-    let arguments = ["service", "run", "--"].map(OsString::from).into_iter().chain(options).collect();
+    files::create_private_folder(folder).map_err(|error| {
+        CommandError::usage(format!(
+            "cannot make the folder {}: {error}",
+            folder.display()
+        ))
+    })?;
+    log_source::register_source(NAME).map_err(|error| {
+        CommandError::usage(format!(
+            "cannot register the source of the Event Log: {error}"
+        ))
+    })?;
+    let arguments = ["service", "run", "--"]
+        .map(OsString::from)
+        .into_iter()
+        .chain(options)
+        .collect();
     let refused = service::install(&Installation {
         name: NAME,
         display_name: "Azure Scheduled Events",
@@ -79,8 +94,15 @@ fn run(options: &[OsString]) -> u32 {
     // Without it, the service still watches.
     let _ = patiently(|| event_log::open(diagnose));
     let result = parse(options)
-        .map_err(|error| CommandError::usage(error.render().to_string().trim_start_matches("error: ")))
-        .and_then(|args| watch(WatchArgs { event_log: true, ..args }));
+        .map_err(|error| {
+            CommandError::usage(error.render().to_string().trim_start_matches("error: "))
+        })
+        .and_then(|args| {
+            watch(WatchArgs {
+                event_log: true,
+                ..args
+            })
+        });
     let code = match result {
         Ok(()) => 0,
         Err(error) => {
@@ -106,18 +128,25 @@ fn absolute(options: Vec<OsString>) -> Result<Vec<OsString>, String> {
     let mut whole = Vec::new();
     let mut is_path = None;
     for option in options {
-        let option = option.into_string().map_err(|option| format!("{} is not Unicode", option.display()))?;
+        let option = option
+            .into_string()
+            .map_err(|option| format!("{} is not Unicode", option.display()))?;
         let absolute = |option: &str, value: &str| {
             if option == "--policy" && PRESETS.contains(&value) {
                 return Ok(value.to_owned());
             }
-            let path = path::absolute(value).map_err(|error| format!("{option} {value}: {error}"))?;
-            path.into_os_string().into_string().map_err(|path| format!("{} is not Unicode", path.display()))
+            let path =
+                path::absolute(value).map_err(|error| format!("{option} {value}: {error}"))?;
+            path.into_os_string()
+                .into_string()
+                .map_err(|path| format!("{} is not Unicode", path.display()))
         };
         let known = |name: &str| PATH_OPTIONS.into_iter().find(|known| *known == name);
         let option = match (is_path.take(), option.split_once('=')) {
             (Some(name), _) => absolute(name, &option)?,
-            (None, Some((name, value))) if known(name).is_some() => format!("{name}={}", absolute(name, value)?),
+            (None, Some((name, value))) if known(name).is_some() => {
+                format!("{name}={}", absolute(name, value)?)
+            }
             _ => {
                 is_path = known(&option);
                 option
@@ -131,14 +160,27 @@ fn absolute(options: Vec<OsString>) -> Result<Vec<OsString>, String> {
 /// Refuses commands with relative paths, and warns about those that do not exist or that belong to a user.
 fn check_commands(watch: &WatchArgs) -> Result<(), CommandError> {
     let on_changes = watch.on.iter().map(|(_, command)| command);
-    for command in [&watch.prepare, &watch.recover, &watch.gate].into_iter().flatten().chain(on_changes) {
+    for command in [&watch.prepare, &watch.recover, &watch.gate]
+        .into_iter()
+        .flatten()
+        .chain(on_changes)
+    {
         let program = Path::new(&command.words()[0]);
         if program.components().count() > 1 && !program.is_absolute() {
-            let text = format!("the command {} has a relative path; a service needs the whole path", program.display());
+            let text = format!(
+                "the command {} has a relative path; a service needs the whole path",
+                program.display()
+            );
             return Err(CommandError::usage(text));
         }
         if !command.program_exists() {
-            diagnose("warning", &format!("cannot find the program {}, or it is not executable", program.display()));
+            diagnose(
+                "warning",
+                &format!(
+                    "cannot find the program {}, or it is not executable",
+                    program.display()
+                ),
+            );
         }
         warn_of_owner(program);
     }
@@ -146,7 +188,9 @@ fn check_commands(watch: &WatchArgs) -> Result<(), CommandError> {
 }
 
 fn warn_of_owner(program: &Path) {
-    if program.is_absolute() && files::is_owned_by_administrators(program).is_ok_and(|is_owned| !is_owned) {
+    if program.is_absolute()
+        && files::is_owned_by_administrators(program).is_ok_and(|is_owned| !is_owned)
+    {
         let text = format!(
             "{} belongs to a user, who could replace what runs as LocalSystem; install a copy below C:\\Program Files",
             program.display()
@@ -175,16 +219,32 @@ mod tests {
                 "--on",
                 "started=a b"
             ])),
-            Ok(options(&[&state, "--audit", &audit, "--policy", "sample", "--on", "started=a b"]))
+            Ok(options(&[
+                &state,
+                "--audit",
+                &audit,
+                "--policy",
+                "sample",
+                "--on",
+                "started=a b"
+            ]))
         );
         let policy = [r"C:\p.toml", "--policy"];
-        assert_eq!(absolute(options(&["--policy", policy[0]])), Ok(options(&["--policy", policy[0]])));
+        assert_eq!(
+            absolute(options(&["--policy", policy[0]])),
+            Ok(options(&["--policy", policy[0]]))
+        );
     }
 
     #[test]
     fn commands_need_whole_paths() {
-        let check = |command: &str| check_commands(&parse(&["--prepare", command].map(OsString::from)).unwrap());
+        let check = |command: &str| {
+            check_commands(&parse(&["--prepare", command].map(OsString::from)).unwrap())
+        };
         assert!(check(r"scripts\drain.cmd").is_err());
-        assert!(check(r"C:\scripts\drain.cmd").is_ok() && check("powershell -NoProfile -File x.ps1").is_ok());
+        assert!(
+            check(r"C:\scripts\drain.cmd").is_ok()
+                && check("powershell -NoProfile -File x.ps1").is_ok()
+        );
     }
 }

@@ -35,16 +35,28 @@ pub(crate) fn simulate_eviction(args: &SimulateEvictionArgs) -> Result<(), Comma
                     set.single_quoted(),
                     id.single_quoted()
                 ),
-                EvictionTool::Rest => {
-                    post(group, &format!("virtualMachineScaleSets/{}/virtualMachines/{}", set.url(), id.url()))
-                }
+                EvictionTool::Rest => post(
+                    group,
+                    &format!(
+                        "virtualMachineScaleSets/{}/virtualMachines/{}",
+                        set.url(),
+                        id.url()
+                    ),
+                ),
             };
-            (format!("the instance {id} of the scale set {set} in {group}"), command)
+            (
+                format!("the instance {id} of the scale set {set} in {group}"),
+                command,
+            )
         }
         (None, Some(vm)) => {
             let command = match args.tool {
                 EvictionTool::Az => {
-                    format!("az vm simulate-eviction {} {}", group.az("--resource-group"), vm.az("--name"))
+                    format!(
+                        "az vm simulate-eviction {} {}",
+                        group.az("--resource-group"),
+                        vm.az("--name")
+                    )
                 }
                 EvictionTool::Powershell => format!(
                     "Set-AzVM -ResourceGroupName {} -Name {} -SimulateEviction",
@@ -56,7 +68,11 @@ pub(crate) fn simulate_eviction(args: &SimulateEvictionArgs) -> Result<(), Comma
             (format!("the machine {vm} in {group}"), command)
         }
         // The parser requires one of them.
-        (None, None) => return Err(CommandError::usage("expected --vm NAME, or --scale-set NAME and --instance ID")),
+        (None, None) => {
+            return Err(CommandError::usage(
+                "expected --vm NAME, or --scale-set NAME and --instance ID",
+            ));
+        }
     };
     print(format!("# This evicts {subject}.\n\n{command}\n\n{EXPECT}").as_bytes())
 }

@@ -10,10 +10,27 @@ use crate::output::print;
 const API_VERSION: &str = "2021-07-01";
 
 pub(crate) fn terminate_profile(args: &TerminateProfileArgs) -> Result<(), CommandError> {
-    let TerminateProfileArgs { scale_set: set, resource_group: group, timeout, create, .. } = args;
-    let plan = Plan { set, group, timeout: *timeout, create: *create };
-    let in_minutes = matches!(args.tool, ProfileTool::Az | ProfileTool::Powershell | ProfileTool::Portal);
-    if let Some(timeout) = args.timeout.filter(|timeout| in_minutes && timeout.as_whole_minutes().is_none()) {
+    let TerminateProfileArgs {
+        scale_set: set,
+        resource_group: group,
+        timeout,
+        create,
+        ..
+    } = args;
+    let plan = Plan {
+        set,
+        group,
+        timeout: *timeout,
+        create: *create,
+    };
+    let in_minutes = matches!(
+        args.tool,
+        ProfileTool::Az | ProfileTool::Powershell | ProfileTool::Portal
+    );
+    if let Some(timeout) = args
+        .timeout
+        .filter(|timeout| in_minutes && timeout.as_whole_minutes().is_none())
+    {
         let message = format!(
             "{timeout} is not a whole number of minutes, which this tool needs; use --as rest, bicep or terraform"
         );
@@ -53,7 +70,8 @@ impl Plan<'_> {
             ProfileTool::Portal => "",
             _ => "# ",
         };
-        let comment = |sentences: Vec<String>| mark.to_owned() + &sentences.join(&format!("\n{mark}")) + "\n";
+        let comment =
+            |sentences: Vec<String>| mark.to_owned() + &sentences.join(&format!("\n{mark}")) + "\n";
         comment(self.summary()) + "\n" + &text + "\n" + &comment(self.remarks(tool))
     }
 
@@ -78,10 +96,14 @@ impl Plan<'_> {
             None => "its deletion is still announced",
         };
         if !self.create {
-            remarks.push(format!("An instance that is not updated to the latest model keeps the old one: {old}."));
+            remarks.push(format!(
+                "An instance that is not updated to the latest model keeps the old one: {old}."
+            ));
         }
         if matches!(tool, ProfileTool::Rest | ProfileTool::Bicep) {
-            remarks.push(format!("The compute API needs version {COMPUTE_API_VERSION} or later."));
+            remarks.push(format!(
+                "The compute API needs version {COMPUTE_API_VERSION} or later."
+            ));
         }
         if self.timeout.is_some() {
             remarks.push(format!(
@@ -97,9 +119,15 @@ impl Plan<'_> {
     }
 
     fn az(&self) -> String {
-        let target = format!("{} {}", self.group.az("--resource-group"), self.set.az("--name"));
+        let target = format!(
+            "{} {}",
+            self.group.az("--resource-group"),
+            self.set.az("--name")
+        );
         let options = match self.timeout.and_then(NotBeforeTimeout::as_whole_minutes) {
-            Some(minutes) => format!("--enable-terminate-notification true --terminate-notification-time {minutes}"),
+            Some(minutes) => format!(
+                "--enable-terminate-notification true --terminate-notification-time {minutes}"
+            ),
             None => "--enable-terminate-notification false".into(),
         };
         format!(
@@ -116,7 +144,9 @@ impl Plan<'_> {
         let target = format!("-ResourceGroupName {group} -VMScaleSetName {set}");
         let options = match self.timeout.and_then(NotBeforeTimeout::as_whole_minutes) {
             Some(minutes) => {
-                format!("-TerminateScheduledEvents $true -TerminateScheduledEventNotBeforeTimeoutInMinutes {minutes}")
+                format!(
+                    "-TerminateScheduledEvents $true -TerminateScheduledEventNotBeforeTimeoutInMinutes {minutes}"
+                )
             }
             None => "-TerminateScheduledEvents $false".into(),
         };
@@ -131,7 +161,9 @@ impl Plan<'_> {
     }
 
     fn minutes(&self) -> u32 {
-        self.timeout.and_then(NotBeforeTimeout::as_whole_minutes).unwrap_or_default()
+        self.timeout
+            .and_then(NotBeforeTimeout::as_whole_minutes)
+            .unwrap_or_default()
     }
 
     fn az_create(&self) -> String {
@@ -179,8 +211,9 @@ impl Plan<'_> {
             self.set.url()
         );
         // The order of Microsoft's example. A test compares it with the profile of the core.
-        let timeout =
-            self.timeout.map_or(String::new(), |timeout| format!("          \"notBeforeTimeout\": \"{timeout}\",\n"));
+        let timeout = self.timeout.map_or(String::new(), |timeout| {
+            format!("          \"notBeforeTimeout\": \"{timeout}\",\n")
+        });
         let body = format!(
             "{{\n  \"properties\": {{\n    \"virtualMachineProfile\": {{\n      \"scheduledEventsProfile\": {{\n        \
              \"terminateNotificationProfile\": {{\n{timeout}          \"enable\": {}\n        }}\n      }}\n    }}\n  }}\n}}",
@@ -201,7 +234,10 @@ impl Plan<'_> {
     fn portal(&self) -> String {
         let Self { set, group, .. } = self;
         let (switch, delay) = match self.timeout.and_then(NotBeforeTimeout::as_whole_minutes) {
-            Some(minutes) => ("On", format!("4. Set \"Termination delay (minutes)\" to {minutes}.\n")),
+            Some(minutes) => (
+                "On",
+                format!("4. Set \"Termination delay (minutes)\" to {minutes}.\n"),
+            ),
             None => ("Off", String::new()),
         };
         let save = if delay.is_empty() { 4 } else { 5 };
@@ -216,8 +252,9 @@ impl Plan<'_> {
     }
 
     fn bicep(&self) -> String {
-        let timeout =
-            self.timeout.map_or(String::new(), |timeout| format!("          notBeforeTimeout: '{timeout}'\n"));
+        let timeout = self.timeout.map_or(String::new(), |timeout| {
+            format!("          notBeforeTimeout: '{timeout}'\n")
+        });
         format!(
             "// Merge this into the resource of the scale set, and deploy it to the resource group {}.\n\
              resource scaleSet 'Microsoft.Compute/virtualMachineScaleSets@{API_VERSION}' = {{\n  \
@@ -243,7 +280,9 @@ impl Plan<'_> {
     }
 
     fn terraform(&self) -> String {
-        let timeout = self.timeout.map_or(String::new(), |timeout| format!("    timeout = \"{timeout}\"\n"));
+        let timeout = self.timeout.map_or(String::new(), |timeout| {
+            format!("    timeout = \"{timeout}\"\n")
+        });
         format!(
             "# Add the block to the resource of the scale set {} (azurerm_linux_virtual_machine_scale_set,\n\
              # azurerm_windows_virtual_machine_scale_set or azurerm_orchestrated_virtual_machine_scale_set), and apply it.\n\

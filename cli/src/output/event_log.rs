@@ -122,7 +122,10 @@ fn open_log(report: fn(&str, &str)) -> impl FnMut(Entry, &str) -> io::Result<()>
             Ok(log) => break log,
             Err(error) if !is_reported => {
                 is_reported = true;
-                report("warning", &format!("cannot open the Event Log yet: {error}; this is tried again"));
+                report(
+                    "warning",
+                    &format!("cannot open the Event Log yet: {error}; this is tried again"),
+                );
             }
             Err(_) => {}
         }
@@ -157,30 +160,48 @@ impl Queue {
     }
 
     fn add(&self, entry: Entry, text: &str) {
-        if self.entries.try_send(Queued::Entry(entry, text.to_owned())).is_err() {
+        if self
+            .entries
+            .try_send(Queued::Entry(entry, text.to_owned()))
+            .is_err()
+        {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn flush(&self, wait: Duration) {
         let (sender, done) = mpsc::channel();
-        if self.entries.try_send(Queued::Flush { _done: sender }).is_ok() {
+        if self
+            .entries
+            .try_send(Queued::Flush { _done: sender })
+            .is_ok()
+        {
             let _ = done.recv_timeout(wait);
         }
     }
 }
 
 /// Adds the entries to the log.
-fn write(queue: &Receiver<Queued>, lost: &AtomicU64, mut report: impl FnMut(Entry, &str) -> io::Result<()>) {
+fn write(
+    queue: &Receiver<Queued>,
+    lost: &AtomicU64,
+    mut report: impl FnMut(Entry, &str) -> io::Result<()>,
+) {
     for queued in queue {
-        let Queued::Entry(entry, text) = queued else { continue };
+        let Queued::Entry(entry, text) = queued else {
+            continue;
+        };
         if report(entry, &text).is_err() {
             lost.fetch_add(1, Ordering::Relaxed);
             continue;
         }
         let count = lost.swap(0, Ordering::Relaxed);
         if count > 0
-            && report(Entry::Warning, &format!("lost {count} entries: the Event Log did not accept them")).is_err()
+            && report(
+                Entry::Warning,
+                &format!("lost {count} entries: the Event Log did not accept them"),
+            )
+            .is_err()
         {
             lost.fetch_add(count, Ordering::Relaxed);
         }
@@ -193,7 +214,10 @@ pub(crate) fn diagnostic(label: &str, message: &str) {
         "error" => add(Entry::Error, &printable(message)),
         "warning" => add(Entry::Warning, &printable(message)),
         "note" => add(Entry::Note, &printable(message)),
-        _ => add(Entry::CommandOutput, &format!("{label}: {}", printable(message))),
+        _ => add(
+            Entry::CommandOutput,
+            &format!("{label}: {}", printable(message)),
+        ),
     }
 }
 
@@ -204,46 +228,97 @@ pub(crate) fn record(timed: &TimedRecord<'_>) {
     }
     match &timed.record {
         Record::Change { change, event } if event.mine != Some(false) => {
-            let start = event.not_before.map_or(String::new(), |time| format!("; starts at {time}"));
-            let text = event.description.map(|text| sentence(&text.to_string())).filter(|text| !text.is_empty());
+            let start = event
+                .not_before
+                .map_or(String::new(), |time| format!("; starts at {time}"));
+            let text = event
+                .description
+                .map(|text| sentence(&text.to_string()))
+                .filter(|text| !text.is_empty());
             let text = text.map_or(String::new(), |text| format!("; {text}"));
-            add(Entry::of_change(*change), &format!("{}: {}{start}{text}", change.word(), named(event)));
+            add(
+                Entry::of_change(*change),
+                &format!("{}: {}{start}{text}", change.word(), named(event)),
+            );
         }
-        Record::Decision { action, reason, event, .. } if event.mine != Some(false) => {
-            add(Entry::Decision, &format!("{}: {}; {reason}", action.word(), named(event)));
+        Record::Decision {
+            action,
+            reason,
+            event,
+            ..
+        } if event.mine != Some(false) => {
+            add(
+                Entry::Decision,
+                &format!("{}: {}; {reason}", action.word(), named(event)),
+            );
         }
         Record::Approval { status, events, .. } => {
             let (entry, word) = match status {
                 Some(200..=299) => (Entry::Approved, "approved"),
                 _ => (Entry::NotApproved, "not approved"),
             };
-            let status = status.map_or("no response".to_owned(), |status| format!("status {status}"));
+            let status = status.map_or("no response".to_owned(), |status| {
+                format!("status {status}")
+            });
             for event in *events {
                 add(entry, &format!("{word}: {}; {status}", named(event)));
             }
         }
         // Its result follows.
-        Record::Prepare { outcome: HookOutcome::Begun, .. } => {}
+        Record::Prepare {
+            outcome: HookOutcome::Begun,
+            ..
+        } => {}
         Record::Prepare { outcome, event } => match outcome {
             HookOutcome::Ready => add(Entry::Prepared, &format!("prepared: {}", named(event))),
-            _ => add(Entry::NotPrepared, &format!("not prepared: {}; {}", named(event), outcome.word())),
+            _ => add(
+                Entry::NotPrepared,
+                &format!("not prepared: {}; {}", named(event), outcome.word()),
+            ),
         },
-        Record::Gate { outcome: GateOutcome::LastCall, event, .. } => {
-            add(Entry::LastCall, &format!("last call: {}; {LAST_CALL}", named(event)));
+        Record::Gate {
+            outcome: GateOutcome::LastCall,
+            event,
+            ..
+        } => {
+            add(
+                Entry::LastCall,
+                &format!("last call: {}; {LAST_CALL}", named(event)),
+            );
         }
-        Record::Recover { outcome: Some(outcome), event, .. } => match outcome {
+        Record::Recover {
+            outcome: Some(outcome),
+            event,
+            ..
+        } => match outcome {
             HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun => {
-                add(Entry::Recovered, &format!("recovered: {}; {}", named(event), outcome.word()));
+                add(
+                    Entry::Recovered,
+                    &format!("recovered: {}; {}", named(event), outcome.word()),
+                );
             }
-            _ => add(Entry::NotRecovered, &format!("not recovered: {}; {}", named(event), outcome.word())),
+            _ => add(
+                Entry::NotRecovered,
+                &format!("not recovered: {}; {}", named(event), outcome.word()),
+            ),
         },
-        Record::Problem { event, member, kind, .. } => {
+        Record::Problem {
+            event,
+            member,
+            kind,
+            ..
+        } => {
             let place = event.map_or("the document".to_owned(), |event| format!("event {event}"));
             let member = member.map_or(String::new(), |member| format!(", {member}"));
-            add(Entry::Problem, &format!("problem: {place}{member}: {}", kind.word()));
+            add(
+                Entry::Problem,
+                &format!("problem: {place}{member}: {}", kind.word()),
+            );
         }
         Record::Untracked { own, others } => {
-            let text = format!("untracked: {own} events of this machine and {others} of others are not followed");
+            let text = format!(
+                "untracked: {own} events of this machine and {others} of others are not followed"
+            );
             add(Entry::Untracked, &text);
         }
         // Failed polls are notes.
@@ -252,7 +327,9 @@ pub(crate) fn record(timed: &TimedRecord<'_>) {
 }
 
 fn named(event: &EventMembers<'_>) -> String {
-    let event_type = event.event_type.map_or("-".to_owned(), |word| cell(&word.to_string()));
+    let event_type = event
+        .event_type
+        .map_or("-".to_owned(), |word| cell(&word.to_string()));
     format!("{event_type} {}", sentence(&event.event_id.to_string()))
 }
 
@@ -269,7 +346,11 @@ mod tests {
             let _ = released.recv();
             move |entry, text: &str| {
                 sender.send((entry, text.to_owned())).unwrap();
-                if text == "refused" { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
+                if text == "refused" {
+                    Err(io::ErrorKind::Other.into())
+                } else {
+                    Ok(())
+                }
             }
         })
         .unwrap();
@@ -283,11 +364,24 @@ mod tests {
         let first = added.recv().unwrap();
         queue.flush(Duration::from_secs(60));
         drop(queue);
-        let found: Vec<_> = [first].into_iter().chain(added).map(|(entry, text)| (entry as u32, text)).collect();
-        let numbers: Vec<_> = found.iter().filter_map(|(_, text)| text.parse::<usize>().ok()).collect();
+        let found: Vec<_> = [first]
+            .into_iter()
+            .chain(added)
+            .map(|(entry, text)| (entry as u32, text))
+            .collect();
+        let numbers: Vec<_> = found
+            .iter()
+            .filter_map(|(_, text)| text.parse::<usize>().ok())
+            .collect();
         assert_eq!(numbers, (0..QUEUE_MAX - 1).collect::<Vec<_>>());
         assert_eq!(found[0], (200, "refused".to_owned()));
-        assert_eq!(found[2], (201, "lost 12 entries: the Event Log did not accept them".to_owned()));
+        assert_eq!(
+            found[2],
+            (
+                201,
+                "lost 12 entries: the Event Log did not accept them".to_owned()
+            )
+        );
         assert_eq!(found.len(), QUEUE_MAX + 1);
     }
 
@@ -296,7 +390,10 @@ mod tests {
         let page = include_str!("../../../docs/windows.md");
         for change in Change::ALL {
             let id = Entry::of_change(change) as u32;
-            assert!(page.contains(&format!("| {id} | `{}` |", change.word())), "{id} {change}");
+            assert!(
+                page.contains(&format!("| {id} | `{}` |", change.word())),
+                "{id} {change}"
+            );
         }
         for entry in [
             Entry::Watching,
@@ -316,7 +413,10 @@ mod tests {
             Entry::Error,
             Entry::CommandOutput,
         ] {
-            assert!(page.contains(&format!("\n| {} | ", entry as u32)), "{entry:?}");
+            assert!(
+                page.contains(&format!("\n| {} | ", entry as u32)),
+                "{entry:?}"
+            );
         }
     }
 }

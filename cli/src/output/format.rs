@@ -30,7 +30,11 @@ pub(crate) fn sentence(text: &str) -> String {
 pub(crate) fn names(names: impl IntoIterator<Item = impl Display>) -> String {
     const FEW: usize = 3;
     let mut names = names.into_iter();
-    let mut list: Vec<_> = names.by_ref().take(FEW).map(|name| cell(&name.to_string())).collect();
+    let mut list: Vec<_> = names
+        .by_ref()
+        .take(FEW)
+        .map(|name| cell(&name.to_string()))
+        .collect();
     match names.count() {
         0 if list.is_empty() => return "-".into(),
         0 => {}
@@ -46,13 +50,20 @@ pub(crate) fn count(number: usize, thing: &str) -> String {
 
 /// The time of day now.
 pub(crate) fn now() -> UnixSeconds {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     UnixSeconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// A length of time in seconds: `14 min 32 s`, `2 h 5 min`, `3 d 4 h`.
 pub(crate) fn duration(seconds: u64) -> String {
-    let (days, hours, minutes, left) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let (days, hours, minutes, left) = (
+        seconds / 86_400,
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    );
     match (days, hours, minutes, left) {
         (0, 0, 0, left) => format!("{left} s"),
         (0, 0, minutes, 0) => format!("{minutes} min"),
@@ -76,7 +87,10 @@ pub(crate) fn from_now(moment: UnixSeconds, now: UnixSeconds) -> String {
 /// The date and the time of day in UTC: `2022-04-11` and `22:26:58`.
 pub(crate) fn date_and_time(moment: UnixSeconds) -> (String, String) {
     let text = moment.to_string();
-    let (date, time) = text.trim_end_matches('Z').split_once('T').unwrap_or((&text, ""));
+    let (date, time) = text
+        .trim_end_matches('Z')
+        .split_once('T')
+        .unwrap_or((&text, ""));
     (date.to_owned(), time.to_owned())
 }
 
@@ -104,7 +118,10 @@ mod tests {
 
     #[test]
     fn unsafe_characters_are_escaped() {
-        assert_eq!(printable("\u{1b}[2Jgone\r\n\u{202e}txt"), "\\u{1b}[2Jgone\\u{d}\\u{a}\\u{202e}txt");
+        assert_eq!(
+            printable("\u{1b}[2Jgone\r\n\u{202e}txt"),
+            "\\u{1b}[2Jgone\\u{d}\\u{a}\\u{202e}txt"
+        );
         assert_eq!(printable("Zoë 😀"), "Zoë 😀");
     }
 }

@@ -65,9 +65,15 @@ pub(crate) fn send(priority: Priority, message: &str, fields: &[(&str, &str)]) -
         let path = env::var_os(SOCKET_VARIABLE).unwrap_or_else(|| SOCKET.into());
         DatagramSocket::connect(path.as_ref()).ok()
     };
-    let Some(socket) = JOURNAL.get_or_init(connect) else { return false };
+    let Some(socket) = JOURNAL.get_or_init(connect) else {
+        return false;
+    };
     let level = (priority as u8).to_string();
-    let common = [("MESSAGE", message), ("PRIORITY", level.as_str()), ("SYSLOG_IDENTIFIER", "scheduled-events")];
+    let common = [
+        ("MESSAGE", message),
+        ("PRIORITY", level.as_str()),
+        ("SYSLOG_IDENTIFIER", "scheduled-events"),
+    ];
     let mut datagram = Vec::new();
     for (name, value) in common.iter().chain(fields) {
         write_field(name, value, &mut datagram);
@@ -97,6 +103,9 @@ mod tests {
         let mut datagram = Vec::new();
         write_field("SCHEDULED_EVENTS_ID", "a=b", &mut datagram);
         write_field("SCHEDULED_EVENTS_ID", "c\nPRIORITY=0", &mut datagram);
-        assert_eq!(datagram, b"SCHEDULED_EVENTS_ID=a=b\nSCHEDULED_EVENTS_ID\n\x0c\0\0\0\0\0\0\0c\nPRIORITY=0\n");
+        assert_eq!(
+            datagram,
+            b"SCHEDULED_EVENTS_ID=a=b\nSCHEDULED_EVENTS_ID\n\x0c\0\0\0\0\0\0\0c\nPRIORITY=0\n"
+        );
     }
 }

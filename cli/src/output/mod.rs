@@ -25,7 +25,9 @@ use serde::Serialize;
 use crate::error::CommandError;
 use stream::{ERRORS, OUTPUT, diagnostic};
 
-pub(crate) use stream::{be_quiet, check_written, dropped_records, flush_on_exit, is_quiet, start_writers};
+pub(crate) use stream::{
+    be_quiet, check_written, dropped_records, flush_on_exit, is_quiet, start_writers,
+};
 
 /// Prints a diagnostic line, such as `error: …`, to standard error.
 pub(crate) fn diagnose(label: &str, message: &str) {
@@ -42,7 +44,9 @@ pub(crate) fn diagnose(label: &str, message: &str) {
 /// Prints the result of a command to standard output.
 pub(crate) fn print(text: &[u8]) -> Result<(), CommandError> {
     let _hidden = status_line::hide();
-    OUTPUT.write(text).map_err(|error| CommandError::output(&error))
+    OUTPUT
+        .write(text)
+        .map_err(|error| CommandError::output(&error))
 }
 
 /// Prints a record, the result of a command, to standard output.

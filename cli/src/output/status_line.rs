@@ -16,7 +16,9 @@ static SHOWN: Mutex<usize> = Mutex::new(0);
 
 /// Shows the line, or replaces its text, if standard output is a terminal. The text must be safe to print.
 pub(crate) fn show(text: &str) {
-    let Some(columns) = terminal::output_width() else { return };
+    let Some(columns) = terminal::output_width() else {
+        return;
+    };
     // In the last column, some terminals start a new line.
     let text = cut(text, columns.saturating_sub(1).max(1));
     let width = text.width();

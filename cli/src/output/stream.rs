@@ -7,7 +7,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scheduled_events::limits::{EXIT_OUTPUT_WAIT, OUTPUT_QUEUE_MAX, OUTPUT_WAIT_MAX, OUTPUT_WAIT_SHARE};
+use scheduled_events::limits::{
+    EXIT_OUTPUT_WAIT, OUTPUT_QUEUE_MAX, OUTPUT_WAIT_MAX, OUTPUT_WAIT_SHARE,
+};
 
 use super::format::printable;
 use super::journal::{self, Priority};
@@ -26,12 +28,18 @@ struct Patience {
 
 impl Patience {
     const fn new() -> Self {
-        Self { left: OUTPUT_WAIT_MAX, at: None }
+        Self {
+            left: OUTPUT_WAIT_MAX,
+            at: None,
+        }
     }
 
     /// How long a caller may wait now.
     fn now(&mut self, now: Instant) -> Duration {
-        let since = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let since = self
+            .at
+            .replace(now)
+            .map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         self.left = OUTPUT_WAIT_MAX.min(self.left + since / OUTPUT_WAIT_SHARE);
         self.left
     }
@@ -64,7 +72,10 @@ pub(crate) fn write_status(text: &str) {
 
 /// From now on, a reader that stalls delays nothing for long.
 pub(crate) fn start_writers() -> io::Result<()> {
-    for stream in [&OUTPUT, &ERRORS].into_iter().filter(|stream| stream.queue.get().is_none()) {
+    for stream in [&OUTPUT, &ERRORS]
+        .into_iter()
+        .filter(|stream| stream.queue.get().is_none())
+    {
         let (queue, texts) = mpsc::channel();
         thread::Builder::new().spawn(|| stream.write_queue(texts))?;
         let _ = stream.queue.set(queue);
@@ -92,13 +103,20 @@ pub(crate) fn dropped_records() -> u64 {
 /// # Errors
 /// The first reason why something was not.
 pub(crate) fn check_written() -> Result<(), CommandError> {
-    OUTPUT.failure.get().map_or(Ok(()), |reason| Err(CommandError::output(reason)))
+    OUTPUT
+        .failure
+        .get()
+        .map_or(Ok(()), |reason| Err(CommandError::output(reason)))
 }
 
 /// A diagnostic as a line.
 pub(crate) fn diagnostic(label: &str, message: &str) -> Vec<u8> {
     let style = if label == "error" { BAD } else { CAUTION };
-    let prefix = if journal::has_errors() { Priority::of_label(label).prefix() } else { String::new() };
+    let prefix = if journal::has_errors() {
+        Priority::of_label(label).prefix()
+    } else {
+        String::new()
+    };
     format!("{prefix}{style}{label}:{style:#} {}\n", printable(message)).into_bytes()
 }
 
@@ -179,7 +197,12 @@ impl Stream {
             return None;
         }
         let (sender, written) = mpsc::channel();
-        queue.send(Queued { text: text.to_vec(), _written: sender }).ok()?;
+        queue
+            .send(Queued {
+                text: text.to_vec(),
+                _written: sender,
+            })
+            .ok()?;
         Some(written)
     }
 
@@ -193,7 +216,10 @@ impl Stream {
                 self.stalled.store(false, Ordering::SeqCst);
                 self.report_dropped();
             }
-            let error = result.err().map(|error| error.to_string()).unwrap_or_default();
+            let error = result
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
             if error != reported {
                 self.report_error(&error);
                 reported = error;
@@ -219,7 +245,10 @@ impl Stream {
     fn report_error(&self, error: &str) {
         // There is no other place to report that standard error cannot be written.
         if !error.is_empty() && matches!(self.target, Target::Output) {
-            ERRORS.enqueue(&diagnostic("error", &format!("cannot write records to standard output: {error}")));
+            ERRORS.enqueue(&diagnostic(
+                "error",
+                &format!("cannot write records to standard output: {error}"),
+            ));
         }
     }
 
@@ -269,8 +298,14 @@ mod tests {
             now += wait + Duration::from_millis(1);
         }
         let share = waited.saturating_sub(OUTPUT_WAIT_MAX);
-        assert!(share <= Duration::from_secs(60) / OUTPUT_WAIT_SHARE, "{waited:?}");
+        assert!(
+            share <= Duration::from_secs(60) / OUTPUT_WAIT_SHARE,
+            "{waited:?}"
+        );
         // It recovers.
-        assert_eq!(patience.now(now + OUTPUT_WAIT_MAX * OUTPUT_WAIT_SHARE), OUTPUT_WAIT_MAX);
+        assert_eq!(
+            patience.now(now + OUTPUT_WAIT_MAX * OUTPUT_WAIT_SHARE),
+            OUTPUT_WAIT_MAX
+        );
     }
 }

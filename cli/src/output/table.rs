@@ -40,12 +40,18 @@ struct Row {
 
 impl Table {
     pub(crate) fn with_headings(headings: impl IntoIterator<Item = &'static str>) -> Self {
-        Self { headings: headings.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
+        Self {
+            headings: headings.into_iter().map(str::to_owned).collect(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row. Its texts must be safe to print.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (String, Style)>) {
-        self.rows.push(Row { cells: cells.into_iter().collect(), below: Vec::new() });
+        self.rows.push(Row {
+            cells: cells.into_iter().collect(),
+            below: Vec::new(),
+        });
     }
 
     /// Adds a paragraph below the last row, aligned with the second column.
@@ -56,21 +62,32 @@ impl Table {
     }
 
     /// Prints the table for a terminal of this width; without one, no line is broken.
-    pub(crate) fn print(&self, mut output: impl io::Write, terminal: Option<usize>) -> io::Result<()> {
+    pub(crate) fn print(
+        &self,
+        mut output: impl io::Write,
+        terminal: Option<usize>,
+    ) -> io::Result<()> {
         let terminal = terminal.map(|columns| columns.max(TERMINAL_MIN));
         let widths = self.column_widths();
         let shown = terminal.map_or(widths.len(), |terminal| fitting_columns(&widths, terminal));
         let indent = widths.first().map_or(0, |width| width + GAP);
         let below_width = terminal.map(|terminal| terminal.saturating_sub(indent));
         if !self.headings.is_empty() {
-            let headings: Vec<_> = self.headings.iter().map(|heading| (heading.clone(), DIM)).collect();
+            let headings: Vec<_> = self
+                .headings
+                .iter()
+                .map(|heading| (heading.clone(), DIM))
+                .collect();
             print_cells(&mut output, &headings, &widths[..shown], terminal)?;
         }
         for Row { cells, below } in &self.rows {
             let (beside, moved) = cells.split_at(shown.min(cells.len()));
             print_cells(&mut output, beside, &widths[..shown], terminal)?;
             let moved = moved.iter().zip(shown..).map(|((text, style), column)| {
-                let heading = self.headings.get(column).map(|heading| heading.to_lowercase() + ": ");
+                let heading = self
+                    .headings
+                    .get(column)
+                    .map(|heading| heading.to_lowercase() + ": ");
                 (heading.unwrap_or_default() + text, *style)
             });
             for (text, style) in moved.chain(below.iter().cloned()) {
@@ -83,7 +100,11 @@ impl Table {
     }
 
     fn column_widths(&self) -> Vec<usize> {
-        let mut widths: Vec<_> = self.headings.iter().map(|heading| heading.width()).collect();
+        let mut widths: Vec<_> = self
+            .headings
+            .iter()
+            .map(|heading| heading.width())
+            .collect();
         for row in &self.rows {
             widths.resize(widths.len().max(row.cells.len()), 0);
             for (width, (text, _)) in widths.iter_mut().zip(&row.cells) {
@@ -100,7 +121,9 @@ fn fitting_columns(widths: &[usize], terminal: usize) -> usize {
     for (column, width) in widths.iter().enumerate() {
         let start = if column == 0 { 0 } else { end + GAP };
         end = start + width;
-        let wraps = column > 0 && column + 1 == widths.len() && terminal.saturating_sub(start) >= LAST_COLUMN_MIN;
+        let wraps = column > 0
+            && column + 1 == widths.len()
+            && terminal.saturating_sub(start) >= LAST_COLUMN_MIN;
         if end > terminal && !wraps {
             return column.max(1);
         }
@@ -125,7 +148,11 @@ fn print_cells(
             start += width + GAP;
             continue;
         }
-        let mut parts = wrap(text, terminal.map(|terminal| terminal.saturating_sub(start))).into_iter();
+        let mut parts = wrap(
+            text,
+            terminal.map(|terminal| terminal.saturating_sub(start)),
+        )
+        .into_iter();
         let first = parts.next().unwrap_or_default();
         let _ = write!(line, "{style}{first}{style:#}");
         for part in parts {
@@ -149,13 +176,20 @@ pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
         width += char.width().unwrap_or(0);
         width < max
     };
-    let end = text.char_indices().take_while(fits).last().map_or(0, |(start, char)| start + char.len_utf8());
+    let end = text
+        .char_indices()
+        .take_while(fits)
+        .last()
+        .map_or(0, |(start, char)| start + char.len_utf8());
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
 /// The lines of a paragraph of at most `width` columns. It breaks at spaces, and inside words that are wider than a line.
 pub(crate) fn wrap(text: &str, width: Option<usize>) -> Vec<Cow<'_, str>> {
-    let Some(width) = width.map(|width| width.max(2)).filter(|width| text.width() > *width) else {
+    let Some(width) = width
+        .map(|width| width.max(2))
+        .filter(|width| text.width() > *width)
+    else {
         return vec![Cow::Borrowed(text)];
     };
     let mut lines = Vec::new();
@@ -198,7 +232,9 @@ mod tests {
 
     fn printed(table: &Table, terminal: Option<usize>) -> String {
         let mut text = Vec::new();
-        table.print(anstream::StripStream::new(&mut text), terminal).unwrap();
+        table
+            .print(anstream::StripStream::new(&mut text), terminal)
+            .unwrap();
         String::from_utf8(text).unwrap()
     }
 
@@ -208,7 +244,10 @@ mod tests {
         table.row(cells(["a", "bbb", "c"]));
         table.row(cells(["aaa", "b", "c"]));
         table.below("below".into(), PLAIN);
-        assert_eq!(printed(&table, None), "a    bbb  c\naaa  b    c\n     below\n");
+        assert_eq!(
+            printed(&table, None),
+            "a    bbb  c\naaa  b    c\n     below\n"
+        );
     }
 
     #[test]
@@ -223,7 +262,12 @@ mod tests {
     #[test]
     fn columns_without_space_move_below_and_the_last_one_wraps() {
         let mut table = Table::with_headings(["", "TYPE", "STATUS", "RESOURCES"]);
-        table.row(cells(["*", "Terminate", "Scheduled", "machine_1, machine_2, machine_3"]));
+        table.row(cells([
+            "*",
+            "Terminate",
+            "Scheduled",
+            "machine_1, machine_2, machine_3",
+        ]));
         table.below("an-id".into(), PLAIN);
         assert_eq!(
             printed(&table, Some(60)),
@@ -240,7 +284,10 @@ mod tests {
         );
         for terminal in 20..60 {
             let text = printed(&table, Some(terminal));
-            assert!(text.lines().all(|line| line.width() <= terminal), "{terminal}:\n{text}");
+            assert!(
+                text.lines().all(|line| line.width() <= terminal),
+                "{terminal}:\n{text}"
+            );
         }
     }
 
@@ -264,7 +311,10 @@ mod tests {
     #[test]
     fn paragraphs_break_at_spaces_and_inside_long_words() {
         assert_eq!(wrap("one two three", Some(7)), ["one two", "three"]);
-        assert_eq!(wrap("one abcdefghij", Some(4)), ["one", "abcd", "efgh", "ij"]);
+        assert_eq!(
+            wrap("one abcdefghij", Some(4)),
+            ["one", "abcd", "efgh", "ij"]
+        );
         assert_eq!(wrap("日本語", Some(4)), ["日本", "語"]);
         assert_eq!(wrap("one two", None), ["one two"]);
     }

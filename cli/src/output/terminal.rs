@@ -9,12 +9,16 @@ pub(crate) fn output_width() -> Option<usize> {
 
 #[cfg(unix)]
 fn width(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Option<usize> {
-    columns(stream.is_terminal(), || terminal_size::terminal_size_of(stream))
+    columns(stream.is_terminal(), || {
+        terminal_size::terminal_size_of(stream)
+    })
 }
 
 #[cfg(windows)]
 fn width(stream: &(impl IsTerminal + std::os::windows::io::AsHandle)) -> Option<usize> {
-    columns(stream.is_terminal(), || terminal_size::terminal_size_of(stream))
+    columns(stream.is_terminal(), || {
+        terminal_size::terminal_size_of(stream)
+    })
 }
 
 fn columns(

@@ -68,7 +68,13 @@ pub(crate) struct Maintenance {
 
 impl AuditLane {
     pub(crate) fn new(fallback: String) -> Self {
-        Self { fallback, events: Vec::new(), index: HashMap::new(), last: UnixSeconds(i64::MIN), unreadable: 0 }
+        Self {
+            fallback,
+            events: Vec::new(),
+            index: HashMap::new(),
+            last: UnixSeconds(i64::MIN),
+            unreadable: 0,
+        }
     }
 
     /// Adds a line of an audit file.
@@ -94,25 +100,49 @@ impl AuditLane {
             Some("recover") => MarkKind::Recovered,
             _ => return,
         };
-        let result = match (kind, word("outcome"), record.get("status").and_then(Value::as_u64)) {
+        let result = match (
+            kind,
+            word("outcome"),
+            record.get("status").and_then(Value::as_u64),
+        ) {
             (MarkKind::Approved, _, Some(status)) => format!("status {status}"),
             (MarkKind::Approved, ..) => "no response".to_owned(),
             // It begins, or has yet to begin.
             (_, None | Some("begun"), _) => return,
             (_, Some(outcome), _) => outcome.to_owned(),
         };
-        let ids = record.get("event_ids").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-        let own_id = if record.get("event_ids").is_some() { None } else { word("event_id") };
+        let ids = record
+            .get("event_ids")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        let own_id = if record.get("event_ids").is_some() {
+            None
+        } else {
+            word("event_id")
+        };
         for id in ids.chain(own_id) {
-            if let Some(event) = self.index.get(&event_key(id)).and_then(|index| self.events.get_mut(*index)) {
-                event.marks.push(Mark { at: time, kind, result: result.clone() });
+            if let Some(event) = self
+                .index
+                .get(&event_key(id))
+                .and_then(|index| self.events.get_mut(*index))
+            {
+                event.marks.push(Mark {
+                    at: time,
+                    kind,
+                    result: result.clone(),
+                });
             }
         }
     }
 
     fn change(&mut self, time: UnixSeconds, change: Option<&str>, text: &str) {
-        let change = Change::ALL.into_iter().find(|known| Some(known.word()) == change);
-        let (Some(change), Ok(members)) = (change, serde_json::from_str::<EventRecord>(text)) else {
+        let change = Change::ALL
+            .into_iter()
+            .find(|known| Some(known.word()) == change);
+        let (Some(change), Ok(members)) = (change, serde_json::from_str::<EventRecord>(text))
+        else {
             self.unreadable += 1;
             return;
         };
@@ -133,11 +163,22 @@ impl AuditLane {
         }
         let event = &mut self.events[index];
         match change {
-            Change::Started | Change::StartedWithoutNotice => event.started = event.started.or(Some(time)),
-            Change::Completed | Change::Cancelled | Change::Ended => event.ended = Some((time, change)),
+            Change::Started | Change::StartedWithoutNotice => {
+                event.started = event.started.or(Some(time))
+            }
+            Change::Completed | Change::Cancelled | Change::Ended => {
+                event.ended = Some((time, change))
+            }
             Change::Rescheduled => {
-                let result = event.not_before.map(|at| at.to_string()).unwrap_or_default();
-                event.marks.push(Mark { at: time, kind: MarkKind::Rescheduled, result });
+                let result = event
+                    .not_before
+                    .map(|at| at.to_string())
+                    .unwrap_or_default();
+                event.marks.push(Mark {
+                    at: time,
+                    kind: MarkKind::Rescheduled,
+                    result,
+                });
             }
             _ => {}
         }
@@ -146,16 +187,36 @@ impl AuditLane {
     /// The name that all own events have and no other event has.
     fn machine(&self) -> String {
         let has = |event: &Drawn, name: &String| {
-            event.members.resources.iter().flatten().any(|other| other.eq_ignore_ascii_case(name))
+            event
+                .members
+                .resources
+                .iter()
+                .flatten()
+                .any(|other| other.eq_ignore_ascii_case(name))
         };
         let is_own = |event: &&Drawn| event.members.mine == Some(true);
-        let mut names =
-            self.events.iter().find(is_own).and_then(|event| event.members.resources.clone()).unwrap_or_default();
-        names.retain(|name| self.events.iter().all(|event| has(event, name) == is_own(&event)));
+        let mut names = self
+            .events
+            .iter()
+            .find(is_own)
+            .and_then(|event| event.members.resources.clone())
+            .unwrap_or_default();
+        names.retain(|name| {
+            self.events
+                .iter()
+                .all(|event| has(event, name) == is_own(&event))
+        });
         // Of several names that fit, the file's name may decide.
         let file = self.fallback.to_ascii_lowercase();
-        let index = names.iter().position(|name| file.contains(&name.to_ascii_lowercase())).unwrap_or_default();
-        if names.is_empty() { self.fallback.clone() } else { names.swap_remove(index) }
+        let index = names
+            .iter()
+            .position(|name| file.contains(&name.to_ascii_lowercase()))
+            .unwrap_or_default();
+        if names.is_empty() {
+            self.fallback.clone()
+        } else {
+            names.swap_remove(index)
+        }
     }
 }
 
@@ -172,7 +233,10 @@ impl Maintenance {
             for event in &mut audit.events {
                 event.seen_until = audit.last;
             }
-            let (own, other) = audit.events.into_iter().partition(|event| event.members.mine != Some(false));
+            let (own, other) = audit
+                .events
+                .into_iter()
+                .partition(|event| event.members.mine != Some(false));
             lanes.push((name, own));
             others.extend(other);
         }
@@ -180,16 +244,29 @@ impl Maintenance {
         let watched = lanes.len();
         for event in others {
             let resources = event.members.resources.as_deref().unwrap_or_default();
-            let has = |lane: &(String, Vec<Drawn>)| resources.iter().any(|name| name.eq_ignore_ascii_case(&lane.0));
+            let has = |lane: &(String, Vec<Drawn>)| {
+                resources
+                    .iter()
+                    .any(|name| name.eq_ignore_ascii_case(&lane.0))
+            };
             if lanes.iter().take(watched).any(has) {
                 continue;
             }
             let id = event_key(&event.members.event_id);
             match lanes.iter_mut().skip(watched).find(|lane| has(lane)) {
-                Some((_, events)) if events.iter().any(|known| event_key(&known.members.event_id) == id) => {}
+                Some((_, events))
+                    if events
+                        .iter()
+                        .any(|known| event_key(&known.members.event_id) == id) => {}
                 Some((_, events)) => events.push(event),
                 None => {
-                    lanes.push((resources.first().cloned().unwrap_or_else(|| "no machine".to_owned()), vec![event]));
+                    lanes.push((
+                        resources
+                            .first()
+                            .cloned()
+                            .unwrap_or_else(|| "no machine".to_owned()),
+                        vec![event],
+                    ));
                 }
             }
         }
@@ -205,7 +282,9 @@ impl Maintenance {
         // The events near those that belong to it belong to it, too.
         let (mut from, mut until) = (first.announced, first.until());
         // In both directions, so that a long chain of events does not take a pass for each.
-        let mut spans: Vec<_> = all().map(|event| (event.announced, event.until())).collect();
+        let mut spans: Vec<_> = all()
+            .map(|event| (event.announced, event.until()))
+            .collect();
         spans.sort_unstable();
         loop {
             let before = (from, until);

@@ -35,8 +35,10 @@ const MARKS_MAX: usize = 12;
 const AHEAD_MAX: i64 = 2;
 
 /// The steps of the axis, in seconds.
-const STEPS: [i64; 20] =
-    [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172_800, 604_800];
+const STEPS: [i64; 20] = [
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
+    172_800, 604_800,
+];
 
 /// Every colour has a partner of the other theme; shapes and texts carry the meaning as well.
 const STYLE: &str = "<style>svg{--paper:#fff;--ink:#1b1b1f;--soft:#5b5b66;--line:#c9c9d1;--wait:#bfd6f6;--run:#b3411d;--mark:#14532d}\
@@ -49,7 +51,11 @@ const STYLE: &str = "<style>svg{--paper:#fff;--ink:#1b1b1f;--soft:#5b5b66;--line
 
 /// The picture as a file.
 pub(crate) fn draw(maintenance: &Maintenance) -> String {
-    let events: Vec<_> = maintenance.lanes.iter().flat_map(|(_, events)| events).collect();
+    let events: Vec<_> = maintenance
+        .lanes
+        .iter()
+        .flat_map(|(_, events)| events)
+        .collect();
     let scale = Scale::new(&events);
     let shown = events.len().min(EVENTS_MAX);
     let lanes = count(maintenance.lanes.len(), "machine");
@@ -77,15 +83,31 @@ pub(crate) fn draw(maintenance: &Maintenance) -> String {
     svg.element("title", &[("id", &"title")], &title);
     svg.element("desc", &[("id", &"desc")], &description(maintenance));
     svg.raw(STYLE);
-    svg.empty("rect", &[("class", &"paper"), ("width", &"100%"), ("height", &"100%")]);
+    svg.empty(
+        "rect",
+        &[("class", &"paper"), ("width", &"100%"), ("height", &"100%")],
+    );
     label(&mut svg, 16.0, 32.0, "h", &title);
-    let more =
-        if shown < events.len() { format!("; {} more are not drawn", events.len() - shown) } else { String::new() };
-    label(&mut svg, 16.0, 54.0, "s", &format!("{}{more}; all times are UTC", count(shown, "event")));
+    let more = if shown < events.len() {
+        format!("; {} more are not drawn", events.len() - shown)
+    } else {
+        String::new()
+    };
+    label(
+        &mut svg,
+        16.0,
+        54.0,
+        "s",
+        &format!("{}{more}; all times are UTC", count(shown, "event")),
+    );
     scale.axis(&mut svg, height - 50.0);
     let mut y = TOP;
     let mut left = EVENTS_MAX;
-    for (machine, lane) in maintenance.lanes.iter().filter(|(_, lane)| !lane.is_empty()) {
+    for (machine, lane) in maintenance
+        .lanes
+        .iter()
+        .filter(|(_, lane)| !lane.is_empty())
+    {
         if left == 0 {
             break;
         }
@@ -113,15 +135,33 @@ struct Scale {
 
 impl Scale {
     fn new(events: &[&Drawn]) -> Self {
-        let from = events.iter().map(|event| event.announced).min().unwrap_or(UnixSeconds(0));
-        let until =
-            events.iter().map(|event| event.until()).max().unwrap_or(from).max(UnixSeconds(from.0.saturating_add(1)));
-        let marks = events.iter().flat_map(|event| &event.marks).map(|mark| mark.at);
+        let from = events
+            .iter()
+            .map(|event| event.announced)
+            .min()
+            .unwrap_or(UnixSeconds(0));
+        let until = events
+            .iter()
+            .map(|event| event.until())
+            .max()
+            .unwrap_or(from)
+            .max(UnixSeconds(from.0.saturating_add(1)));
+        let marks = events
+            .iter()
+            .flat_map(|event| &event.marks)
+            .map(|mark| mark.at);
         let until = marks.fold(until, UnixSeconds::max);
         let length = until.since(from);
         let ahead = UnixSeconds(until.0.saturating_add(length.saturating_mul(AHEAD_MAX)));
-        let not_before = events.iter().filter_map(|event| event.not_before).filter(|at| *at <= ahead).max();
-        Self { from, until: not_before.map_or(until, |at| at.max(until)) }
+        let not_before = events
+            .iter()
+            .filter_map(|event| event.not_before)
+            .filter(|at| *at <= ahead)
+            .max();
+        Self {
+            from,
+            until: not_before.map_or(until, |at| at.max(until)),
+        }
     }
 
     fn x(&self, at: UnixSeconds) -> f64 {
@@ -133,8 +173,17 @@ impl Scale {
 
     fn axis(&self, svg: &mut Markup, bottom: f64) {
         let length = self.until.since(self.from);
-        let step = STEPS.into_iter().find(|step| length / step <= 8).unwrap_or(length / 8);
-        let mut at = UnixSeconds(self.from.0.div_euclid(step).saturating_add(1).saturating_mul(step));
+        let step = STEPS
+            .into_iter()
+            .find(|step| length / step <= 8)
+            .unwrap_or(length / 8);
+        let mut at = UnixSeconds(
+            self.from
+                .0
+                .div_euclid(step)
+                .saturating_add(1)
+                .saturating_mul(step),
+        );
         while at <= self.until {
             let x = self.x(at);
             line(svg, "grid", (x, TOP - 6.0), (x, bottom));
@@ -149,16 +198,32 @@ impl Scale {
 fn bar(svg: &mut Markup, scale: &Scale, event: &Drawn, y: f64) {
     let members = &event.members;
     let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "unknown".to_owned());
-    let mut heading = format!("{} by {}", word(&members.event_type), word(&members.event_source));
+    let mut heading = format!(
+        "{} by {}",
+        word(&members.event_type),
+        word(&members.event_source)
+    );
     if let Some(seconds) = members.duration_in_seconds {
         let _ = write!(heading, ", {seconds} s");
     }
-    if let Some(text) = members.description.as_deref().filter(|text| !text.is_empty()) {
+    if let Some(text) = members
+        .description
+        .as_deref()
+        .filter(|text| !text.is_empty())
+    {
         let cut: String = text.chars().take(DESCRIPTION_MAX).collect();
-        let _ = write!(heading, ": {cut}{}", if cut.len() < text.len() { "…" } else { "" });
+        let _ = write!(
+            heading,
+            ": {cut}{}",
+            if cut.len() < text.len() { "…" } else { "" }
+        );
     }
     svg.open("g", &[]);
-    svg.element("title", &[], &format_args!("{heading} ({})", members.event_id));
+    svg.element(
+        "title",
+        &[],
+        &format_args!("{heading} ({})", members.event_id),
+    );
     label(svg, LEFT, y + 14.0, "", &heading);
     let id: String = members.event_id.chars().take(36).collect();
     label(svg, RIGHT, y + 14.0, "s end", &id);
@@ -204,7 +269,10 @@ fn bar(svg: &mut Markup, scale: &Scale, event: &Drawn, y: f64) {
 fn story(event: &Drawn) -> Vec<String> {
     let mut steps: Vec<(UnixSeconds, String)> = Vec::new();
     let mut add = |at: UnixSeconds, step: String| {
-        let index = steps.iter().position(|(other, _)| *other > at).unwrap_or(steps.len());
+        let index = steps
+            .iter()
+            .position(|(other, _)| *other > at)
+            .unwrap_or(steps.len());
         steps.insert(index, (at, step));
     };
     if event.started != Some(event.announced) {
@@ -219,11 +287,23 @@ fn story(event: &Drawn) -> Vec<String> {
     if let Some((at, change)) = event.ended {
         add(at, change.word().to_owned());
     }
-    let mut story: Vec<_> = steps.into_iter().map(|(at, step)| format!("{} {step}", clock(at))).collect();
-    if let Some(more) = event.marks.len().checked_sub(MARKS_MAX).filter(|more| *more > 0) {
+    let mut story: Vec<_> = steps
+        .into_iter()
+        .map(|(at, step)| format!("{} {step}", clock(at)))
+        .collect();
+    if let Some(more) = event
+        .marks
+        .len()
+        .checked_sub(MARKS_MAX)
+        .filter(|more| *more > 0)
+    {
         story.push(format!("and {more} more"));
     }
-    story.extend(event.not_before.map(|at| format!("NotBefore {}", clock(at))));
+    story.extend(
+        event
+            .not_before
+            .map(|at| format!("NotBefore {}", clock(at))),
+    );
     story
 }
 
@@ -233,7 +313,12 @@ fn description(maintenance: &Maintenance) -> String {
     for (machine, events) in &maintenance.lanes {
         for event in events.iter().take(EVENTS_MAX) {
             let kind = event.members.event_type.as_deref().unwrap_or("event");
-            let _ = write!(text, "{machine}: {kind} {}: {}. ", event.members.event_id, story(event).join(SEPARATOR));
+            let _ = write!(
+                text,
+                "{machine}: {kind} {}: {}. ",
+                event.members.event_id,
+                story(event).join(SEPARATOR)
+            );
         }
     }
     text
@@ -250,7 +335,13 @@ fn legend(svg: &mut Markup, y: f64) {
     line(svg, "not", (x, y - 14.0), (x, y + 4.0));
     label(svg, x + 10.0, y, "s", "NotBefore");
     x += 100.0;
-    for kind in [MarkKind::Prepared, MarkKind::Gate, MarkKind::Approved, MarkKind::Recovered, MarkKind::Rescheduled] {
+    for kind in [
+        MarkKind::Prepared,
+        MarkKind::Gate,
+        MarkKind::Approved,
+        MarkKind::Recovered,
+        MarkKind::Rescheduled,
+    ] {
         point(svg, "mark", kind, x + 8.0, y - 5.0, None);
         label(svg, x + 22.0, y, "s", verb(kind));
         x += 112.0;
@@ -272,12 +363,20 @@ const fn verb(kind: MarkKind) -> &'static str {
 
 /// What was done, and its result: `not approved (status 503)`.
 fn step(mark: &Mark) -> String {
-    let not = if has_succeeded(mark) || mark.kind == MarkKind::Gate { "" } else { "not " };
+    let not = if has_succeeded(mark) || mark.kind == MarkKind::Gate {
+        ""
+    } else {
+        "not "
+    };
     format!("{not}{} ({})", verb(mark.kind), mark.result)
 }
 
 fn has_succeeded(mark: &Mark) -> bool {
-    mark.kind == MarkKind::Rescheduled || matches!(mark.result.as_str(), "ready" | "done" | "open" | "status 200")
+    mark.kind == MarkKind::Rescheduled
+        || matches!(
+            mark.result.as_str(),
+            "ready" | "done" | "open" | "status 200"
+        )
 }
 
 /// A shape around a point: a triangle, a square, a diamond, a triangle that points down, an hourglass.
@@ -289,7 +388,10 @@ fn point(svg: &mut Markup, class: &str, kind: MarkKind, x: f64, y: f64, title: O
         MarkKind::Recovered => "m0 8l8-14h-16z",
         MarkKind::Rescheduled => "m-7-7h14l-14 14h14z",
     };
-    svg.open("path", &[("class", &class), ("d", &format_args!("M{x} {y}{rest}"))]);
+    svg.open(
+        "path",
+        &[("class", &class), ("d", &format_args!("M{x} {y}{rest}"))],
+    );
     if let Some(title) = title {
         svg.element("title", &[], &title);
     }
@@ -297,11 +399,30 @@ fn point(svg: &mut Markup, class: &str, kind: MarkKind, x: f64, y: f64, title: O
 }
 
 fn line(svg: &mut Markup, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-    svg.empty("line", &[("class", &class), ("x1", &x1), ("y1", &y1), ("x2", &x2), ("y2", &y2)]);
+    svg.empty(
+        "line",
+        &[
+            ("class", &class),
+            ("x1", &x1),
+            ("y1", &y1),
+            ("x2", &x2),
+            ("y2", &y2),
+        ],
+    );
 }
 
 fn rect(svg: &mut Markup, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
-    svg.empty("rect", &[("class", &class), ("x", &x), ("y", &y), ("width", &width), ("height", &height), ("rx", &3)]);
+    svg.empty(
+        "rect",
+        &[
+            ("class", &class),
+            ("x", &x),
+            ("y", &y),
+            ("width", &width),
+            ("height", &height),
+            ("rx", &3),
+        ],
+    );
 }
 
 fn label(svg: &mut Markup, x: f64, y: f64, class: &str, text: &str) {
@@ -337,11 +458,19 @@ fn count(number: usize, thing: &str) -> String {
 
 /// The time of day: `22:26:58`.
 fn clock(at: UnixSeconds) -> String {
-    at.to_string().split_once('T').map_or_else(String::new, |(_, time)| time.trim_end_matches('Z').to_owned())
+    at.to_string()
+        .split_once('T')
+        .map_or_else(String::new, |(_, time)| {
+            time.trim_end_matches('Z').to_owned()
+        })
 }
 
 fn date(at: UnixSeconds) -> String {
-    at.to_string().split('T').next().unwrap_or_default().to_owned()
+    at.to_string()
+        .split('T')
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// From one time to another, with the date where it changes.

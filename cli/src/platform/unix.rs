@@ -41,8 +41,12 @@ pub(crate) fn be_first_process(mut command: Command) -> io::Result<u8> {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((process, status))) if Some(process) == child => {
-                let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
-                return Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX));
+                let code = status
+                    .exit_status()
+                    .or(status.terminating_signal().map(|signal| 128 + signal));
+                return Ok(code
+                    .and_then(|code| u8::try_from(code).ok())
+                    .unwrap_or(u8::MAX));
             }
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -95,7 +99,9 @@ impl DatagramSocket {
 
     /// Sends a datagram. Returns whether it was accepted as a whole.
     pub(crate) fn send(&self, datagram: &[u8]) -> bool {
-        self.0.send(datagram).is_ok_and(|length| length == datagram.len())
+        self.0
+            .send(datagram)
+            .is_ok_and(|length| length == datagram.len())
     }
 }
 
@@ -132,8 +138,11 @@ pub(crate) fn watchdog_timeout() -> Option<Duration> {
 
 /// Notifies systemd that the process is ready, of its status, and that it is alive, as far as they are given.
 pub(crate) fn notify_supervisor(ready: bool, status: Option<&str>, alive: bool) {
-    let notifications =
-        [ready.then_some(NotifyState::Ready), status.map(NotifyState::Status), alive.then_some(NotifyState::Watchdog)];
+    let notifications = [
+        ready.then_some(NotifyState::Ready),
+        status.map(NotifyState::Status),
+        alive.then_some(NotifyState::Watchdog),
+    ];
     // Nothing depends on it, and the journal has the same information.
     let _ = sd_notify::notify(&notifications.into_iter().flatten().collect::<Vec<_>>());
 }
@@ -157,19 +166,23 @@ fn passed_on() -> Vec<i32> {
 fn on_signals(signals: Vec<i32>, act: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
     let (sender, registered) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        let (signals, result) =
-            Signals::new(signals).map_or_else(|error| (None, Err(error)), |new| (Some(new), Ok(())));
+        let (signals, result) = Signals::new(signals)
+            .map_or_else(|error| (None, Err(error)), |new| (Some(new), Ok(())));
         let _ = sender.send(result);
         if let Some(mut signals) = signals {
             signals.forever().for_each(act);
         }
     })?;
-    registered.recv().unwrap_or_else(|error| Err(io::Error::other(error)))
+    registered
+        .recv()
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 /// Whether the process was started with SIGHUP ignored. Linux shows a mask whose lowest bit is signal 1, which is SIGHUP.
 fn hang_up_is_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+    ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 == 1)
 }

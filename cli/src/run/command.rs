@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::record::Record;
 use scheduled_events_core::spot::Phase;
 use scheduled_events_core::{
-    Action, Change, EventKind, EventTypes, GateAnswer, GatePhase, Policy, RequestOutcome, Rule, TrackedStatus,
+    Action, Change, EventKind, EventTypes, GateAnswer, GatePhase, Policy, RequestOutcome, Rule,
+    TrackedStatus,
 };
 
 use super::held_lock::HeldLock;
@@ -46,12 +47,19 @@ const LOCK_LINE_MAX: u64 = 11;
 
 /// Keeps the worker, and returns its exit code.
 pub(crate) fn run(args: RunArgs) -> ExitCode {
-    if init::is_first() { in_first_process() } else { exit_code(try_run(args)) }
+    if init::is_first() {
+        in_first_process()
+    } else {
+        exit_code(try_run(args))
+    }
 }
 
 /// Starts this program again as a child, since this is the first process. Returns the child's exit code.
 pub(crate) fn in_first_process() -> ExitCode {
-    exit_code(init::run().map_err(|error| CommandError::usage(format!("cannot start another process: {error}"))))
+    exit_code(
+        init::run()
+            .map_err(|error| CommandError::usage(format!("cannot start another process: {error}"))),
+    )
 }
 
 fn exit_code(result: Result<u8, CommandError>) -> ExitCode {
@@ -65,8 +73,12 @@ fn exit_code(result: Result<u8, CommandError>) -> ExitCode {
 }
 
 fn try_run(args: RunArgs) -> Result<u8, CommandError> {
-    let files = OwnFiles::default().state(args.state.as_deref()).run(args.lock.as_deref(), args.state.as_deref());
-    files.policy(args.policy.as_deref().unwrap_or_default()).check()?;
+    let files = OwnFiles::default()
+        .state(args.state.as_deref())
+        .run(args.lock.as_deref(), args.state.as_deref());
+    files
+        .policy(args.policy.as_deref().unwrap_or_default())
+        .check()?;
     let policy = policy(&args)?;
     if let Some(warning) = policy_warning(&policy, &args.service.api_version) {
         diagnose("warning", &warning);
@@ -74,16 +86,37 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     let ending_types = ending_types(&policy);
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
-    let lock = args.lock.as_deref().map(lock).transpose().map_err(CommandError::usage)?;
-    let state = args.state.as_deref().map(StateFile::open).transpose().map_err(CommandError::usage)?;
-    let phase_file = args.state.as_deref().map(PhaseFile::beside).transpose().map_err(CommandError::usage)?;
+    let lock = args
+        .lock
+        .as_deref()
+        .map(lock)
+        .transpose()
+        .map_err(CommandError::usage)?;
+    let state = args
+        .state
+        .as_deref()
+        .map(StateFile::open)
+        .transpose()
+        .map_err(CommandError::usage)?;
+    let phase_file = args
+        .state
+        .as_deref()
+        .map(PhaseFile::beside)
+        .transpose()
+        .map_err(CommandError::usage)?;
     let left = match (&state, &lock) {
         (Some((file, _)), _) => hooks::register_with(file),
         (None, Some(lock)) => hooks::register_commands(lock.commands()),
         (None, None) => 0,
     };
     if left > 0 {
-        diagnose("note", &format!("ended {} that the last run left running", count(left, "process")));
+        diagnose(
+            "note",
+            &format!(
+                "ended {} that the last run left running",
+                count(left, "process")
+            ),
+        );
     }
     patiently(output::start_writers)?;
     patiently(hooks::reserve_thread)?;
@@ -110,14 +143,19 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
             resume: args.resume,
         },
         approve: args.approve,
-        lock: lock.zip(args.lock).map(|(lock, path)| HeldLock::new(lock, path)),
+        lock: lock
+            .zip(args.lock)
+            .map(|(lock, path)| HeldLock::new(lock, path)),
         phase_file,
         state_file: args.state,
         log: diagnose,
         on_phase: Box::new(move |phase| {
             *in_phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
             // Not by the watcher, which may still wait for the metadata service.
-            if phase == Phase::Processing && !was_started.replace(true) && platform::has_supervisor() {
+            if phase == Phase::Processing
+                && !was_started.replace(true)
+                && platform::has_supervisor()
+            {
                 platform::notify_supervisor(true, Some(phase.word()), false);
             }
         }),
@@ -129,7 +167,8 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     let watching = patiently(|| {
         let given = Arc::clone(&to_start);
         let take = move || given.lock().unwrap_or_else(PoisonError::into_inner).take();
-        thread::Builder::new().spawn(move || take().map(|(mut watcher, mut host)| watcher.run(&mut host)))
+        thread::Builder::new()
+            .spawn(move || take().map(|(mut watcher, mut host)| watcher.run(&mut host)))
     })?;
     // Last: while a thread is awaited, a signal ends the process at once.
     patiently(|| {
@@ -152,16 +191,30 @@ fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
     if let Some(policy) = &args.policy {
         return policy_file::load(policy).map_err(CommandError::usage);
     }
-    let rule = Rule { event_types: EventTypes::of(&args.stop_on), ..Rule::new(Action::Prepare) };
+    let rule = Rule {
+        event_types: EventTypes::of(&args.stop_on),
+        ..Rule::new(Action::Prepare)
+    };
     Policy::new(&[rule]).map_err(|error| CommandError::usage(error.to_string()))
 }
 
 /// The types of events that end the machine, as far as the policy stops the worker for them.
 fn ending_types(policy: &Policy) -> Vec<&'static str> {
-    let stops =
-        |kind| policy.rules().iter().any(|rule| rule.action == Action::Prepare && rule.event_types.contains(kind));
-    let types = [(EventKind::Preempt, "Preempt"), (EventKind::Terminate, "Terminate")];
-    types.into_iter().filter(|(kind, _)| stops(*kind)).map(|(_, word)| word).collect()
+    let stops = |kind| {
+        policy
+            .rules()
+            .iter()
+            .any(|rule| rule.action == Action::Prepare && rule.event_types.contains(kind))
+    };
+    let types = [
+        (EventKind::Preempt, "Preempt"),
+        (EventKind::Terminate, "Terminate"),
+    ];
+    types
+        .into_iter()
+        .filter(|(kind, _)| stops(*kind))
+        .map(|(_, word)| word)
+        .collect()
 }
 
 /// Locks the file of `--lock`, which must be empty or a lock file: it is overwritten.
@@ -178,7 +231,9 @@ fn lock(path: &Path) -> Result<FileLock, String> {
     }
     let first = start.lines().next().unwrap_or_default().trim();
     if !start.is_empty() && first.parse::<u32>().is_err() {
-        return Err(cannot_use("it is not a lock file, and is not overwritten; choose another path".to_owned()));
+        return Err(cannot_use(
+            "it is not a lock file, and is not overwritten; choose another path".to_owned(),
+        ));
     }
     FileLock::acquire_at(path, path, "lock")
 }
@@ -201,7 +256,11 @@ struct RunHost {
 }
 
 impl RunHost {
-    fn new(supervisor: RunHandle, phase: Arc<Mutex<Phase>>, ending_types: Vec<&'static str>) -> Self {
+    fn new(
+        supervisor: RunHandle,
+        phase: Arc<Mutex<Phase>>,
+        ending_types: Vec<&'static str>,
+    ) -> Self {
         Self {
             supervisor,
             phase,
@@ -231,21 +290,33 @@ impl Host for RunHost {
     fn record(&mut self, record: &TimedRecord<'_>) {
         match &record.record {
             Record::Decision { action, event, .. } if event.mine == Some(true) => {
-                self.decisions.insert(event_key(&event.event_id.to_string()), *action);
+                self.decisions
+                    .insert(event_key(&event.event_id.to_string()), *action);
             }
-            Record::Change { change: Change::StartedWithoutNotice, event } if event.mine == Some(true) => {
+            Record::Change {
+                change: Change::StartedWithoutNotice,
+                event,
+            } if event.mine == Some(true) => {
                 let event = EventRecord::from(event);
                 let kind = event.event_type.as_deref().unwrap_or("an event");
                 if self.ends_machine(kind) {
                     self.started(event);
                 } else {
-                    diagnose("note", &format!("{kind} had started when it was first seen: the worker goes on"));
+                    diagnose(
+                        "note",
+                        &format!("{kind} had started when it was first seen: the worker goes on"),
+                    );
                 }
             }
             Record::Change { change, event } if change.is_end() => {
-                self.decisions.remove(&event_key(&event.event_id.to_string()));
+                self.decisions
+                    .remove(&event_key(&event.event_id.to_string()));
             }
-            Record::Approval { event_ids, status: Some(200..=299), .. } => {
+            Record::Approval {
+                event_ids,
+                status: Some(200..=299),
+                ..
+            } => {
                 diagnose("note", &format!("approved {}", event_ids.join(", ")));
             }
             _ => {}
@@ -261,14 +332,23 @@ impl Host for RunHost {
         let had_started = !self.started.is_empty();
         // If the machine is out of service, the worker is stopped for another event, or for this one, which was announced.
         let out_of_service = poll.out_of_service();
-        for event in poll.events().filter(|event| !out_of_service && event.mine() == Some(true)) {
+        for event in poll
+            .events()
+            .filter(|event| !out_of_service && event.mine() == Some(true))
+        {
             let decision = self.decisions.get(&event_key(event.event_id().as_str()));
             let was_due = decision.is_none_or(|action| *action == Action::Prepare);
-            if event.status() == TrackedStatus::Started && was_due && self.ends_machine(event.event_type()) {
+            if event.status() == TrackedStatus::Started
+                && was_due
+                && self.ends_machine(event.event_type())
+            {
                 self.started(EventRecord::of_tracked(event));
             }
         }
-        let open: HashSet<_> = poll.events().map(|event| event_key(event.event_id().as_str())).collect();
+        let open: HashSet<_> = poll
+            .events()
+            .map(|event| event_key(event.event_id().as_str()))
+            .collect();
         self.started.retain(|key| open.contains(key));
         if had_started && self.started.is_empty() {
             self.supervisor.over(out_of_service);
@@ -284,7 +364,13 @@ impl Host for RunHost {
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
         let start = time_left.and_then(|left| Instant::now().checked_add(left));
-        self.supervisor.prepare(Announcement { event: event.clone(), start }, reply);
+        self.supervisor.prepare(
+            Announcement {
+                event: event.clone(),
+                start,
+            },
+            reply,
+        );
     }
 
     fn recover(&mut self, events: &[EventRecord], reply: Reply) {
@@ -296,7 +382,8 @@ impl Host for RunHost {
             GatePhase::Prepare => reply.gate(phase, GateAnswer::Open),
             GatePhase::Approve => {
                 // A rule approves it without stopping the worker.
-                let at_once = self.decisions.get(&event_key(&event.event_id)) == Some(&Action::Approve);
+                let at_once =
+                    self.decisions.get(&event_key(&event.event_id)) == Some(&Action::Approve);
                 self.supervisor.approve(event.clone(), at_once, reply);
             }
         }
@@ -320,6 +407,7 @@ impl Host for RunHost {
         }
         let phase = *self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         // The supervisor's thread reports that the unit is ready, once the worker has started.
-        self.systemd.heartbeat_of(watch, false, format!("{phase}; {}", systemd::status(watch)))
+        self.systemd
+            .heartbeat_of(watch, false, format!("{phase}; {}", systemd::status(watch)))
     }
 }

@@ -16,7 +16,12 @@ pub(crate) struct HeldLock {
 
 impl HeldLock {
     pub(crate) fn new(lock: FileLock, path: PathBuf) -> Self {
-        Self { lock, path, check_at: Instant::now() + LOCK_CHECK, is_lost: false }
+        Self {
+            lock,
+            path,
+            check_at: Instant::now() + LOCK_CHECK,
+            is_lost: false,
+        }
     }
 
     /// When it is checked next.
@@ -36,7 +41,12 @@ impl HeldLock {
         }
         let error = self.lock.check_at(&self.path).err();
         self.is_lost = error.is_some();
-        self.check_at = Instant::now() + if self.is_lost { LOCK_LOST_REPEAT } else { LOCK_CHECK };
+        self.check_at = Instant::now()
+            + if self.is_lost {
+                LOCK_LOST_REPEAT
+            } else {
+                LOCK_CHECK
+            };
         error.map(|error| format!("another run may have a worker, too: {error}"))
     }
 }

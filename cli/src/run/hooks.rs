@@ -31,16 +31,25 @@ pub(crate) struct Purpose<'a> {
 
 impl Commands {
     pub(crate) fn new(handle: RunHandle, log: fn(&str, &str)) -> Self {
-        Self { handle, log, number: 0 }
+        Self {
+            handle,
+            log,
+            number: 0,
+        }
     }
 
     /// Starts a command. Its end is a message.
     pub(crate) fn start(&mut self, command: &CommandLine, purpose: &Purpose<'_>) -> Started {
         self.number += 1;
-        let (number, handle, log, label) = (self.number, self.handle.clone(), self.log, purpose.label);
+        let (number, handle, log, label) =
+            (self.number, self.handle.clone(), self.log, purpose.label);
         let worker = purpose.worker.map(|worker| worker.to_string());
         let mut variables = vec![("SCHEDULED_EVENTS_PHASE", label)];
-        variables.extend(worker.as_deref().map(|worker| ("SCHEDULED_EVENTS_WORKER_PID", worker)));
+        variables.extend(
+            worker
+                .as_deref()
+                .map(|worker| ("SCHEDULED_EVENTS_WORKER_PID", worker)),
+        );
         let on_event = move |event: CommandEvent| match event {
             CommandEvent::Line(line) => log(label, &line),
             CommandEvent::Refused(why) => log_refused(label, &why, log),

@@ -24,7 +24,9 @@ pub(crate) fn is_first() -> bool {
 /// # Errors
 /// The child cannot be started.
 pub(crate) fn run() -> io::Result<u8> {
-    let mut words = fs::read("/proc/self/cmdline").map(|line| split(&line)).unwrap_or_default();
+    let mut words = fs::read("/proc/self/cmdline")
+        .map(|line| split(&line))
+        .unwrap_or_default();
     if words.is_empty() {
         words = env::args_os().collect();
     }
@@ -42,5 +44,7 @@ fn split(line: &[u8]) -> Vec<OsString> {
     if line.is_empty() {
         return Vec::new();
     }
-    line.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+    line.split(|byte| *byte == 0)
+        .map(|word| OsString::from_vec(word.to_vec()))
+        .collect()
 }

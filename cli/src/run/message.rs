@@ -16,7 +16,11 @@ pub(crate) enum Message {
     /// No event keeps the worker from running.
     Recover(Option<EventRecord>, Reply),
     /// Whether this event may be approved. `at_once` if a rule approves it without stopping the worker.
-    Approve { event: EventRecord, at_once: bool, reply: Reply },
+    Approve {
+        event: EventRecord,
+        at_once: bool,
+        reply: Reply,
+    },
     /// A document was read: whether the watcher's state says that events keep the worker from running.
     Answered { out_of_service: bool },
     /// The machine's id is known, and so whether the state is its own.
@@ -58,7 +62,11 @@ impl RunHandle {
     }
 
     pub(crate) fn approve(&self, event: EventRecord, at_once: bool, reply: Reply) {
-        self.send(Message::Approve { event, at_once, reply });
+        self.send(Message::Approve {
+            event,
+            at_once,
+            reply,
+        });
     }
 
     pub(crate) fn answered(&self, out_of_service: bool) {

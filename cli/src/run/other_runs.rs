@@ -17,14 +17,22 @@ pub(crate) fn other_workers(state_file: &Path) -> Result<usize, String> {
         _ => Path::new("."),
     };
     let own = sibling(state_file, LOCK_SUFFIX);
-    let failed = |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+    let failed =
+        |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     let mut count = 0;
     for entry in fs::read_dir(folder).map_err(|error| failed(folder, &error))? {
         let path = entry.map_err(|error| failed(folder, &error))?.path();
-        if path.extension().is_some_and(|extension| extension == LOCK_SUFFIX) && path.file_name() != own.file_name() {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == LOCK_SUFFIX)
+            && path.file_name() != own.file_name()
+        {
             // Elsewhere the register is empty.
             if !cfg!(target_os = "linux") {
-                return Err(failed(&path, &"other runs are known on Linux only; give each a folder of its own"));
+                return Err(failed(
+                    &path,
+                    &"other runs are known on Linux only; give each a folder of its own",
+                ));
             }
             count += workers_in(&path).map_err(|error| failed(&path, &error))?;
         }

@@ -39,7 +39,8 @@ impl PhaseFile {
     /// A sentence that says why it cannot be read, or must not be used.
     pub(crate) fn beside(state_file: &Path) -> Result<Self, String> {
         let path = sibling(state_file, "phase");
-        let last = read(&path).map_err(|reason| format!("cannot use the file {}: {reason}", path.display()))?;
+        let last = read(&path)
+            .map_err(|reason| format!("cannot use the file {}: {reason}", path.display()))?;
         Ok(Self { path, last })
     }
 
@@ -49,7 +50,10 @@ impl PhaseFile {
 
     /// Keeps the phase.
     pub(crate) fn save(&self, phase: Phase) -> io::Result<()> {
-        replace(&self.path, format!("{FORMAT} {phase} {}\n", boot_id()).as_bytes())
+        replace(
+            &self.path,
+            format!("{FORMAT} {phase} {}\n", boot_id()).as_bytes(),
+        )
     }
 
     /// Forgets the phase: the worker has done its work.
@@ -77,15 +81,24 @@ fn read(path: &Path) -> Result<Option<LastRun>, String> {
 fn parse(text: &str) -> LastRun {
     let words: Vec<_> = text.trim_end_matches('\n').split(' ').collect();
     let known = match words[..] {
-        [FORMAT, phase, boot] => Phase::ALL.into_iter().find(|known| known.word() == phase).zip(Some(boot)),
+        [FORMAT, phase, boot] => Phase::ALL
+            .into_iter()
+            .find(|known| known.word() == phase)
+            .zip(Some(boot)),
         _ => None,
     };
     let this_boot = boot_id();
     let is_same = |boot: &str| !boot.is_empty() && boot == this_boot;
-    known.map_or(LastRun { phase: Phase::Processing, is_same_boot: false }, |(phase, boot)| LastRun {
-        phase,
-        is_same_boot: is_same(boot),
-    })
+    known.map_or(
+        LastRun {
+            phase: Phase::Processing,
+            is_same_boot: false,
+        },
+        |(phase, boot)| LastRun {
+            phase,
+            is_same_boot: is_same(boot),
+        },
+    )
 }
 
 #[cfg(test)]
@@ -94,7 +107,8 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_read_again_and_anything_else_is_a_worker_that_was_interrupted() {
-        let folder = std::env::temp_dir().join(format!("scheduled-events-phase-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("scheduled-events-phase-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let state = folder.join("state");
@@ -102,14 +116,31 @@ mod tests {
         for phase in Phase::ALL {
             PhaseFile::beside(&state).unwrap().save(phase).unwrap();
             let last = PhaseFile::beside(&state).unwrap().last().unwrap();
-            assert_eq!((last.phase, last.is_same_boot), (phase, !boot_id().is_empty()));
+            assert_eq!(
+                (last.phase, last.is_same_boot),
+                (phase, !boot_id().is_empty())
+            );
         }
-        let interrupted = LastRun { phase: Phase::Processing, is_same_boot: false };
-        for text in ["", "\0", "scheduled-events-run-1 asleep boot", "scheduled-events-run-2 shutdown boot", "shutdown"]
-        {
+        let interrupted = LastRun {
+            phase: Phase::Processing,
+            is_same_boot: false,
+        };
+        for text in [
+            "",
+            "\0",
+            "scheduled-events-run-1 asleep boot",
+            "scheduled-events-run-2 shutdown boot",
+            "shutdown",
+        ] {
             assert_eq!(parse(text), interrupted, "{text:?}");
         }
-        assert_eq!(parse("scheduled-events-run-1 shutdown \n"), LastRun { phase: Phase::Shutdown, ..interrupted });
+        assert_eq!(
+            parse("scheduled-events-run-1 shutdown \n"),
+            LastRun {
+                phase: Phase::Shutdown,
+                ..interrupted
+            }
+        );
         PhaseFile::beside(&state).unwrap().remove().unwrap();
         assert_eq!(PhaseFile::beside(&state).unwrap().last(), None);
         fs::remove_dir_all(&folder).unwrap();

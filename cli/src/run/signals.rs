@@ -10,7 +10,11 @@ use crate::platform;
 impl Supervisor {
     pub(crate) fn on_signal(&mut self, signal: i32) {
         if let Some(worker) = &mut self.worker {
-            if platform::terminates(signal) { worker.terminate() } else { worker.pass_on(signal) }
+            if platform::terminates(signal) {
+                worker.terminate()
+            } else {
+                worker.pass_on(signal)
+            }
         }
         let hangs_up = self.worker.is_none() && platform::hangs_up(signal);
         if platform::asks_to_end(signal) || hangs_up {
@@ -40,7 +44,11 @@ impl Supervisor {
     /// The worker has had the grace to end after a signal such as SIGINT.
     pub(crate) fn on_going_on(&mut self) {
         self.goes_on_at = None;
-        if self.worker.as_mut().is_some_and(|worker| worker.ended().is_none()) {
+        if self
+            .worker
+            .as_mut()
+            .is_some_and(|worker| worker.ended().is_none())
+        {
             self.log("note", "the worker goes on after the signal");
             self.ending = None;
             self.checkpoint_at = self.options.every.map(|every| Instant::now() + every);

@@ -27,19 +27,34 @@ pub(crate) struct Stop {
 impl Stop {
     pub(crate) fn new(announcement: Option<&Announcement>, grace: Duration) -> Self {
         let event = announcement.map(|announcement| announcement.event.clone());
-        let checkpoint_by = checkpoint_by(announcement.and_then(|announcement| announcement.start), grace);
-        Self { event, checkpoint_by, has_saved: false, kill_at: None, command: None }
+        let checkpoint_by = checkpoint_by(
+            announcement.and_then(|announcement| announcement.start),
+            grace,
+        );
+        Self {
+            event,
+            checkpoint_by,
+            has_saved: false,
+            kill_at: None,
+            command: None,
+        }
     }
 
     /// Another event is announced meanwhile.
     pub(crate) fn hasten(&mut self, announcement: &Announcement, grace: Duration) {
-        self.checkpoint_by = self.checkpoint_by.min(checkpoint_by(announcement.start, grace));
+        self.checkpoint_by = self
+            .checkpoint_by
+            .min(checkpoint_by(announcement.start, grace));
     }
 
     /// When there is something to do next.
     pub(crate) fn next(&self) -> Instant {
         let soon = Instant::now() + CHECK_INTERVAL;
-        if self.has_asked() { soon } else { self.checkpoint_by.min(soon) }
+        if self.has_asked() {
+            soon
+        } else {
+            self.checkpoint_by.min(soon)
+        }
     }
 
     /// Whether the worker was asked to end, which cannot be undone.
@@ -62,5 +77,7 @@ impl Stop {
 fn checkpoint_by(start: Option<Instant>, grace: Duration) -> Instant {
     let now = Instant::now();
     let start = start.unwrap_or(now + RUN_NOTICE);
-    start.checked_sub(grace + COMMAND_GRACE).map_or(now, |by| by.max(now))
+    start
+        .checked_sub(grace + COMMAND_GRACE)
+        .map_or(now, |by| by.max(now))
 }

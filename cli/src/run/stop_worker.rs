@@ -11,7 +11,9 @@ impl Supervisor {
     /// Does the next thing to stop the worker.
     pub(crate) fn tick_stop(&mut self) {
         let now = Instant::now();
-        let Some(mut stop) = self.stop.take() else { return };
+        let Some(mut stop) = self.stop.take() else {
+            return;
+        };
         let runs = self.worker.as_mut().is_some_and(Worker::runs);
         // Asked after that, so that the end of what runs no more is known.
         let ended = self.worker.as_mut().and_then(Worker::ended);
@@ -28,10 +30,13 @@ impl Supervisor {
             if let Some(status) = ended.filter(|_| self.ending.is_none()) {
                 return self.on_own_end(status);
             }
-            let is_late =
-                now >= stop.checkpoint_by || self.options.commands.checkpoint.is_none() || self.ending.is_some();
+            let is_late = now >= stop.checkpoint_by
+                || self.options.commands.checkpoint.is_none()
+                || self.ending.is_some();
             if is_late {
-                self.checkpoint.iter().for_each(|checkpoint| checkpoint.running().cancel());
+                self.checkpoint
+                    .iter()
+                    .for_each(|checkpoint| checkpoint.running().cancel());
                 self.ask_to_end(&mut stop);
             } else if self.checkpoint.is_none() && stop.has_saved {
                 self.ask_to_end(&mut stop);
@@ -59,12 +64,19 @@ impl Supervisor {
     fn ask_to_end(&mut self, stop: &mut Stop) {
         let kill_at = Instant::now() + self.options.grace;
         stop.kill_at = Some(kill_at);
-        let Some(worker) = &mut self.worker else { return };
+        let Some(worker) = &mut self.worker else {
+            return;
+        };
         match &self.options.commands.stop {
             None => worker.terminate(),
             Some(command) => {
                 let (event, worker) = (stop.event.as_ref(), Some(worker.id()));
-                let purpose = Purpose { label: "stop", event, worker, deadline: Some(kill_at) };
+                let purpose = Purpose {
+                    label: "stop",
+                    event,
+                    worker,
+                    deadline: Some(kill_at),
+                };
                 stop.command = Some(self.commands.start(command, &purpose));
             }
         }

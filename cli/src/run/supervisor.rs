@@ -133,8 +133,13 @@ impl Supervisor {
         match last {
             None => self.enter(Phase::Warmup),
             // The events that the last run stopped the worker for may still be open, which the next document shows.
-            Some(last) if last.is_same_boot && matches!(last.phase, Phase::Evicted | Phase::Shutdown) => {
-                self.log("note", "the last run stopped the worker for an event; waiting for a document");
+            Some(last)
+                if last.is_same_boot && matches!(last.phase, Phase::Evicted | Phase::Shutdown) =>
+            {
+                self.log(
+                    "note",
+                    "the last run stopped the worker for an event; waiting for a document",
+                );
                 self.answer_by = Some(Instant::now() + RUN_ANSWER_WAIT);
                 self.enter(Phase::Shutdown);
             }
@@ -152,10 +157,24 @@ impl Supervisor {
         let now = Instant::now();
         let stop = self.stop.as_ref().map(Stop::next);
         let lock = self.options.lock.as_ref().map(HeldLock::check_at);
-        let own = [self.identity_by, self.checkpoint_at, self.answer_by, self.spawn_at, self.goes_on_at, self.kill_at];
-        let waits = own.into_iter().chain([stop, lock]).flatten().map(|time| time.saturating_duration_since(now));
+        let own = [
+            self.identity_by,
+            self.checkpoint_at,
+            self.answer_by,
+            self.spawn_at,
+            self.goes_on_at,
+            self.kill_at,
+        ];
+        let waits = own
+            .into_iter()
+            .chain([stop, lock])
+            .flatten()
+            .map(|time| time.saturating_duration_since(now));
         let check = self.worker.as_ref().and_then(Worker::check_within);
-        waits.chain(check).min().unwrap_or(Duration::from_secs(3600))
+        waits
+            .chain(check)
+            .min()
+            .unwrap_or(Duration::from_secs(3600))
     }
 
     fn on_message(&mut self, message: Message) {
@@ -163,7 +182,11 @@ impl Supervisor {
             Message::Prepare(announcement, reply) => self.on_notice(&announcement, reply),
             Message::Cancel(attempt) => self.on_cancel(attempt),
             Message::Recover(event, reply) => self.on_recover(event, reply),
-            Message::Approve { event, at_once, reply } => {
+            Message::Approve {
+                event,
+                at_once,
+                reply,
+            } => {
                 let answer = match self.may_approve(&event, at_once) {
                     Ok(()) => GateAnswer::Open,
                     Err(why) => {
@@ -193,7 +216,10 @@ impl Supervisor {
         if state_is_own {
             self.enter(Phase::Recover);
         } else {
-            self.log("note", "the last run was another machine's: there is nothing to resume");
+            self.log(
+                "note",
+                "the last run was another machine's: there is nothing to resume",
+            );
             self.enter(Phase::Warmup);
         }
     }
@@ -215,9 +241,17 @@ impl Supervisor {
                 let kind = kind(&announcement.event);
                 if self.worker.is_some() {
                     let grace = humantime::format_duration(self.options.grace);
-                    self.log("warning", &format!("{kind} is announced: stopping the worker, which has {grace} to end"));
+                    self.log(
+                        "warning",
+                        &format!(
+                            "{kind} is announced: stopping the worker, which has {grace} to end"
+                        ),
+                    );
                 } else {
-                    self.log("warning", &format!("{kind} is announced: the worker is not started"));
+                    self.log(
+                        "warning",
+                        &format!("{kind} is announced: the worker is not started"),
+                    );
                 }
                 self.begin_stop(Some(announcement));
             }
@@ -230,7 +264,10 @@ impl Supervisor {
         self.is_unconfirmed = false;
         self.answer_by = None;
         self.identity_by = None;
-        let announcement = Announcement { event, start: Some(Instant::now()) };
+        let announcement = Announcement {
+            event,
+            start: Some(Instant::now()),
+        };
         match self.phase {
             Phase::Shutdown => {}
             Phase::Evicted => {
@@ -240,7 +277,10 @@ impl Supervisor {
             }
             _ => {
                 let kind = kind(&announcement.event);
-                self.log("warning", &format!("{kind} has started: stopping the worker"));
+                self.log(
+                    "warning",
+                    &format!("{kind} has started: stopping the worker"),
+                );
                 self.begin_stop(Some(&announcement));
             }
         }
@@ -277,15 +317,30 @@ impl Supervisor {
     }
 
     fn on_cancel(&mut self, attempt: u32) {
-        if let Some(index) = self.preparing.iter().position(|reply| reply.attempt() == attempt) {
-            self.preparing.remove(index).prepared(Preparation::Failed, HookOutcome::Cancelled);
-            let can_go_on = self.worker.is_some() && self.stop.as_ref().is_some_and(|stop| !stop.has_asked());
-            if self.preparing.is_empty() && can_go_on && self.ending.is_none() && !self.has_started_event {
+        if let Some(index) = self
+            .preparing
+            .iter()
+            .position(|reply| reply.attempt() == attempt)
+        {
+            self.preparing
+                .remove(index)
+                .prepared(Preparation::Failed, HookOutcome::Cancelled);
+            let can_go_on =
+                self.worker.is_some() && self.stop.as_ref().is_some_and(|stop| !stop.has_asked());
+            if self.preparing.is_empty()
+                && can_go_on
+                && self.ending.is_none()
+                && !self.has_started_event
+            {
                 self.log("note", "the event is over: the worker goes on");
                 self.stop = None;
                 self.advance(Signal::Withdrawn);
             }
-        } else if self.recovering.as_ref().is_some_and(|reply| reply.attempt() == attempt) {
+        } else if self
+            .recovering
+            .as_ref()
+            .is_some_and(|reply| reply.attempt() == attempt)
+        {
             match self.phase {
                 Phase::Evicted | Phase::Shutdown => {
                     if let Some(reply) = self.recovering.take() {
@@ -317,20 +372,35 @@ impl Supervisor {
         if self.answer_by.take().is_some() && !out_of_service {
             self.advance(Signal::Withdrawn);
         } else if std::mem::take(&mut self.is_unconfirmed) && out_of_service {
-            self.log("warning", "the event that the worker was stopped for is not over: stopping it again");
+            self.log(
+                "warning",
+                "the event that the worker was stopped for is not over: stopping it again",
+            );
             self.begin_stop(None);
         }
     }
 
     fn on_command_ended(&mut self, number: u64, outcome: &CommandOutcome) {
-        if self.before_worker.take_if(|command| command.is(number)).is_some() {
+        if self
+            .before_worker
+            .take_if(|command| command.is(number))
+            .is_some()
+        {
             match self.phase {
-                Phase::Recover if outcome.log("resume", self.options.log) => self.advance(Signal::Recovered),
-                Phase::Warmup if outcome.log("warm-up", self.options.log) => self.advance(Signal::WarmedUp),
+                Phase::Recover if outcome.log("resume", self.options.log) => {
+                    self.advance(Signal::Recovered)
+                }
+                Phase::Warmup if outcome.log("warm-up", self.options.log) => {
+                    self.advance(Signal::WarmedUp)
+                }
                 Phase::Recover | Phase::Warmup => self.cannot_start(EXIT_OWN_FAILURE),
                 _ => {}
             }
-        } else if self.checkpoint.take_if(|command| command.is(number)).is_some() {
+        } else if self
+            .checkpoint
+            .take_if(|command| command.is(number))
+            .is_some()
+        {
             outcome.log("checkpoint", self.options.log);
         } else if let Some(stop) = &mut self.stop
             && stop.command_ended(number)
@@ -368,14 +438,20 @@ impl Supervisor {
         if is_due(self.answer_by) {
             self.answer_by = None;
             self.is_unconfirmed = true;
-            self.log("warning", "the metadata service does not answer: starting the worker again");
+            self.log(
+                "warning",
+                "the metadata service does not answer: starting the worker again",
+            );
             self.advance(Signal::Withdrawn);
         }
         if let Some(problem) = self.options.lock.as_mut().and_then(HeldLock::check) {
             self.log("error", &problem);
         }
         if is_due(self.identity_by) {
-            self.log("warning", "the machine's id is not known: resuming as if the last run was this machine's");
+            self.log(
+                "warning",
+                "the machine's id is not known: resuming as if the last run was this machine's",
+            );
             self.on_identity(true);
         }
         if is_due(self.spawn_at) {
@@ -415,7 +491,9 @@ impl Supervisor {
         self.report_gone();
         if let Some(signal) = self.ending {
             self.exit = Some(status.map_or_else(|| exit_code_of_signal(signal), exit_code));
-        } else if !self.has_started_event && (std::mem::take(&mut self.starts_again) || self.recovering.is_some()) {
+        } else if !self.has_started_event
+            && (std::mem::take(&mut self.starts_again) || self.recovering.is_some())
+        {
             self.advance(Signal::Withdrawn);
         }
     }
@@ -431,7 +509,11 @@ impl Supervisor {
         if !self.options.approve {
             return Err("there is no --approve".to_owned());
         }
-        if event.resources.as_ref().is_some_and(|resources| resources.len() > 1) {
+        if event
+            .resources
+            .as_ref()
+            .is_some_and(|resources| resources.len() > 1)
+        {
             return Err("it affects other machines, too, which may not be ready".to_owned());
         }
         if at_once {
@@ -443,10 +525,17 @@ impl Supervisor {
         if self.worker.is_some() || self.phase != Phase::Shutdown {
             return Err("the worker is not gone".to_owned());
         }
-        match self.options.state_file.as_deref().map_or(Ok(0), other_workers) {
+        match self
+            .options
+            .state_file
+            .as_deref()
+            .map_or(Ok(0), other_workers)
+        {
             Ok(0) => Ok(()),
             Ok(others) => Err(format!("workers of other runs are not gone: {others}")),
-            Err(reason) => Err(format!("cannot tell whether workers of other runs are gone: {reason}")),
+            Err(reason) => Err(format!(
+                "cannot tell whether workers of other runs are gone: {reason}"
+            )),
         }
     }
 
@@ -460,14 +549,26 @@ impl Supervisor {
     fn enter(&mut self, phase: Phase) {
         self.phase = phase;
         self.not_approved.clear();
-        if let Some(Err(error)) = self.options.phase_file.as_ref().map(|file| file.save(phase)) {
-            self.log("error", &format!("cannot write the phase file, so the next run may not resume: {error}"));
+        if let Some(Err(error)) = self
+            .options
+            .phase_file
+            .as_ref()
+            .map(|file| file.save(phase))
+        {
+            self.log(
+                "error",
+                &format!("cannot write the phase file, so the next run may not resume: {error}"),
+            );
         }
         (self.options.on_phase)(phase);
         match phase {
-            Phase::Recover => self.run_before_worker(self.options.commands.resume.clone(), Signal::Recovered),
+            Phase::Recover => {
+                self.run_before_worker(self.options.commands.resume.clone(), Signal::Recovered)
+            }
             Phase::Resume => self.advance(Signal::Resumed),
-            Phase::Warmup => self.run_before_worker(self.options.commands.warmup.clone(), Signal::WarmedUp),
+            Phase::Warmup => {
+                self.run_before_worker(self.options.commands.warmup.clone(), Signal::WarmedUp)
+            }
             Phase::Processing => {
                 self.checkpoint_at = self.options.every.map(|every| Instant::now() + every);
                 if self.worker.is_none() {
@@ -480,19 +581,35 @@ impl Supervisor {
 
     /// Runs the warm-up or the resume command, or goes on without it.
     fn run_before_worker(&mut self, command: Option<CommandLine>, without: Signal) {
-        let Some(command) = command else { return self.advance(without) };
-        let label = if self.phase == Phase::Recover { "resume" } else { "warm-up" };
+        let Some(command) = command else {
+            return self.advance(without);
+        };
+        let label = if self.phase == Phase::Recover {
+            "resume"
+        } else {
+            "warm-up"
+        };
         let deadline = Instant::now().checked_add(COMMAND_TIME);
         let event = self.recovered_event.as_ref();
-        let purpose = Purpose { label, event, worker: None, deadline };
+        let purpose = Purpose {
+            label,
+            event,
+            worker: None,
+            deadline,
+        };
         self.before_worker = Some(self.commands.start(&command, &purpose));
     }
 
     fn start_worker(&mut self) {
         let handle = self.handle();
-        match Worker::start(&self.options.worker, move || handle.send(Message::WorkerEnded)) {
+        match Worker::start(&self.options.worker, move || {
+            handle.send(Message::WorkerEnded)
+        }) {
             Ok(worker) => {
-                self.log("note", &format!("started the worker, process {}", worker.id()));
+                self.log(
+                    "note",
+                    &format!("started the worker, process {}", worker.id()),
+                );
                 self.worker = Some(worker);
                 self.spawn_failures.succeeded();
                 self.recovered_event = None;
@@ -503,15 +620,32 @@ impl Supervisor {
             Err(error) if is_temporary_spawn_error(&error) => {
                 let reason = error.to_string();
                 if self.spawn_failures.reports(&reason) {
-                    self.log("warning", &format!("the worker cannot be started yet: {reason}; this is tried again"));
+                    self.log(
+                        "warning",
+                        &format!("the worker cannot be started yet: {reason}; this is tried again"),
+                    );
                 }
                 self.spawn_at = Some(Instant::now() + RUN_SPAWN_RETRY);
             }
             Err(error) => {
-                let program = self.options.worker.first().map(|word| word.to_string_lossy().into_owned());
-                self.log("error", &format!("cannot start the worker {:?}: {error}", program.unwrap_or_default()));
+                let program = self
+                    .options
+                    .worker
+                    .first()
+                    .map(|word| word.to_string_lossy().into_owned());
+                self.log(
+                    "error",
+                    &format!(
+                        "cannot start the worker {:?}: {error}",
+                        program.unwrap_or_default()
+                    ),
+                );
                 let is_missing = error.kind() == ErrorKind::NotFound;
-                self.cannot_start(if is_missing { EXIT_NOT_FOUND } else { EXIT_CANNOT_EXECUTE });
+                self.cannot_start(if is_missing {
+                    EXIT_NOT_FOUND
+                } else {
+                    EXIT_CANNOT_EXECUTE
+                });
             }
         }
     }
@@ -530,10 +664,19 @@ impl Supervisor {
         }
     }
 
-    pub(crate) fn start_checkpoint(&mut self, event: Option<&EventRecord>, deadline: Option<Instant>) {
+    pub(crate) fn start_checkpoint(
+        &mut self,
+        event: Option<&EventRecord>,
+        deadline: Option<Instant>,
+    ) {
         if let Some(command) = self.options.commands.checkpoint.clone() {
             let worker = self.worker.as_ref().map(Worker::id);
-            let purpose = Purpose { label: "checkpoint", event, worker, deadline };
+            let purpose = Purpose {
+                label: "checkpoint",
+                event,
+                worker,
+                deadline,
+            };
             self.checkpoint = Some(self.commands.start(&command, &purpose));
         }
     }
@@ -546,7 +689,9 @@ impl Supervisor {
     /// Ends all commands that still run.
     fn end_commands(&self) {
         let stop = self.stop.as_ref().and_then(Stop::command);
-        let all = [self.before_worker.as_ref(), self.checkpoint.as_ref(), stop].into_iter().flatten();
+        let all = [self.before_worker.as_ref(), self.checkpoint.as_ref(), stop]
+            .into_iter()
+            .flatten();
         end_all(&all.map(Started::running).collect::<Vec<_>>());
     }
 
@@ -562,7 +707,8 @@ fn kind(event: &EventRecord) -> &str {
 
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.or(platform::ending_signal(status).map(exit_code_of_signal)).unwrap_or(EXIT_OWN_FAILURE)
+    code.or(platform::ending_signal(status).map(exit_code_of_signal))
+        .unwrap_or(EXIT_OWN_FAILURE)
 }
 
 /// As shells report the end of a process by a signal.

@@ -20,9 +20,13 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts the worker. `on_end` is called on another thread when its own process has ended.
-    pub(crate) fn start(words: &[OsString], on_end: impl FnOnce() + Send + 'static) -> io::Result<Self> {
-        let (program, arguments) =
-            words.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
+    pub(crate) fn start(
+        words: &[OsString],
+        on_end: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let (program, arguments) = words
+            .split_first()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
         let mut command = Command::new(program);
         command.args(arguments);
         for name in SUPERVISOR_VARIABLES {
@@ -34,7 +38,11 @@ impl Worker {
         }
         let tree = ProcessTree::start_worker(command)?;
         let is_awaited = tree.on_end(on_end);
-        Ok(Self { tree, status: None, is_awaited })
+        Ok(Self {
+            tree,
+            status: None,
+            is_awaited,
+        })
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -31,10 +31,19 @@ struct Client {
 
 impl Clients {
     /// Starts the command for each machine, with these variables and the machine's own. If one cannot be started, those before it are killed.
-    pub(crate) fn start(words: &[OsString], machines: &[Machine], variables: &[(&str, String)]) -> io::Result<Self> {
-        let mut clients = Self { clients: Vec::new(), stopped: None };
+    pub(crate) fn start(
+        words: &[OsString],
+        machines: &[Machine],
+        variables: &[(&str, String)],
+    ) -> io::Result<Self> {
+        let mut clients = Self {
+            clients: Vec::new(),
+            stopped: None,
+        };
         for machine in machines {
-            clients.clients.push(Client::start(words, machine, variables)?);
+            clients
+                .clients
+                .push(Client::start(words, machine, variables)?);
         }
         Ok(clients)
     }
@@ -42,7 +51,12 @@ impl Clients {
     /// The numbers of the clients that have ended since the last call.
     pub(crate) fn ended(&mut self) -> Vec<usize> {
         let mut ended = Vec::new();
-        for (number, client) in self.clients.iter_mut().enumerate().filter(|(_, client)| client.status.is_none()) {
+        for (number, client) in self
+            .clients
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, client)| client.status.is_none())
+        {
             client.status = client.tree.ended();
             if client.status.is_some() {
                 ended.push(number);
@@ -53,7 +67,9 @@ impl Clients {
 
     /// Whether a client that was not stopped has ended: it sends no further requests by its own choice.
     pub(crate) fn ended_by_itself(&self, number: usize) -> bool {
-        self.clients.get(number).is_some_and(|client| client.status.is_some() && !client.stopped)
+        self.clients
+            .get(number)
+            .is_some_and(|client| client.status.is_some() && !client.stopped)
     }
 
     pub(crate) fn all_ended(&self) -> bool {
@@ -63,14 +79,20 @@ impl Clients {
     /// The first exit status that is a failure, of the clients that ended by themselves.
     pub(crate) fn failure(&self) -> Option<ExitStatus> {
         let by_themselves = self.clients.iter().filter(|client| !client.stopped);
-        by_themselves.filter_map(|client| client.status).find(|status| !status.success())
+        by_themselves
+            .filter_map(|client| client.status)
+            .find(|status| !status.success())
     }
 
     /// Asks the clients that still run to terminate, and kills them when their grace is over.
     pub(crate) fn stop(&mut self) {
         let is_first = self.stopped.is_none();
         let is_over = self.stopped.get_or_insert_with(Instant::now).elapsed() > GRACE;
-        for client in self.clients.iter_mut().filter(|client| client.status.is_none()) {
+        for client in self
+            .clients
+            .iter_mut()
+            .filter(|client| client.status.is_none())
+        {
             client.stopped = true;
             if is_first {
                 client.tree.terminate();
@@ -82,18 +104,29 @@ impl Clients {
 }
 
 impl Client {
-    fn start(words: &[OsString], machine: &Machine, variables: &[(&str, String)]) -> io::Result<Self> {
-        let (program, arguments) =
-            words.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
+    fn start(
+        words: &[OsString],
+        machine: &Machine,
+        variables: &[(&str, String)],
+    ) -> io::Result<Self> {
+        let (program, arguments) = words
+            .split_first()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
         let mut command = Command::new(program);
         command.args(arguments);
-        command.env(ENDPOINT_VARIABLE, machine.url()).env(MACHINE_VARIABLE, &machine.name);
+        command
+            .env(ENDPOINT_VARIABLE, machine.url())
+            .env(MACHINE_VARIABLE, &machine.name);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         // The group is not the terminal's foreground, so that reading it would stop the client for ever.
         if io::stdin().is_terminal() {
             command.stdin(Stdio::null());
         }
-        Ok(Self { tree: ProcessTree::start(command)?, status: None, stopped: false })
+        Ok(Self {
+            tree: ProcessTree::start(command)?,
+            status: None,
+            stopped: false,
+        })
     }
 }
 

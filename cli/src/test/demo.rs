@@ -18,7 +18,9 @@ use crate::watch::printer::{RecordPrinter, Stamp, print_note};
 use scheduled_events::imds::{API_VERSION, Imds};
 use scheduled_events::policy_file;
 use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
-use scheduled_events::watch::{Host, Note, Reply, StopReason, WatchStatus, Watcher, WatcherHandle, WatcherOptions};
+use scheduled_events::watch::{
+    Host, Note, Reply, StopReason, WatchStatus, Watcher, WatcherHandle, WatcherOptions,
+};
 use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
 /// The policy of the demonstration.
@@ -47,7 +49,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 fn introduction(scenario: &str, speed: f64, about: &str, width: Option<usize>) -> String {
     let lines = |text| wrap(text, width.map(|width| width.saturating_sub(10))).join("\n          ");
-    let policy = lines("approve freezes of up to 9 seconds; prepare for all other events, then approve them");
+    let policy = lines(
+        "approve freezes of up to 9 seconds; prepare for all other events, then approve them",
+    );
     let about = lines(about);
     format!(
         "{BOLD}A virtual machine and Azure's metadata service, simulated on this machine.{BOLD:#}\n\n\
@@ -60,13 +64,22 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
     let about = printable(&scenario.about);
     let speed = args.speed.unwrap_or_else(|| default_speed(&scenario));
-    let server = Server::start(ServerConfig::new(scenario).speed(speed).vm_name(VM_NAME.to_owned()))
-        .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
+    let server = Server::start(
+        ServerConfig::new(scenario)
+            .speed(speed)
+            .vm_name(VM_NAME.to_owned()),
+    )
+    .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
     let imds = Imds::new(&server.url(), API_VERSION, false).map_err(CommandError::usage)?;
     let policy = policy_file::parse(POLICY).unwrap_or_else(|_| Policy::sample());
     let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::Time);
     let name = printable(&args.scenario);
-    printer.message(&introduction(&name, speed, &about, terminal::output_width()));
+    printer.message(&introduction(
+        &name,
+        speed,
+        &about,
+        terminal::output_width(),
+    ));
     let watch_options = WatcherOptions {
         vm_names: vec![VM_NAME.to_owned()],
         policy,
@@ -76,11 +89,17 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     };
     let mut watch = Watcher::new(imds, watch_options, None).map_err(CommandError::usage)?;
     stop_on_signals(&watch.handle())?;
-    let mut host = DemoHost { printer, server, over_since: None, handle: watch.handle() };
+    let mut host = DemoHost {
+        printer,
+        server,
+        over_since: None,
+        handle: watch.handle(),
+    };
     let ended = watch.run(&mut host);
     host.printer.finish();
     if ended == StopReason::Stopped && host.over_since.is_some() {
-        host.printer.message("The scenario ended between two polls; a lower --speed shows it.");
+        host.printer
+            .message("The scenario ended between two polls; a lower --speed shows it.");
     }
     if ended == StopReason::Idle {
         host.printer.message(&format!(
@@ -94,9 +113,17 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
 
 /// The speed at which every event can be prepared for and approved before it starts: lower than usual for a short notice.
 fn default_speed(scenario: &Scenario) -> f64 {
-    let notices = scenario.events.iter().filter(|event| !event.without_notice).map(|event| event.notice);
-    let shortest = notices.map(|notice| notice.as_secs_f64()).fold(f64::INFINITY, f64::min);
-    (shortest / NOTICE_MIN.as_secs_f64()).clamp(1.0, SPEED_MAX).floor()
+    let notices = scenario
+        .events
+        .iter()
+        .filter(|event| !event.without_notice)
+        .map(|event| event.notice);
+    let shortest = notices
+        .map(|notice| notice.as_secs_f64())
+        .fold(f64::INFINITY, f64::min);
+    (shortest / NOTICE_MIN.as_secs_f64())
+        .clamp(1.0, SPEED_MAX)
+        .floor()
 }
 
 /// Simulates the preparation and the recovery, and explains what happens.
@@ -126,24 +153,46 @@ impl Host for DemoHost {
             return;
         }
         match record.record {
-            Record::Change { change: Change::Rescheduled, .. } => self.explain("The event has a new start time."),
-            Record::Approval { status: Some(200), .. } => {
+            Record::Change {
+                change: Change::Rescheduled,
+                ..
+            } => self.explain("The event has a new start time."),
+            Record::Approval {
+                status: Some(200), ..
+            } => {
                 self.explain("Azure may now start the event; without approval it waits until the start time.");
             }
-            Record::Change { change: Change::Started, .. } => self.explain("The event is in progress."),
-            Record::Change { change: Change::StartedWithoutNotice, .. } => {
+            Record::Change {
+                change: Change::Started,
+                ..
+            } => self.explain("The event is in progress."),
+            Record::Change {
+                change: Change::StartedWithoutNotice,
+                ..
+            } => {
                 self.explain("The event is already in progress; there was no time to prepare.");
             }
-            Record::Change { change: Change::Completed, .. } => {
+            Record::Change {
+                change: Change::Completed,
+                ..
+            } => {
                 self.explain("The event is no longer in the document: this is how Azure reports that it is over.");
             }
-            Record::Change { change: Change::Cancelled, .. } => {
+            Record::Change {
+                change: Change::Cancelled,
+                ..
+            } => {
                 self.explain(
                     "The event is no longer in the document, and its start time is not reached: Azure cancelled it.",
                 );
             }
-            Record::Change { change: Change::Ended, .. } => {
-                self.explain("The event is no longer in the document; whether it happened is unknown.");
+            Record::Change {
+                change: Change::Ended,
+                ..
+            } => {
+                self.explain(
+                    "The event is no longer in the document; whether it happened is unknown.",
+                );
             }
             _ => {}
         }
@@ -166,12 +215,18 @@ impl Host for DemoHost {
 
     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
         self.explain("Preparing: here the --prepare command runs, for example to drain connections or to fail over.");
-        later(PREPARATION_TIME, move || reply.prepared(Preparation::Ready, HookOutcome::Ready));
+        later(PREPARATION_TIME, move || {
+            reply.prepared(Preparation::Ready, HookOutcome::Ready)
+        });
     }
 
     fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
-        self.explain("Recovering: here the --recover command runs, to take the machine back into service.");
-        later(PREPARATION_TIME / 2, move || reply.recovered(HookOutcome::Done));
+        self.explain(
+            "Recovering: here the --recover command runs, to take the machine back into service.",
+        );
+        later(PREPARATION_TIME / 2, move || {
+            reply.recovered(HookOutcome::Done)
+        });
     }
 }
 
@@ -203,24 +258,42 @@ mod tests {
             let speed = default_speed(&scenario);
             for event in &scenario.events {
                 let real = |time: Duration| time.div_f64(speed);
-                assert!(event.without_notice || real(event.notice) >= NOTICE_MIN, "{name}");
-                let moved = event.reschedule.map_or(Duration::ZERO, |change| change.after + change.notice);
+                assert!(
+                    event.without_notice || real(event.notice) >= NOTICE_MIN,
+                    "{name}"
+                );
+                let moved = event
+                    .reschedule
+                    .map_or(Duration::ZERO, |change| change.after + change.notice);
                 let longest = event.appears + event.notice.max(moved) + event.started_for;
-                assert!(real(longest) <= Duration::from_secs(45), "{name}: {:?}", real(longest));
+                assert!(
+                    real(longest) <= Duration::from_secs(45),
+                    "{name}: {:?}",
+                    real(longest)
+                );
             }
         }
         assert!(NOTICE_MIN > PREPARATION_TIME * 2);
         let speed_of = |name| default_speed(&Scenario::builtin(name).expect(name));
-        assert_eq!((speed_of("preempt"), speed_of("user-reboot")), (6.0, SPEED_MAX));
+        assert_eq!(
+            (speed_of("preempt"), speed_of("user-reboot")),
+            (6.0, SPEED_MAX)
+        );
     }
 
     #[test]
     fn the_introduction_fits_into_the_terminal() {
         for (name, about) in Scenario::builtins() {
             let text = introduction(name, 60.0, &about, Some(80));
-            let plain = text.replace(&BOLD.to_string(), "").replace(&format!("{BOLD:#}"), "");
+            let plain = text
+                .replace(&BOLD.to_string(), "")
+                .replace(&format!("{BOLD:#}"), "");
             assert!(plain.lines().all(|line| line.len() <= 80), "{plain}");
-            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let words = |text: &str| {
+                text.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            };
             assert_eq!(words(&introduction(name, 60.0, &about, None)), words(&text));
         }
     }

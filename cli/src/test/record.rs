@@ -16,12 +16,26 @@ pub(crate) fn record(args: &RecordArgs) -> Result<(), CommandError> {
 pub(crate) fn recorded(audit: &Path, mask: bool) -> Result<String, CommandError> {
     let mut recording = Recording::default();
     let name = read_audit(audit, &mut |line| recording.add(line))?;
-    let text = recording.scenario(mask).map_err(|reason| CommandError::document(format!("{name}: {reason}")))?;
+    let text = recording
+        .scenario(mask)
+        .map_err(|reason| CommandError::document(format!("{name}: {reason}")))?;
     if recording.lost > 0 {
-        diagnose("warning", &format!("{name}: {} records were lost when it was written", recording.lost));
+        diagnose(
+            "warning",
+            &format!(
+                "{name}: {} records were lost when it was written",
+                recording.lost
+            ),
+        );
     }
     if recording.unreadable > 0 {
-        diagnose("warning", &format!("{name}: {} lines are no record, and were left out", recording.unreadable));
+        diagnose(
+            "warning",
+            &format!(
+                "{name}: {} lines are no record, and were left out",
+                recording.unreadable
+            ),
+        );
     }
     Ok(text)
 }

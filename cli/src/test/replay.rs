@@ -22,26 +22,42 @@ use crate::output::terminal;
 use crate::output::{check_written, diagnose, print, print_progress, print_record};
 use crate::platform;
 use scheduled_events::record::Record;
-use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport, measures};
+use scheduled_events_replay::verdict::report::{
+    ReportFormat, TimelineLine, VerdictReport, measures,
+};
 use scheduled_events_replay::verdict::{Outcome, Rule};
-use scheduled_events_replay::{ControlPlane, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig, Verdict};
+use scheduled_events_replay::{
+    ControlPlane, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig, Verdict,
+};
 
 pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
     let report = args.report.as_deref().map(open_report).transpose()?;
     let (observer, events) = mpsc::channel();
-    let mut config = ServerConfig::new(scenario).listen(args.listen).speed(args.speed).vm_name(args.vm_name);
-    config = config.machines(args.machines).observer(observer).findings(true);
+    let mut config = ServerConfig::new(scenario)
+        .listen(args.listen)
+        .speed(args.speed)
+        .vm_name(args.vm_name);
+    config = config
+        .machines(args.machines)
+        .observer(observer)
+        .findings(true);
     config.seed = args.seed;
     for fault in args.fault {
         config = config.fault(fault);
     }
-    for approved in args.automatically_approve.split(',').filter(|approved| !approved.is_empty()) {
+    for approved in args
+        .automatically_approve
+        .split(',')
+        .filter(|approved| !approved.is_empty())
+    {
         config = config.automatically_approved(match approved {
             "reboot" => "Reboot",
             "redeploy" => "Redeploy",
             _ => {
-                let message = format!("found {approved:?} to approve automatically, expected reboot, redeploy or both");
+                let message = format!(
+                    "found {approved:?} to approve automatically, expected reboot, redeploy or both"
+                );
                 return Err(CommandError::usage(message));
             }
         });
@@ -50,7 +66,8 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         let mut control_plane = ControlPlane::default();
         if let Some(queue) = args.control_plane_queue {
             let queue = queue.parse::<QueueAddress>();
-            control_plane = control_plane.queue(queue.map_err(|error| CommandError::usage(error.to_string()))?);
+            control_plane =
+                control_plane.queue(queue.map_err(|error| CommandError::usage(error.to_string()))?);
         }
         config = config.control_plane(control_plane);
     }
@@ -67,7 +84,12 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     })?;
     // A script needs this line, so --quiet does not suppress it, and without it nobody knows the port.
     print(server.addresses().as_bytes()).and_then(|()| check_written())?;
-    let mut run = ReplayRun { server, timeline: Vec::new(), has_started: false, is_over: None };
+    let mut run = ReplayRun {
+        server,
+        timeline: Vec::new(),
+        has_started: false,
+        is_over: None,
+    };
     if args.command.is_empty() && report.is_none() {
         for event in events {
             run.event(&event);
@@ -75,27 +97,51 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         return check_written();
     }
     let clients = run.test_clients(&args.command, args.linger, &events)?;
-    let verdicts: Vec<_> = (0..run.server.machines().len()).map(|number| run.server.verdict(number)).collect();
+    let verdicts: Vec<_> = (0..run.server.machines().len())
+        .map(|number| run.server.verdict(number))
+        .collect();
     if let (Some((mut file, format)), Some(path)) = (report, &args.report) {
         let (timeline, duration) = (&run.timeline, run.server.started().elapsed());
-        let report = VerdictReport { scenario: &args.scenario, started, duration, verdicts: &verdicts, timeline };
+        let report = VerdictReport {
+            scenario: &args.scenario,
+            started,
+            duration,
+            verdicts: &verdicts,
+            timeline,
+        };
         file.write_all(report.write(format).as_bytes())
             .and_then(|()| file.flush())
-            .map_err(|error| CommandError { exit_code: 1, message: not_written(path, &error) })?;
+            .map_err(|error| CommandError {
+                exit_code: 1,
+                message: not_written(path, &error),
+            })?;
     }
     for verdict in &verdicts {
         print_progress(&summary(verdict));
         if verdict.polls().count == 0 {
             let name = printable(verdict.machine());
-            diagnose("warning", &format!("{name} never polled, so nothing was tested; check the client's endpoint"));
+            diagnose(
+                "warning",
+                &format!("{name} never polled, so nothing was tested; check the client's endpoint"),
+            );
         }
     }
     check_written()?;
     if let Some(status) = clients.failure() {
-        let exit_code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-        return Err(CommandError { exit_code, message: format!("the command failed: {status}") });
+        let exit_code = status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(1);
+        return Err(CommandError {
+            exit_code,
+            message: format!("the command failed: {status}"),
+        });
     }
-    match verdicts.iter().filter(|verdict| !verdict.is_clean()).count() {
+    match verdicts
+        .iter()
+        .filter(|verdict| !verdict.is_clean())
+        .count()
+    {
         0 => Ok(()),
         broken => Err(CommandError::endpoint(format!(
             "{} of {} broke the wire contract",
@@ -124,11 +170,15 @@ impl ReplayRun {
             return;
         }
         let machine = match event {
-            ReplayEvent::Answered { machine, .. } | ReplayEvent::Finding { machine, .. } => Some(*machine),
+            ReplayEvent::Answered { machine, .. } | ReplayEvent::Finding { machine, .. } => {
+                Some(*machine)
+            }
             _ => None,
         };
         let machines = self.server.machines();
-        let name = machine.filter(|_| machines.len() > 1).and_then(|number| machines.get(number));
+        let name = machine
+            .filter(|_| machines.len() > 1)
+            .and_then(|number| machines.get(number));
         let name = name.map_or_else(String::new, |machine| format!("{}: ", machine.name));
         print_progress(&format!("{}\n", printable(&format!("{name}{event}"))));
         self.has_started |= matches!(event, ReplayEvent::ScenarioStarted);
@@ -140,7 +190,11 @@ impl ReplayRun {
                 ReplayEvent::Finding { finding, .. } => finding.at,
                 _ => self.server.started().elapsed(),
             };
-            self.timeline.push(TimelineLine { at, machine, text: event.to_string() });
+            self.timeline.push(TimelineLine {
+                at,
+                machine,
+                text: event.to_string(),
+            });
         }
     }
 
@@ -156,12 +210,22 @@ impl ReplayRun {
         let flag = Arc::clone(&is_stopped);
         platform::on_stop_signal(move || flag.store(true, Ordering::SeqCst))
             .map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
-        let machines = if command.is_empty() { &[] } else { self.server.machines() };
-        let mut clients = Clients::start(command, machines, &outside(&self.server))
-            .map_err(|error| CommandError::usage(format!("cannot run {}: {error}", command[0].to_string_lossy())))?;
+        let machines = if command.is_empty() {
+            &[]
+        } else {
+            self.server.machines()
+        };
+        let mut clients =
+            Clients::start(command, machines, &outside(&self.server)).map_err(|error| {
+                CommandError::usage(format!(
+                    "cannot run {}: {error}",
+                    command[0].to_string_lossy()
+                ))
+            })?;
         loop {
             let never_starts = !self.has_started && self.server.started().elapsed() >= START_MAX;
-            let is_over = never_starts || self.is_over.is_some_and(|since| since.elapsed() >= linger);
+            let is_over =
+                never_starts || self.is_over.is_some_and(|since| since.elapsed() >= linger);
             if is_stopped.load(Ordering::SeqCst) || is_over && !command.is_empty() {
                 clients.stop();
             }
@@ -203,7 +267,8 @@ fn open_report(path: &Path) -> Result<(File, ReportFormat), CommandError> {
             path.display()
         ))
     })?;
-    let file = File::create(path).map_err(|error| CommandError::usage(not_written(path, &error)))?;
+    let file =
+        File::create(path).map_err(|error| CommandError::usage(not_written(path, &error)))?;
     Ok((file, format))
 }
 
@@ -213,8 +278,17 @@ fn not_written(path: &Path, error: &io::Error) -> String {
 
 /// A verdict in some lines.
 fn summary(verdict: &Verdict) -> String {
-    let with = |outcome| Rule::ALL.iter().filter(|rule| verdict.outcome(**rule) == outcome).count();
-    let (style, word) = if verdict.is_clean() { (GOOD, "clean") } else { (BAD, "not clean") };
+    let with = |outcome| {
+        Rule::ALL
+            .iter()
+            .filter(|rule| verdict.outcome(**rule) == outcome)
+            .count()
+    };
+    let (style, word) = if verdict.is_clean() {
+        (GOOD, "clean")
+    } else {
+        (BAD, "not clean")
+    };
     let mut text = format!(
         "\n{BOLD}{}{BOLD:#}: {style}{word}{style:#}; {} kept, {} broken, {} with a warning, {} did not apply\n",
         printable(verdict.machine()),
@@ -232,21 +306,34 @@ fn summary(verdict: &Verdict) -> String {
             Outcome::Warned => (CAUTION, "warning"),
             _ => continue,
         };
-        let first = verdict.findings().iter().find(|finding| finding.rule == *rule);
-        let first = first.map_or_else(String::new, |finding| format!("{:.1} s: {finding}", finding.at.as_secs_f64()));
+        let first = verdict
+            .findings()
+            .iter()
+            .find(|finding| finding.rule == *rule);
+        let first = first.map_or_else(String::new, |finding| {
+            format!("{:.1} s: {finding}", finding.at.as_secs_f64())
+        });
         let more = match verdict.count(*rule) {
             0 | 1 => String::new(),
             all => format!("; {} more", all - 1),
         };
-        let _ = writeln!(text, "  {style}{word}{style:#} at {}{more}", printable(&first));
+        let _ = writeln!(
+            text,
+            "  {style}{word}{style:#} at {}{more}",
+            printable(&first)
+        );
     }
     text
 }
 
 /// The variables with the addresses outside the machines.
 fn outside(server: &Server) -> Vec<(&'static str, String)> {
-    let control_plane = server.control_plane().map(|url| ("SCHEDULED_EVENTS_CONTROL_PLANE", url));
-    let queue = server.queue().map(|queue| ("SCHEDULED_EVENTS_QUEUE", queue.with_access()));
+    let control_plane = server
+        .control_plane()
+        .map(|url| ("SCHEDULED_EVENTS_CONTROL_PLANE", url));
+    let queue = server
+        .queue()
+        .map(|queue| ("SCHEDULED_EVENTS_QUEUE", queue.with_access()));
     control_plane.into_iter().chain(queue).collect()
 }
 
@@ -254,7 +341,8 @@ fn outside(server: &Server) -> Vec<(&'static str, String)> {
 pub(crate) fn load(name: &str) -> Result<Scenario, CommandError> {
     if Scenario::builtin_source(name).is_none() && is_audit(Path::new(name)) {
         let text = recorded(Path::new(name), false)?;
-        return Scenario::parse(&text).map_err(|error| CommandError::document(format!("{name}: {}", error.message())));
+        return Scenario::parse(&text)
+            .map_err(|error| CommandError::document(format!("{name}: {}", error.message())));
     }
     Scenario::load(name).map_err(CommandError::usage)
 }
@@ -262,19 +350,29 @@ pub(crate) fn load(name: &str) -> Result<Scenario, CommandError> {
 /// Whether a file has JSON Lines, as an audit file does. No scenario file begins with a brace.
 fn is_audit(path: &Path) -> bool {
     let mut first = [0];
-    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"{"
+    File::open(path)
+        .and_then(|mut file| file.read_exact(&mut first))
+        .is_ok()
+        && first == *b"{"
 }
 
 pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
     if let Some(name) = &args.show {
         let source = Scenario::builtin_source(name).ok_or_else(|| {
-            CommandError::usage(format!("there is no scenario {name:?}; {}", Scenario::suggestion(name)))
+            CommandError::usage(format!(
+                "there is no scenario {name:?}; {}",
+                Scenario::suggestion(name)
+            ))
         })?;
         return print(source.as_bytes());
     }
     if args.output.json {
-        return Scenario::builtins()
-            .try_for_each(|(name, about)| print_record(&Record::Scenario { name, about: &about }));
+        return Scenario::builtins().try_for_each(|(name, about)| {
+            print_record(&Record::Scenario {
+                name,
+                about: &about,
+            })
+        });
     }
     let mut table = Table::default();
     for (name, about) in Scenario::builtins() {

@@ -12,10 +12,12 @@ use crate::output::{self, diagnose};
 use crate::systemd::Supervisor;
 use crate::watch::printer::{RecordPrinter, print_note};
 use scheduled_events::audit::Audit;
-use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand, end_all, log_refused};
+use scheduled_events::hooks::{
+    CommandEvent, CommandLine, CommandOutcome, RunningCommand, end_all, log_refused,
+};
 use scheduled_events::limits::{
-    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, GATE_ANOTHER_APPROVES, GATE_TIME, HOOKS_AT_ONCE,
-    HOOKS_WAITING_MAX,
+    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, GATE_ANOTHER_APPROVES, GATE_TIME,
+    HOOKS_AT_ONCE, HOOKS_WAITING_MAX,
 };
 use scheduled_events::metrics::{CommandKind, CommandMetrics, Metrics, MetricsFile};
 use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord, event_key};
@@ -63,16 +65,23 @@ impl CommandQueue {
     /// wait.
     fn make_way(&mut self, change: Change, event: &EventRecord) {
         let key = event_key(&event.event_id);
-        let is_outdated =
-            |waiting: &ChangeCommands| waiting.change == change && event_key(&waiting.event.event_id) == key;
-        let outdated = self.waiting.iter().position(is_outdated).and_then(|index| self.waiting.remove(index));
+        let is_outdated = |waiting: &ChangeCommands| {
+            waiting.change == change && event_key(&waiting.event.event_id) == key
+        };
+        let outdated = self
+            .waiting
+            .iter()
+            .position(is_outdated)
+            .and_then(|index| self.waiting.remove(index));
         if let Some(outdated) = outdated {
             outdated.completion.complete();
         } else if self.waiting.len() >= HOOKS_WAITING_MAX
             && let Some(oldest) = self.waiting.pop_front()
         {
-            let text =
-                format!("too many commands wait: none is run for {} of {}", oldest.change, oldest.event.event_id);
+            let text = format!(
+                "too many commands wait: none is run for {} of {}",
+                oldest.change, oldest.event.event_id
+            );
             diagnose("error", &text);
             oldest.completion.complete();
         }
@@ -80,7 +89,8 @@ impl CommandQueue {
 
     /// Starts as many waiting commands as may run.
     fn start(&mut self) {
-        self.running.retain(|commands| commands.iter().any(|running| !running.has_ended()));
+        self.running
+            .retain(|commands| commands.iter().any(|running| !running.has_ended()));
         while self.running.len() < HOOKS_AT_ONCE
             && let Some(waiting) = self.waiting.pop_front()
         {
@@ -92,10 +102,17 @@ impl CommandQueue {
 impl ChangeCommands {
     fn start(self) -> Vec<RunningCommand> {
         let label = format!("on {}", self.change);
-        let left = self.due.map(|due| due.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
+        let left = self
+            .due
+            .map(|due| due.saturating_duration_since(Instant::now()))
+            .filter(|left| !left.is_zero());
         let unfinished = Arc::new(AtomicUsize::new(self.commands.len()));
         let start = |command: CommandLine| {
-            let (label, unfinished, completion) = (label.clone(), Arc::clone(&unfinished), self.completion.clone());
+            let (label, unfinished, completion) = (
+                label.clone(),
+                Arc::clone(&unfinished),
+                self.completion.clone(),
+            );
             let extra = [("SCHEDULED_EVENTS_CHANGE", self.change.word())];
             let on_event = move |event| match event {
                 CommandEvent::Line(line) => diagnose(&label, &line),
@@ -143,10 +160,17 @@ impl CommandHost {
     ) {
         self.running.retain(|_, running| !running.has_ended());
         let attempt_text = attempt.to_string();
-        let variables = [variables, &[("SCHEDULED_EVENTS_ATTEMPT", attempt_text.as_str())]].concat();
+        let variables = [
+            variables,
+            &[("SCHEDULED_EVENTS_ATTEMPT", attempt_text.as_str())],
+        ]
+        .concat();
         let deadline = time.and_then(|time| Instant::now().checked_add(time));
         let on_event = counted(kind, self.command_metrics(), on_event);
-        self.running.insert(attempt, command.start(event, &variables, deadline, on_event));
+        self.running.insert(
+            attempt,
+            command.start(event, &variables, deadline, on_event),
+        );
     }
 
     fn command_metrics(&self) -> Option<CommandMetrics> {
@@ -178,7 +202,12 @@ impl CommandHost {
     /// Ends all commands that still run: asks them first, then kills them.
     pub(crate) fn stop(&self) {
         self.supervisor.stopping();
-        let on_changes = self.on_own.running.iter().chain(&self.on_others.running).flatten();
+        let on_changes = self
+            .on_own
+            .running
+            .iter()
+            .chain(&self.on_others.running)
+            .flatten();
         let all: Vec<_> = self.running.values().chain(on_changes).collect();
         end_all(&all);
     }
@@ -215,7 +244,10 @@ impl Host for CommandHost {
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
         let Some(command) = self.prepare.clone() else {
-            diagnose("warning", "an event needs preparation, but there is no --prepare COMMAND; the event is held");
+            diagnose(
+                "warning",
+                "an event needs preparation, but there is no --prepare COMMAND; the event is held",
+            );
             reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
             return;
         };
@@ -224,23 +256,39 @@ impl Host for CommandHost {
             audit.sync_unless_stalled();
         }
         // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.
-        let time = self.prepare_timeout.or(if time_left.is_some() { None } else { Some(COMMAND_TIME) });
+        let time = self.prepare_timeout.or(if time_left.is_some() {
+            None
+        } else {
+            Some(COMMAND_TIME)
+        });
         let attempt = reply.attempt();
         // A command that looked at the time of day would trust a clock that the watcher may know to be wrong.
         let seconds_left = time_left.map(|left| left.as_secs().to_string());
-        let seconds_left = seconds_left.as_deref().map(|seconds| ("SCHEDULED_EVENTS_SECONDS_LEFT", seconds));
-        let last_call = reply.by_last_call().then_some(("SCHEDULED_EVENTS_LAST_CALL", "1"));
+        let seconds_left = seconds_left
+            .as_deref()
+            .map(|seconds| ("SCHEDULED_EVENTS_SECONDS_LEFT", seconds));
+        let last_call = reply
+            .by_last_call()
+            .then_some(("SCHEDULED_EVENTS_LAST_CALL", "1"));
         let variables: Vec<_> = seconds_left.into_iter().chain(last_call).collect();
-        self.start((CommandKind::Prepare, &command), (event, &variables), time, attempt, move |event: CommandEvent| {
-            match event {
+        self.start(
+            (CommandKind::Prepare, &command),
+            (event, &variables),
+            time,
+            attempt,
+            move |event: CommandEvent| match event {
                 CommandEvent::Line(line) => diagnose("prepare", &line),
                 CommandEvent::Refused(why) => log_refused("prepare", &why, diagnose),
-                CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
-                    HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
-                    outcome => reply.prepared(Preparation::Failed, outcome),
-                },
-            }
-        });
+                CommandEvent::Ended(ended) => {
+                    match outcome("prepare", HookOutcome::Ready, &ended) {
+                        HookOutcome::Ready => {
+                            reply.prepared(Preparation::Ready, HookOutcome::Ready)
+                        }
+                        outcome => reply.prepared(Preparation::Failed, outcome),
+                    }
+                }
+            },
+        );
     }
 
     fn recover(&mut self, events: &[EventRecord], reply: Reply) {
@@ -249,14 +297,29 @@ impl Host for CommandHost {
             return;
         };
         // One per line: an id with a line feed must not look like two.
-        let ids = events.iter().map(|event| printable(&event.event_id)).collect::<Vec<_>>().join("\n");
-        let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_EVENT_IDS", ids.as_str())]);
+        let ids = events
+            .iter()
+            .map(|event| printable(&event.event_id))
+            .collect::<Vec<_>>()
+            .join("\n");
+        let (attempt, variables) = (
+            reply.attempt(),
+            [("SCHEDULED_EVENTS_EVENT_IDS", ids.as_str())],
+        );
         let recover = (CommandKind::Recover, &command);
-        self.start(recover, (last, &variables), Some(COMMAND_TIME), attempt, move |event: CommandEvent| match event {
-            CommandEvent::Line(line) => diagnose("recover", &line),
-            CommandEvent::Refused(why) => log_refused("recover", &why, diagnose),
-            CommandEvent::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
-        });
+        self.start(
+            recover,
+            (last, &variables),
+            Some(COMMAND_TIME),
+            attempt,
+            move |event: CommandEvent| match event {
+                CommandEvent::Line(line) => diagnose("recover", &line),
+                CommandEvent::Refused(why) => log_refused("recover", &why, diagnose),
+                CommandEvent::Ended(ended) => {
+                    reply.recovered(outcome("recover", HookOutcome::Done, &ended))
+                }
+            },
+        );
     }
 
     fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
@@ -266,11 +329,17 @@ impl Host for CommandHost {
         };
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
         let gate = (CommandKind::Gate, &command);
-        self.start(gate, (event, &variables), Some(GATE_TIME), attempt, move |event: CommandEvent| match event {
-            CommandEvent::Line(line) => diagnose("gate", &line),
-            CommandEvent::Refused(why) => log_refused("gate", &why, diagnose),
-            CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),
-        });
+        self.start(
+            gate,
+            (event, &variables),
+            Some(GATE_TIME),
+            attempt,
+            move |event: CommandEvent| match event {
+                CommandEvent::Line(line) => diagnose("gate", &line),
+                CommandEvent::Refused(why) => log_refused("gate", &why, diagnose),
+                CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),
+            },
+        );
     }
 
     fn cancel(&mut self, attempt: u32) {
@@ -282,8 +351,11 @@ impl Host for CommandHost {
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         self.on_own.start();
         self.on_others.start();
-        let wake_within =
-            [self.printer.heartbeat(status), self.supervisor.heartbeat(status), self.write_metrics(status)];
+        let wake_within = [
+            self.printer.heartbeat(status),
+            self.supervisor.heartbeat(status),
+            self.write_metrics(status),
+        ];
         wake_within.into_iter().flatten().min()
     }
 
@@ -299,13 +371,26 @@ impl Host for CommandHost {
         if commands.is_empty() {
             return false;
         }
-        let due = time_left.filter(|_| !change.is_end()).map(|left| Instant::now() + left.min(COMMAND_TIME_MAX));
+        let due = time_left
+            .filter(|_| !change.is_end())
+            .map(|left| Instant::now() + left.min(COMMAND_TIME_MAX));
         // Others' events must not delay this machine's.
         let is_own = event.mine != Some(false);
         let metrics = self.command_metrics();
-        let queue = if is_own { &mut self.on_own } else { &mut self.on_others };
+        let queue = if is_own {
+            &mut self.on_own
+        } else {
+            &mut self.on_others
+        };
         queue.make_way(change, event);
-        queue.waiting.push_back(ChangeCommands { commands, change, event: event.clone(), due, metrics, completion });
+        queue.waiting.push_back(ChangeCommands {
+            commands,
+            change,
+            event: event.clone(),
+            due,
+            metrics,
+            completion,
+        });
         queue.start();
         true
     }
@@ -327,16 +412,20 @@ fn counted(
 }
 
 fn deadline(time_left: Option<Duration>) -> Instant {
-    Instant::now() + time_left.map_or(COMMAND_TIME, |left| left.clamp(COMMAND_TIME_MIN, COMMAND_TIME_MAX))
+    Instant::now()
+        + time_left.map_or(COMMAND_TIME, |left| {
+            left.clamp(COMMAND_TIME_MIN, COMMAND_TIME_MAX)
+        })
 }
 
 /// What the gate's command says by its end. Only what is no answer is printed.
 fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
     match ended {
         CommandOutcome::Succeeded => GateAnswer::Open,
-        CommandOutcome::Failed { code: Some(GATE_ANOTHER_APPROVES), .. } if phase == GatePhase::Approve => {
-            GateAnswer::AnotherApproves
-        }
+        CommandOutcome::Failed {
+            code: Some(GATE_ANOTHER_APPROVES),
+            ..
+        } if phase == GatePhase::Approve => GateAnswer::AnotherApproves,
         CommandOutcome::Failed { code: Some(_), .. } => GateAnswer::Closed,
         _ => {
             ended.log("gate", diagnose);

@@ -43,18 +43,35 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     // A dry run changes no file.
-    let open = if args.dry_run { StateFile::open_read_only } else { StateFile::open };
-    let state = args.state.as_deref().map(open).transpose().map_err(CommandError::usage)?;
+    let open = if args.dry_run {
+        StateFile::open_read_only
+    } else {
+        StateFile::open
+    };
+    let state = args
+        .state
+        .as_deref()
+        .map(open)
+        .transpose()
+        .map_err(CommandError::usage)?;
     if let Some((file, _)) = state.as_ref().filter(|_| !args.dry_run) {
         let left = hooks::register_with(file);
         if left > 0 {
-            let text = format!("ended {} that the last run left running", count(left, "command"));
+            let text = format!(
+                "ended {} that the last run left running",
+                count(left, "command")
+            );
             diagnose("note", &text);
         }
     }
     let open_audit = |path: &PathBuf| Audit::open(path, print_note);
-    let audit =
-        args.audit.as_ref().filter(|_| !args.dry_run).map(open_audit).transpose().map_err(CommandError::usage)?;
+    let audit = args
+        .audit
+        .as_ref()
+        .filter(|_| !args.dry_run)
+        .map(open_audit)
+        .transpose()
+        .map_err(CommandError::usage)?;
     let open_metrics = |path: &PathBuf| MetricsFile::new(path, print_note);
     let metrics_file = args
         .metrics_file
@@ -116,22 +133,29 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     event_log::add(Entry::Stopped, "stopped");
     output::flush_on_exit();
     match ended {
-        StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => output::check_written(),
-        StopReason::PollsDone { answered: false } => {
-            Err(CommandError::endpoint(format!("no poll of {endpoint} was answered with a document")))
+        StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => {
+            output::check_written()
         }
+        StopReason::PollsDone { answered: false } => Err(CommandError::endpoint(format!(
+            "no poll of {endpoint} was answered with a document"
+        ))),
     }
 }
 
 /// Checks that no two options imply the same file.
 pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
-    let files = OwnFiles::default().state(args.state.as_deref()).audit(args.audit.as_deref());
+    let files = OwnFiles::default()
+        .state(args.state.as_deref())
+        .audit(args.audit.as_deref());
     files.policy(&args.policy.policy).check()
 }
 
 /// Whether there are commands that an event may start.
 pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
-    [&args.prepare, &args.recover, &args.gate].into_iter().any(Option::is_some) || !args.on.is_empty()
+    [&args.prepare, &args.recover, &args.gate]
+        .into_iter()
+        .any(Option::is_some)
+        || !args.on.is_empty()
 }
 
 /// Warns about arguments that are valid and most likely not what is meant.
@@ -139,11 +163,21 @@ fn warn(args: &WatchArgs, policy: &Policy) {
     if let Some(warning) = policy_warning(policy, &args.service.api_version) {
         diagnose("warning", &warning);
     }
-    if let Some(file) = args.metrics_file.as_ref().filter(|file| file.extension().is_none_or(|end| end != "prom")) {
-        let text = format!("node_exporter reads only files that end in .prom, and not {}", file.display());
+    if let Some(file) = args
+        .metrics_file
+        .as_ref()
+        .filter(|file| file.extension().is_none_or(|end| end != "prom"))
+    {
+        let text = format!(
+            "node_exporter reads only files that end in .prom, and not {}",
+            file.display()
+        );
         diagnose("warning", &text);
     }
-    let prepares = policy.rules().iter().any(|rule| rule.action == Action::Prepare);
+    let prepares = policy
+        .rules()
+        .iter()
+        .any(|rule| rule.action == Action::Prepare);
     if prepares && args.prepare.is_none() && !args.dry_run {
         diagnose(
             "warning",
@@ -160,7 +194,11 @@ fn warn(args: &WatchArgs, policy: &Policy) {
         );
     }
     let on_changes = args.on.iter().map(|(_, command)| command);
-    for command in [&args.prepare, &args.recover].into_iter().flatten().chain(on_changes) {
+    for command in [&args.prepare, &args.recover]
+        .into_iter()
+        .flatten()
+        .chain(on_changes)
+    {
         if !command.program_exists() {
             let program = &command.words()[0];
             diagnose(

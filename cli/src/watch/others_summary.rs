@@ -30,12 +30,26 @@ impl OthersSummary {
     }
 
     /// Adds a change or a decision of an event of this type and these machines.
-    pub(crate) fn add(&mut self, word: &'static str, event_type: &str, machines: &str, time: UnixSeconds) {
+    pub(crate) fn add(
+        &mut self,
+        word: &'static str,
+        event_type: &str,
+        machines: &str,
+        time: UnixSeconds,
+    ) {
         self.time.get_or_insert(time);
-        let index = self.groups.iter().position(|group| group.word == word).unwrap_or_else(|| {
-            self.groups.push(Group { word, types: Vec::new(), machines: machines.to_owned() });
-            self.groups.len() - 1
-        });
+        let index = self
+            .groups
+            .iter()
+            .position(|group| group.word == word)
+            .unwrap_or_else(|| {
+                self.groups.push(Group {
+                    word,
+                    types: Vec::new(),
+                    machines: machines.to_owned(),
+                });
+                self.groups.len() - 1
+            });
         let types = &mut self.groups[index].types;
         let event_type = cell(event_type);
         match types.iter_mut().find(|(known, _)| *known == event_type) {
@@ -61,14 +75,21 @@ impl OthersSummary {
         let time = self.time.take()?;
         self.grows = false;
         let mut text = String::new();
-        for Group { word, types, machines } in self.groups.drain(..) {
+        for Group {
+            word,
+            types,
+            machines,
+        } in self.groups.drain(..)
+        {
             let between = if text.is_empty() { "" } else { "; " };
             // Writing to a string does not fail.
             let _ = match types.as_slice() {
                 [(event_type, 1)] => write!(text, "{between}{word} {event_type} of {machines}"),
                 types => {
-                    let types: Vec<_> =
-                        types.iter().map(|(event_type, events)| format!("{events} {event_type}")).collect();
+                    let types: Vec<_> = types
+                        .iter()
+                        .map(|(event_type, events)| format!("{events} {event_type}"))
+                        .collect();
                     write!(text, "{between}{word} {}", types.join(", "))
                 }
             };

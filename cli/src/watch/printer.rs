@@ -8,7 +8,9 @@ use scheduled_events_core::record::{EventMembers, ResourceList};
 use scheduled_events_core::{Action, Change, UnixSeconds};
 
 use crate::args::OutputArgs;
-use crate::output::format::{LAST_CALL, cell, date_and_time, duration, from_now, names, now, printable, sentence};
+use crate::output::format::{
+    LAST_CALL, cell, date_and_time, duration, from_now, names, now, printable, sentence,
+};
 use crate::output::journal::{self, Priority};
 use crate::output::status_line;
 use crate::output::style::{BAD, CAUTION, DIM, GOOD, PLAIN, action_style};
@@ -109,7 +111,8 @@ impl RecordPrinter {
         let is_other = event.mine == Some(false) && !self.verbose;
         if let Some(word) = word.filter(|_| is_other) {
             let machines = names(event.resources.iter().flat_map(ResourceList::iter));
-            self.others.add(word, &type_of(event), &machines, timed.time);
+            self.others
+                .add(word, &type_of(event), &machines, timed.time);
         }
         is_other
     }
@@ -125,7 +128,11 @@ impl RecordPrinter {
             return Some(SUMMARY_DELAY);
         }
         let text = systemd::status(status);
-        if text != self.status || self.status_at.is_none_or(|at| at.elapsed() >= STATUS_INTERVAL) {
+        if text != self.status
+            || self
+                .status_at
+                .is_none_or(|at| at.elapsed() >= STATUS_INTERVAL)
+        {
             status_line::show(&format!("{} UTC  {text}", date_and_time(now()).1));
             self.status = text;
             self.status_at = Some(Instant::now());
@@ -143,12 +150,22 @@ impl RecordPrinter {
     fn summary(&mut self, summary: Option<(String, UnixSeconds)>) {
         let Some((text, time)) = summary else { return };
         let stamp = self.stamp(time);
-        let hint = if std::mem::replace(&mut self.hinted, true) { "" } else { " (--verbose shows each event)" };
+        let hint = if std::mem::replace(&mut self.hinted, true) {
+            ""
+        } else {
+            " (--verbose shows each event)"
+        };
         if self.stamp == Stamp::Journal {
-            print_progress(&format!("{}others: {text}{hint}\n", Priority::Info.prefix()));
+            print_progress(&format!(
+                "{}others: {text}{hint}\n",
+                Priority::Info.prefix()
+            ));
             return;
         }
-        print_progress(&format!("{DIM}{stamp}  {:<13}  {text}{hint}{DIM:#}\n", "others"));
+        print_progress(&format!(
+            "{DIM}{stamp}  {:<13}  {text}{hint}{DIM:#}\n",
+            "others"
+        ));
     }
 
     /// The stamp of a line. Prints the date before it if that changed.
@@ -166,17 +183,31 @@ impl RecordPrinter {
 
     fn print(&mut self, timed: &TimedRecord<'_>) {
         let stamp = self.stamp;
-        let mut line = |word: &str, style: Style, event_type: &str, id: &dyn Display, rest: &str| {
-            if self.stamp == Stamp::Journal {
-                let is_event = !matches!(timed.record, Record::Problem { .. } | Record::Untracked { .. });
-                log_record(timed.record.kind(), word, style, event_type, &id.to_string(), is_event, rest);
-                return;
-            }
-            let time = self.stamp(timed.time);
-            let (event_type, id) = (cell(event_type), sentence(&id.to_string()));
-            let line = format!("{DIM}{time}{DIM:#}  {style}{word:<13}{style:#}  {event_type:<9}  {id}  {rest}");
-            print_progress(&format!("{}\n", line.trim_end()));
-        };
+        let mut line =
+            |word: &str, style: Style, event_type: &str, id: &dyn Display, rest: &str| {
+                if self.stamp == Stamp::Journal {
+                    let is_event = !matches!(
+                        timed.record,
+                        Record::Problem { .. } | Record::Untracked { .. }
+                    );
+                    log_record(
+                        timed.record.kind(),
+                        word,
+                        style,
+                        event_type,
+                        &id.to_string(),
+                        is_event,
+                        rest,
+                    );
+                    return;
+                }
+                let time = self.stamp(timed.time);
+                let (event_type, id) = (cell(event_type), sentence(&id.to_string()));
+                let line = format!(
+                    "{DIM}{time}{DIM:#}  {style}{word:<13}{style:#}  {event_type:<9}  {id}  {rest}"
+                );
+                print_progress(&format!("{}\n", line.trim_end()));
+            };
         match &timed.record {
             Record::Change { change, event } => {
                 let mut about = Vec::new();
@@ -186,57 +217,129 @@ impl RecordPrinter {
                     about.extend(text.map(|text| sentence(&text.to_string())));
                 }
                 let is_journal = stamp == Stamp::Journal;
-                let rest = if is_journal { about.join("; ") } else { String::new() };
-                line(change.word(), change_style(*change), &type_of(event), &event.event_id, &rest);
+                let rest = if is_journal {
+                    about.join("; ")
+                } else {
+                    String::new()
+                };
+                line(
+                    change.word(),
+                    change_style(*change),
+                    &type_of(event),
+                    &event.event_id,
+                    &rest,
+                );
                 if !is_journal {
                     for text in &about {
                         self.below(text);
                     }
                 }
             }
-            Record::Decision { action, rule, reason, event } => {
+            Record::Decision {
+                action,
+                rule,
+                reason,
+                event,
+            } => {
                 let rule = rule.map_or(String::new(), |rule| format!(" (rule {rule})"));
                 let text = format!("{reason}{rule}");
-                line(action.word(), action_style(*action), &type_of(event), &event.event_id, &text);
+                line(
+                    action.word(),
+                    action_style(*action),
+                    &type_of(event),
+                    &event.event_id,
+                    &text,
+                );
             }
-            Record::Approval { event_ids: _, status, events } => {
+            Record::Approval {
+                event_ids: _,
+                status,
+                events,
+            } => {
                 let (word, style) = match status {
                     Some(200..=299) => ("approved", GOOD),
                     _ => ("not approved", BAD),
                 };
-                let status = status.map_or("no response".into(), |status| format!("status {status}"));
+                let status =
+                    status.map_or("no response".into(), |status| format!("status {status}"));
                 for event in *events {
                     line(word, style, &type_of(event), &event.event_id, &status);
                 }
             }
             // Its result follows.
-            Record::Prepare { outcome: HookOutcome::Begun, .. } => {}
-            Record::Gate { outcome: GateOutcome::LastCall, event, .. } => {
-                line("last call", BAD, &type_of(event), &event.event_id, LAST_CALL);
+            Record::Prepare {
+                outcome: HookOutcome::Begun,
+                ..
+            } => {}
+            Record::Gate {
+                outcome: GateOutcome::LastCall,
+                event,
+                ..
+            } => {
+                line(
+                    "last call",
+                    BAD,
+                    &type_of(event),
+                    &event.event_id,
+                    LAST_CALL,
+                );
             }
             Record::Prepare { outcome, event } => {
                 let (word, style) = match outcome {
                     HookOutcome::Ready => ("prepared", GOOD),
                     _ => ("not prepared", BAD),
                 };
-                line(word, style, &type_of(event), &event.event_id, outcome.word());
+                line(
+                    word,
+                    style,
+                    &type_of(event),
+                    &event.event_id,
+                    outcome.word(),
+                );
             }
-            Record::Recover { outcome: Some(outcome), event, .. } => {
+            Record::Recover {
+                outcome: Some(outcome),
+                event,
+                ..
+            } => {
                 let (word, style) = match outcome {
                     HookOutcome::Done => ("recovered", GOOD),
                     HookOutcome::NoCommand | HookOutcome::DryRun => ("recovered", PLAIN),
                     _ => ("not recovered", BAD),
                 };
-                line(word, style, &type_of(event), &event.event_id, outcome.word());
+                line(
+                    word,
+                    style,
+                    &type_of(event),
+                    &event.event_id,
+                    outcome.word(),
+                );
             }
-            Record::Problem { event, member, kind, line: row, column } => {
-                let place = event.map_or("the document".to_owned(), |event| format!("event {event}"));
+            Record::Problem {
+                event,
+                member,
+                kind,
+                line: row,
+                column,
+            } => {
+                let place =
+                    event.map_or("the document".to_owned(), |event| format!("event {event}"));
                 let member = member.map_or(String::new(), |member| format!(", {member}"));
-                let position = row.zip(*column).map_or(String::new(), |(row, column)| format!(" at {row}:{column}"));
-                line("problem", CAUTION, "-", &format!("{place}{member}: {}{position}", kind.word()), "");
+                let position = row
+                    .zip(*column)
+                    .map_or(String::new(), |(row, column)| format!(" at {row}:{column}"));
+                line(
+                    "problem",
+                    CAUTION,
+                    "-",
+                    &format!("{place}{member}: {}{position}", kind.word()),
+                    "",
+                );
             }
             Record::Untracked { own, others } => {
-                let text = format!("too many events: {own} of this machine and {others} of others are not followed");
+                let text = format!(
+                    "too many events: {own} of this machine and {others} of others are not followed"
+                );
                 line("untracked", BAD, "-", &text, "");
             }
             // Failed polls are printed as notes.
@@ -246,7 +349,8 @@ impl RecordPrinter {
 
     fn below(&self, text: &str) {
         let indent = self.stamp.indent();
-        let width = terminal::output_width().map(|columns| columns.saturating_sub(indent).max(indent));
+        let width =
+            terminal::output_width().map(|columns| columns.saturating_sub(indent).max(indent));
         for line in wrap(text, width) {
             print_progress(&format!("{}{DIM}{line}{DIM:#}\n", " ".repeat(indent)));
         }
@@ -262,14 +366,26 @@ impl RecordPrinter {
     /// Prints a line of its own, for people only.
     pub(crate) fn message(&self, text: &str) {
         if !self.json {
-            let prefix = if self.stamp == Stamp::Journal { Priority::Info.prefix() } else { String::new() };
+            let prefix = if self.stamp == Stamp::Journal {
+                Priority::Info.prefix()
+            } else {
+                String::new()
+            };
             print_progress(&format!("{prefix}{text}\n"));
         }
     }
 }
 
 /// Prints a record as one line of the journal, with the fields that `journalctl` can select by.
-fn log_record(kind: &str, word: &str, style: Style, event_type: &str, id: &str, is_event: bool, rest: &str) {
+fn log_record(
+    kind: &str,
+    word: &str,
+    style: Style,
+    event_type: &str,
+    id: &str,
+    is_event: bool,
+    rest: &str,
+) {
     if is_quiet() {
         return;
     }
@@ -283,9 +399,16 @@ fn log_record(kind: &str, word: &str, style: Style, event_type: &str, id: &str, 
     let line = format!("{word}: {} {}  {rest}", cell(event_type), sentence(id));
     let line = line.trim_end();
     let (event_type, id) = (printable(event_type), printable(id));
-    let fields =
-        [("SCHEDULED_EVENTS_RECORD", kind), ("SCHEDULED_EVENTS_TYPE", &*event_type), ("SCHEDULED_EVENTS_ID", &*id)];
-    if !journal::send(priority, line, if is_event { &fields } else { &fields[..1] }) {
+    let fields = [
+        ("SCHEDULED_EVENTS_RECORD", kind),
+        ("SCHEDULED_EVENTS_TYPE", &*event_type),
+        ("SCHEDULED_EVENTS_ID", &*id),
+    ];
+    if !journal::send(
+        priority,
+        line,
+        if is_event { &fields } else { &fields[..1] },
+    ) {
         print_progress(&format!("{}{line}\n", priority.prefix()));
     }
 }
@@ -305,13 +428,17 @@ const fn change_style(change: Change) -> Style {
 
 /// The type of an event, for a line.
 fn type_of(event: &EventMembers<'_>) -> String {
-    event.event_type.map_or("-".to_owned(), |word| word.to_string())
+    event
+        .event_type
+        .map_or("-".to_owned(), |word| word.to_string())
 }
 
 /// What an operator needs first: when, how long, who, where.
 fn summary(event: &EventMembers<'_>, now: UnixSeconds) -> String {
     let start = match event.not_before {
-        _ if event.event_status.is_some_and(|status| status == "Started") => "in progress".to_owned(),
+        _ if event.event_status.is_some_and(|status| status == "Started") => {
+            "in progress".to_owned()
+        }
         Some(time) if time < now => format!("was due {}, at {time}", from_now(time, now)),
         Some(time) => format!("starts {}, at {time}", from_now(time, now)),
         None => "start time unknown".to_owned(),
@@ -321,13 +448,23 @@ fn summary(event: &EventMembers<'_>, now: UnixSeconds) -> String {
         Some(0) => "no interruption".to_owned(),
         Some(seconds) => format!("interruption of {}", duration(seconds.into())),
     };
-    let source = event.event_source.map(|source| format!("; caused by {}", cell(&source.to_string())));
-    let resources: Vec<_> = event.resources.iter().flat_map(ResourceList::iter).collect();
+    let source = event
+        .event_source
+        .map(|source| format!("; caused by {}", cell(&source.to_string())));
+    let resources: Vec<_> = event
+        .resources
+        .iter()
+        .flat_map(ResourceList::iter)
+        .collect();
     let whose = match event.mine {
         Some(true) if resources.len() > 1 => " (including this machine)",
         Some(true) => " (this machine)",
         Some(false) => " (not this machine)",
         None => "",
     };
-    format!("{start}; {interruption}{}; affects {}{whose}", source.unwrap_or_default(), names(resources))
+    format!(
+        "{start}; {interruption}{}; affects {}{whose}",
+        source.unwrap_or_default(),
+        names(resources)
+    )
 }

@@ -55,7 +55,10 @@ struct Trial {
 }
 
 /// The program as it is.
-const UNCHANGED: Trial = Trial { tamper: &[], timeout: Duration::from_secs(2 * PATIENCE.as_secs()) };
+const UNCHANGED: Trial = Trial {
+    tamper: &[],
+    timeout: Duration::from_secs(2 * PATIENCE.as_secs()),
+};
 
 /// Plays one seed to its end.
 fn play(plan: Plan, trial: Trial) -> Transcript {
@@ -68,7 +71,11 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
     let mut ended = false;
     for kill in plan.kills.iter().copied().map(Some).chain([None]) {
         let version = api_version(plan.seed, runs.len());
-        let all: Vec<_> = arguments.iter().map(String::as_str).chain(["--api-version", &version]).collect();
+        let all: Vec<_> = arguments
+            .iter()
+            .map(String::as_str)
+            .chain(["--api-version", &version])
+            .collect();
         let mut command = command(&all);
         if kill.is_some() || !trial.tamper.is_empty() {
             command = under_strace(&command, kill, trial.tamper);
@@ -78,14 +85,25 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
         let deadline = Instant::now() + trial.timeout;
         let number = runs.len();
         let at_command = kill.filter(|kill| kill.is_at_command());
-        let has_acted =
-            |kill: Kill| actions(&marks_folder).iter().any(|action| action.run == number && action.word == kill.call);
+        let has_acted = |kill: Kill| {
+            actions(&marks_folder)
+                .iter()
+                .any(|action| action.run == number && action.word == kill.call)
+        };
         while run.is_running() && Instant::now() < deadline && !at_command.is_some_and(has_acted) {
-            thread::sleep(Duration::from_millis(if at_command.is_some() { 5 } else { 20 }));
+            thread::sleep(Duration::from_millis(if at_command.is_some() {
+                5
+            } else {
+                20
+            }));
         }
         let acted = at_command.is_some_and(has_acted);
         let timed_out = run.is_running() && !acted;
-        let mut finished = if timed_out || acted { run.kill() } else { run.finish() };
+        let mut finished = if timed_out || acted {
+            run.kill()
+        } else {
+            run.finish()
+        };
         // A run that was to be stopped may have ended by itself, which the next run shows.
         let stopped = kill.is_some_and(|kill| kill.politely) && finished.code == Some(0);
         ended = finished.code == Some(0) && !stopped;
@@ -118,16 +136,30 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
 fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String> {
     let marking = |word: &str, code: u8, pause: u64| {
         let mark = format!(": > {marks}/$RUN.{word}.$SCHEDULED_EVENTS_EVENT_ID.$$");
-        let pause = if pause == 0 { String::new() } else { format!("sleep 0.{pause:03}; ") };
+        let pause = if pause == 0 {
+            String::new()
+        } else {
+            format!("sleep 0.{pause:03}; ")
+        };
         // One write, which is atomic. The program makes more of them before it starts the first command.
         let act = if COMMANDS.contains(&word) {
-            format!("echo $RUN {word} $SCHEDULED_EVENTS_EVENT_ID >> {}; ", application(marks))
+            format!(
+                "echo $RUN {word} $SCHEDULED_EVENTS_EVENT_ID >> {}; ",
+                application(marks)
+            )
         } else {
             String::new()
         };
         format!("sh -c '{mark}.begin; {act}{pause}{mark}.end; exit {code}'")
     };
-    let policy = folder.file("policy.toml", if plan.prepares { PREPARE_ALL } else { APPROVE_ALL });
+    let policy = folder.file(
+        "policy.toml",
+        if plan.prepares {
+            PREPARE_ALL
+        } else {
+            APPROVE_ALL
+        },
+    );
     let mut arguments = vec!["watch".to_owned(), "--json".into(), "--until-idle".into()];
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     option("--endpoint", url.to_owned());
@@ -138,12 +170,21 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
     option("--state", folder.path("state"));
     option("--policy", policy);
     if plan.prepares {
-        option("--prepare", marking("prepare", u8::from(!plan.preparation_succeeds), plan.pause));
+        option(
+            "--prepare",
+            marking("prepare", u8::from(!plan.preparation_succeeds), plan.pause),
+        );
         option("--recover", marking("recover", 0, plan.pause));
     }
     if plan.has_hooks {
         for change in CHANGES {
-            option("--on", format!("{change}={}", marking("on-$SCHEDULED_EVENTS_CHANGE", 0, plan.pause)));
+            option(
+                "--on",
+                format!(
+                    "{change}={}",
+                    marking("on-$SCHEDULED_EVENTS_CHANGE", 0, plan.pause)
+                ),
+            );
         }
     }
     arguments
@@ -151,13 +192,31 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
 
 /// The program under strace, which kills it. The tracer is a grandchild, so that the child process is the program itself.
 fn under_strace(command: &Command, kill: Option<Kill>, tamper: &[&str]) -> Command {
-    let kill_call = |kill: &Kill| if kill.is_at_command() { "fsync" } else { kill.call };
-    let traced: Vec<_> = kill.iter().map(kill_call).chain(tamper.iter().map(|tamper| call_of(tamper))).collect();
+    let kill_call = |kill: &Kill| {
+        if kill.is_at_command() {
+            "fsync"
+        } else {
+            kill.call
+        }
+    };
+    let traced: Vec<_> = kill
+        .iter()
+        .map(kill_call)
+        .chain(tamper.iter().map(|tamper| call_of(tamper)))
+        .collect();
     let mut expressions = vec![format!("trace={}", traced.join(","))];
     expressions.extend(tamper.iter().map(|tamper| format!("inject={tamper}")));
     if kill.is_some_and(Kill::is_at_command) {
-        expressions.push(format!("inject=fsync:delay_enter={}", SLOW_SYNC.as_micros()));
-    } else if let Some(Kill { call, nth, politely }) = kill {
+        expressions.push(format!(
+            "inject=fsync:delay_enter={}",
+            SLOW_SYNC.as_micros()
+        ));
+    } else if let Some(Kill {
+        call,
+        nth,
+        politely,
+    }) = kill
+    {
         let signal = if politely { "TERM" } else { "KILL" };
         expressions.push(format!("inject={call}:signal={signal}:when={nth}"));
     }
@@ -173,7 +232,10 @@ fn call_of(tamper: &str) -> &str {
 
 /// The pending hooks in the state file after a run. Damage is added to the diagnostics, as the next run would report it.
 fn pending_hooks(path: &str, stderr: &mut String) -> Vec<PendingHook> {
-    match StateFile::open(Path::new(path)).expect("a state file that nobody holds").1 {
+    match StateFile::open(Path::new(path))
+        .expect("a state file that nobody holds")
+        .1
+    {
         LoadResult::Missing => Vec::new(),
         LoadResult::State(state) => state.hooks,
         LoadResult::Damaged { reason, .. } => {
@@ -212,7 +274,10 @@ fn play_all(seeds: std::ops::Range<u64>, trial: Trial, check: impl Fn(&Transcrip
 }
 
 fn number(name: &str) -> Option<u64> {
-    env::var(name).ok().filter(|value| !value.is_empty()).map(|value| value.parse().expect("a number"))
+    env::var(name)
+        .ok()
+        .filter(|value| !value.is_empty())
+        .map(|value| value.parse().expect("a number"))
 }
 
 /// Totals over all seeds, which show whether the harness still kills anything.
@@ -230,20 +295,34 @@ struct Totals {
 impl Totals {
     fn add(&mut self, seen: &Transcript) {
         self.runs += seen.runs.len();
-        for kill in seen.runs.iter().filter(|run| run.killed).filter_map(|run| run.kill) {
+        for kill in seen
+            .runs
+            .iter()
+            .filter(|run| run.killed)
+            .filter_map(|run| run.kill)
+        {
             *self.kills.entry(kill.call).or_default() += 1;
         }
         self.approvals += seen.approvals.len();
-        self.approvals_failed += seen.approvals.iter().filter(|approval| approval.status != Some(200)).count();
-        let mut begun: Vec<_> =
-            seen.marks.iter().filter(|mark| !mark.ended).map(|mark| (&mark.word, &mark.id)).collect();
+        self.approvals_failed += seen
+            .approvals
+            .iter()
+            .filter(|approval| approval.status != Some(200))
+            .count();
+        let mut begun: Vec<_> = seen
+            .marks
+            .iter()
+            .filter(|mark| !mark.ended)
+            .map(|mark| (&mark.word, &mark.id))
+            .collect();
         self.commands += begun.len();
         begun.sort();
         begun.dedup();
         self.commands_again += seen.marks.iter().filter(|mark| !mark.ended).count() - begun.len();
         let findings = oracle::check(seen);
         if !findings.is_empty() {
-            self.violations.push(format!("seed {}: {findings:#?}\n{seen}", seen.plan.seed));
+            self.violations
+                .push(format!("seed {}: {findings:#?}\n{seen}", seen.plan.seed));
         }
     }
 }
@@ -256,10 +335,16 @@ fn killed_at_any_system_call_it_keeps_all_guarantees() {
     };
     let since = Instant::now();
     let totals = Mutex::new(Totals::default());
-    play_all(seeds.clone(), UNCHANGED, |seen| totals.lock().expect("a lock").add(seen));
+    play_all(seeds.clone(), UNCHANGED, |seen| {
+        totals.lock().expect("a lock").add(seen)
+    });
     let totals = totals.into_inner().expect("a lock");
     let kills: u64 = totals.kills.values().sum();
-    let by_call: Vec<_> = totals.kills.iter().map(|(call, kills)| format!("{call} {kills}")).collect();
+    let by_call: Vec<_> = totals
+        .kills
+        .iter()
+        .map(|(call, kills)| format!("{call} {kills}"))
+        .collect();
     // Directly to stderr, since the test runner hides what a passing test prints.
     let _ = writeln!(
         std::io::stderr().lock(),
@@ -282,7 +367,10 @@ fn killed_at_any_system_call_it_keeps_all_guarantees() {
     if seeds.end - seeds.start >= 100 {
         assert!(kills >= seeds.end - seeds.start, "too few kills");
         for call in CALLS.iter().map(|(call, ..)| call).chain(&COMMANDS) {
-            assert!(totals.kills.contains_key(call), "no run was killed at {call}");
+            assert!(
+                totals.kills.contains_key(call),
+                "no run was killed at {call}"
+            );
         }
     }
 }
@@ -294,9 +382,27 @@ fn the_state_file_is_synced_before_it_is_renamed() {
     service.show(2, &[freeze("a")]);
     let folder = Folder::new();
     let (file, calls) = (folder.path("state"), folder.path("calls"));
-    let watch = ["watch", "--endpoint", &service.url(), "--state", &file, "--vm-name", VM, "--max-polls", "2"];
+    let watch = [
+        "watch",
+        "--endpoint",
+        &service.url(),
+        "--state",
+        &file,
+        "--vm-name",
+        VM,
+        "--max-polls",
+        "2",
+    ];
     let mut traced = support::launch("strace");
-    traced.args(["-f", "-qqq", "-y", "-e", "trace=write,fsync,fdatasync,rename,renameat,renameat2", "-o", &calls]);
+    traced.args([
+        "-f",
+        "-qqq",
+        "-y",
+        "-e",
+        "trace=write,fsync,fdatasync,rename,renameat,renameat2",
+        "-o",
+        &calls,
+    ]);
     traced.arg(support::PROGRAM).args(watch);
     let output = support::wait::output(&mut traced);
     assert!(output.status.success(), "{output:?}");
@@ -312,34 +418,61 @@ fn the_state_file_is_synced_before_it_is_renamed() {
         replaced += 1;
         let temporary = call.split('"').nth(1).expect("a path");
         let of_temporary = |name: &str| {
-            calls[..index].iter().rposition(|call| call.contains(name) && call.contains(&format!("<{temporary}>")))
+            calls[..index]
+                .iter()
+                .rposition(|call| call.contains(name) && call.contains(&format!("<{temporary}>")))
         };
         let (written, synced) = (of_temporary(" write("), of_temporary("sync("));
-        assert!(written.is_some() && synced > written, "not synced before line {index} of {calls:#?}");
-        let next = calls[index + 1..].iter().find(|call| !call.contains(" write(2<"));
-        let folder_synced = next.is_some_and(|call| call.contains("fsync(") && call.contains(&format!("<{folder}>")));
-        assert!(folder_synced, "the folder is not synced after line {index} of {calls:#?}");
+        assert!(
+            written.is_some() && synced > written,
+            "not synced before line {index} of {calls:#?}"
+        );
+        let next = calls[index + 1..]
+            .iter()
+            .find(|call| !call.contains(" write(2<"));
+        let folder_synced = next
+            .is_some_and(|call| call.contains("fsync(") && call.contains(&format!("<{folder}>")));
+        assert!(
+            folder_synced,
+            "the folder is not synced after line {index} of {calls:#?}"
+        );
     }
     assert!(replaced >= 2, "{calls:#?}");
 }
 
 /// A program whose state file is never replaced: each rename reports success and does nothing.
 const DEFECTIVE_SEEDS: u64 = 100;
-const DEFECTIVE: Trial = Trial { tamper: &["rename:retval=0"], timeout: Duration::from_secs(15) };
+const DEFECTIVE: Trial = Trial {
+    tamper: &["rename:retval=0"],
+    timeout: Duration::from_secs(15),
+};
 
 #[test]
 fn a_program_that_saves_nothing_is_detected() {
     let detected = Mutex::new(BTreeMap::<Guarantee, u64>::new());
     play_all(0..DEFECTIVE_SEEDS, DEFECTIVE, |seen| {
         for (guarantee, _) in oracle::check(seen) {
-            *detected.lock().expect("a lock").entry(guarantee).or_default() += 1;
+            *detected
+                .lock()
+                .expect("a lock")
+                .entry(guarantee)
+                .or_default() += 1;
         }
     });
     let detected = detected.into_inner().expect("a lock");
-    let _ = writeln!(std::io::stderr().lock(), "a program that saves nothing, {DEFECTIVE_SEEDS} seeds: {detected:?}");
-    for guarantee in
-        [Guarantee::PreparedAgain, Guarantee::ChangeAgain, Guarantee::RecoveryForgotten, Guarantee::HookLost]
-    {
-        assert!(detected.contains_key(&guarantee), "{guarantee} was not detected, but {detected:?}");
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "a program that saves nothing, {DEFECTIVE_SEEDS} seeds: {detected:?}"
+    );
+    for guarantee in [
+        Guarantee::PreparedAgain,
+        Guarantee::ChangeAgain,
+        Guarantee::RecoveryForgotten,
+        Guarantee::HookLost,
+    ] {
+        assert!(
+            detected.contains_key(&guarantee),
+            "{guarantee} was not detected, but {detected:?}"
+        );
     }
 }

@@ -81,14 +81,26 @@ pub(crate) fn check(seen: &Transcript) -> Vec<Finding> {
         findings.push((Guarantee::NeverEnds, "the last run timed out".into()));
     }
     for (number, run) in seen.runs.iter().enumerate() {
-        let ended_well =
-            run.killed && run.code.is_none() || run.code == Some(0) || number + 1 == seen.runs.len() && !seen.ended;
+        let ended_well = run.killed && run.code.is_none()
+            || run.code == Some(0)
+            || number + 1 == seen.runs.len() && !seen.ended;
         if !ended_well {
-            findings.push((Guarantee::Failed, format!("run {number} ended with {:?}", run.code)));
+            findings.push((
+                Guarantee::Failed,
+                format!("run {number} ended with {:?}", run.code),
+            ));
         }
-        for word in ["damaged", "panicked", "cannot write", "could not be started"] {
+        for word in [
+            "damaged",
+            "panicked",
+            "cannot write",
+            "could not be started",
+        ] {
             if run.stderr.contains(word) {
-                findings.push((Guarantee::Failed, format!("run {number} reports: {}", run.stderr)));
+                findings.push((
+                    Guarantee::Failed,
+                    format!("run {number} reports: {}", run.stderr),
+                ));
             }
         }
     }
@@ -107,21 +119,45 @@ impl fmt::Display for Transcript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:?}", self.plan)?;
         for (number, run) in self.runs.iter().enumerate() {
-            writeln!(f, "run {number}: kill {:?}, killed {}, code {:?}", run.kill, run.killed, run.code)?;
+            writeln!(
+                f,
+                "run {number}: kill {:?}, killed {}, code {:?}",
+                run.kill, run.killed, run.code
+            )?;
             for record in &run.records {
                 writeln!(f, "    {record}")?;
             }
             writeln!(f, "    stderr: {:?}", run.stderr)?;
         }
         for approval in &self.approvals {
-            let Approval { run, late, ids, status, .. } = approval;
-            writeln!(f, "approval in run {run} of {ids:?}: {status:?}, late {late}")?;
+            let Approval {
+                run,
+                late,
+                ids,
+                status,
+                ..
+            } = approval;
+            writeln!(
+                f,
+                "approval in run {run} of {ids:?}: {status:?}, late {late}"
+            )?;
         }
         for Action { run, word, id } in &self.actions {
             writeln!(f, "the application in run {run}: {word} {id}")?;
         }
-        for Mark { run, word, id, ended, .. } in &self.marks {
-            writeln!(f, "{word} {id} in run {run}: {}", if *ended { "ended" } else { "begun" })?;
+        for Mark {
+            run,
+            word,
+            id,
+            ended,
+            ..
+        } in &self.marks
+        {
+            writeln!(
+                f,
+                "{word} {id} in run {run}: {}",
+                if *ended { "ended" } else { "begun" }
+            )?;
         }
         Ok(())
     }
@@ -134,16 +170,23 @@ impl Transcript {
 
     /// The first run that reported such a record.
     fn reported(&self, passes: impl Fn(&Value) -> bool) -> Option<usize> {
-        self.runs.iter().position(|run| run.records.iter().any(&passes))
+        self.runs
+            .iter()
+            .position(|run| run.records.iter().any(&passes))
     }
 
     fn reported_outcome(&self, kind: &str, id: &str) -> Option<usize> {
-        self.reported(|record| record["record"] == kind && record["event_id"] == id && record["outcome"] != "begun")
+        self.reported(|record| {
+            record["record"] == kind && record["event_id"] == id && record["outcome"] != "begun"
+        })
     }
 
     /// The runs in which this command started.
     fn begun(&self, word: &str, id: &str) -> Vec<usize> {
-        let begun = self.marks.iter().filter(|mark| !mark.ended && mark.word == word && mark.id == id);
+        let begun = self
+            .marks
+            .iter()
+            .filter(|mark| !mark.ended && mark.word == word && mark.id == id);
         begun.map(|mark| mark.run).collect()
     }
 
@@ -160,7 +203,9 @@ impl Transcript {
         let (mut reported_in, mut saved) = (0, false);
         for (number, run) in self.runs.iter().enumerate() {
             for record in &run.records {
-                let change = record["change"].as_str().filter(|_| record["event_id"] == id);
+                let change = record["change"]
+                    .as_str()
+                    .filter(|_| record["event_id"] == id);
                 let Some(change) = change else {
                     // These records are written after a save.
                     saved |= reported_in == number
@@ -169,12 +214,17 @@ impl Transcript {
                             .any(|kind| record["record"] == **kind);
                     continue;
                 };
-                if expected.get(next).is_some_and(|words| words.contains(&change)) {
+                if expected
+                    .get(next)
+                    .is_some_and(|words| words.contains(&change))
+                {
                     next += 1;
                 } else if self.plan.changes_between_runs && last != change {
                     // Changes between two runs are missed, but none is reported twice, and the end is reported.
                 } else if last != change || saved {
-                    let text = format!("{id}: {change} after {last}, {next} of {expected:?} reported, saved: {saved}");
+                    let text = format!(
+                        "{id}: {change} after {last}, {next} of {expected:?} reported, saved: {saved}"
+                    );
                     findings.push((Guarantee::ChangeAgain, text));
                 }
                 change.clone_into(&mut last);
@@ -187,21 +237,34 @@ impl Transcript {
             next == expected.len()
         };
         if !complete {
-            findings.push((Guarantee::ChangeLost, format!("{id}: only {next} of {expected:?} were reported")));
+            findings.push((
+                Guarantee::ChangeLost,
+                format!("{id}: only {next} of {expected:?} were reported"),
+            ));
         }
     }
 
     fn preparation(&self, id: &str, findings: &mut Vec<Finding>) {
         let begun = self.begun("prepare", id);
-        let mut violated =
-            |text: String| findings.push((Guarantee::PreparedAgain, format!("{id}: {text}, begun in runs {begun:?}")));
+        let mut violated = |text: String| {
+            findings.push((
+                Guarantee::PreparedAgain,
+                format!("{id}: {text}, begun in runs {begun:?}"),
+            ))
+        };
         if begun.len() > self.kills() + 1 || begun.windows(2).any(|two| two[0] == two[1]) {
             violated("more often than the program was killed".into());
         }
         let saved = self.reported_outcome("prepare", id);
         // An approval follows a saved preparation, too.
-        let approved = self.approvals.iter().find(|approval| approval.ids.iter().any(|other| other == id));
-        for run in [saved, approved.map(|approval| approval.run)].into_iter().flatten() {
+        let approved = self
+            .approvals
+            .iter()
+            .find(|approval| approval.ids.iter().any(|other| other == id));
+        for run in [saved, approved.map(|approval| approval.run)]
+            .into_iter()
+            .flatten()
+        {
             if begun.iter().any(|&begun| begun > run) {
                 violated(format!("again after run {run} had saved its outcome"));
             }
@@ -219,13 +282,19 @@ impl Transcript {
                 && ids.is_some_and(|ids| ids.iter().any(|other| other == id))
         });
         let mut answered = None;
-        let approvals = self.approvals.iter().filter(|approval| approval.ids.iter().any(|other| other == id));
+        let approvals = self
+            .approvals
+            .iter()
+            .filter(|approval| approval.ids.iter().any(|other| other == id));
         for (number, approval) in approvals.enumerate() {
             let text = || format!("{id}: approval {number}: {approval:?}");
-            if self.plan.prepares && (!self.plan.preparation_succeeds || !ended(&approval.marks, "prepare", id)) {
+            if self.plan.prepares
+                && (!self.plan.preparation_succeeds || !ended(&approval.marks, "prepare", id))
+            {
                 findings.push((Guarantee::ApprovedTooEarly, text()));
             }
-            let scheduled = |&(shown, state): &(&str, EventState)| shown == id && state != EventState::Started;
+            let scheduled =
+                |&(shown, state): &(&str, EventState)| shown == id && state != EventState::Started;
             if id == FOREIGN || !approval.late && !approval.shown.iter().any(scheduled) {
                 findings.push((Guarantee::ApprovedWrongly, text()));
             }
@@ -246,22 +315,30 @@ impl Transcript {
             let id = action.id.as_str();
             if action.word == "prepare" {
                 if recovered.is_some() {
-                    findings.push((Guarantee::PreparedAgain, format!("{action:?} after {recovered:?}")));
+                    findings.push((
+                        Guarantee::PreparedAgain,
+                        format!("{action:?} after {recovered:?}"),
+                    ));
                 }
                 prepared.push(id);
                 continue;
             }
             // In service: a kill came before the last recovery was saved, or a preparation was cut off before it acted.
-            let is_repeated = recovered.is_some_and(|last| last.run < action.run && self.runs[last.run].killed);
+            let is_repeated =
+                recovered.is_some_and(|last| last.run < action.run && self.runs[last.run].killed);
             let was_cut_off = || recovered.is_none() && self.asked().any(|id| !self.prepared(id));
             if prepared.is_empty() && !is_repeated && !was_cut_off() {
-                findings.push((Guarantee::RecoveredAgain, format!("{action:?} while the application was in service")));
+                findings.push((
+                    Guarantee::RecoveredAgain,
+                    format!("{action:?} while the application was in service"),
+                ));
             }
             prepared.clear();
             recovered = Some(action);
         }
         if self.ended && !prepared.is_empty() {
-            let text = format!("the application is out of service in the end, prepared for {prepared:?}");
+            let text =
+                format!("the application is out of service in the end, prepared for {prepared:?}");
             findings.push((Guarantee::RecoveryForgotten, text));
         }
         for early in &self.early {
@@ -271,22 +348,31 @@ impl Transcript {
 
     /// The events that the policy asked to prepare for.
     fn asked(&self) -> impl Iterator<Item = &'static str> {
-        let is_asked = |record: &Value, id: &str| record["action"] == "prepare" && record["event_id"] == id;
+        let is_asked =
+            |record: &Value, id: &str| record["action"] == "prepare" && record["event_id"] == id;
         let ids = self.plan.ids().into_iter();
         ids.filter(move |id| self.reported(|record| is_asked(record, id)).is_some())
     }
 
     /// Whether a preparation for the event has acted.
     fn prepared(&self, id: &str) -> bool {
-        self.actions.iter().any(|action| action.word == "prepare" && action.id == id)
+        self.actions
+            .iter()
+            .any(|action| action.word == "prepare" && action.id == id)
     }
 
     /// The recovery of the machine runs to its end, and again only if a kill came before that was saved.
     fn recovery(&self, findings: &mut Vec<Finding>) {
         let recoveries = || self.marks.iter().filter(|mark| mark.word == "recover");
-        let begun: Vec<_> = recoveries().filter(|mark| !mark.ended).map(|mark| mark.run).collect();
+        let begun: Vec<_> = recoveries()
+            .filter(|mark| !mark.ended)
+            .map(|mark| mark.run)
+            .collect();
         if self.ended && !self.actions.is_empty() && !recoveries().any(|mark| mark.ended) {
-            findings.push((Guarantee::RecoveryForgotten, format!("recovery started in runs {begun:?}")));
+            findings.push((
+                Guarantee::RecoveryForgotten,
+                format!("recovery started in runs {begun:?}"),
+            ));
         }
         let saved = self.reported(|record| record["record"] == "recover");
         if begun.len() > self.kills() + 1
@@ -294,7 +380,10 @@ impl Transcript {
             || saved.is_some_and(|run| begun.iter().any(|&begun| begun > run))
             || !begun.is_empty() && self.asked().next().is_none()
         {
-            findings.push((Guarantee::RecoveredAgain, format!("in runs {begun:?}, saved in run {saved:?}")));
+            findings.push((
+                Guarantee::RecoveredAgain,
+                format!("in runs {begun:?}, saved in run {saved:?}"),
+            ));
         }
     }
 
@@ -306,7 +395,8 @@ impl Transcript {
         for change in CHANGES {
             let word = format!("on-{change}");
             let begun = self.begun(&word, id);
-            let reported = self.reported(|record| record["change"] == change && record["event_id"] == id);
+            let reported =
+                self.reported(|record| record["change"] == change && record["event_id"] == id);
             if reported.is_some() && !self.ended(&word, id) {
                 findings.push((
                     Guarantee::HookLost,
@@ -314,18 +404,25 @@ impl Transcript {
                 ));
             }
             let called_for = |&run: &usize| {
-                let reported = |record: &Value| record["change"] == change && record["event_id"] == id;
-                let pending = |hook: &PendingHook| hook.change.word() == change && hook.event.event_id == id;
+                let reported =
+                    |record: &Value| record["change"] == change && record["event_id"] == id;
+                let pending =
+                    |hook: &PendingHook| hook.change.word() == change && hook.event.event_id == id;
                 self.runs[run].records.iter().any(reported)
                     || run > 0 && self.runs[run - 1].pending_hooks.iter().any(pending)
             };
             if !begun.iter().all(called_for) || begun.windows(2).any(|two| two[0] == two[1]) {
-                findings.push((Guarantee::HookAgain, format!("{id}: {word} started in runs {begun:?}")));
+                findings.push((
+                    Guarantee::HookAgain,
+                    format!("{id}: {word} started in runs {begun:?}"),
+                ));
             }
         }
     }
 }
 
 fn ended(marks: &[Mark], word: &str, id: &str) -> bool {
-    marks.iter().any(|mark| mark.ended && mark.word == word && mark.id == id)
+    marks
+        .iter()
+        .any(|mark| mark.ended && mark.word == word && mark.id == id)
 }

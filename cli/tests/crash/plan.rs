@@ -72,7 +72,13 @@ impl Kill {
 
 impl fmt::Display for Kill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", if self.politely { "stop at" } else { "kill at" }, self.call, self.nth)
+        write!(
+            f,
+            "{} {} {}",
+            if self.politely { "stop at" } else { "kill at" },
+            self.call,
+            self.nth
+        )
     }
 }
 
@@ -104,8 +110,15 @@ pub(crate) struct Scene {
 }
 
 /// The changes that occur in plans.
-pub(crate) const CHANGES: [&str; 7] =
-    ["scheduled", "rescheduled", "started", "started-without-notice", "completed", "cancelled", "ended"];
+pub(crate) const CHANGES: [&str; 7] = [
+    "scheduled",
+    "rescheduled",
+    "started",
+    "started-without-notice",
+    "completed",
+    "cancelled",
+    "ended",
+];
 
 /// The id of another machine's event.
 pub(crate) const FOREIGN: &str = "other";
@@ -140,10 +153,18 @@ impl Plan {
         let approves = !prepares || preparation_succeeds;
         let kills = (0..random.range(1, 4)).map(|_| {
             if prepares && random.percent(30) {
-                return Kill { call: random.one_of::<&'static str>(&COMMANDS), nth: 1, politely: false };
+                return Kill {
+                    call: random.one_of::<&'static str>(&COMMANDS),
+                    nth: 1,
+                    politely: false,
+                };
             }
             let &(call, low, high) = random.one_of(&CALLS);
-            Kill { call, nth: random.range(low, high), politely: random.percent(15) }
+            Kill {
+                call,
+                nth: random.range(low, high),
+                politely: random.percent(15),
+            }
         });
         Self {
             seed,
@@ -164,7 +185,11 @@ impl Plan {
         let mut changes: Vec<&'static [&'static str]> = Vec::new();
         let mut last = None;
         for scene in &self.scenes {
-            let state = scene.events.iter().find(|(shown, _)| *shown == id).map(|(_, state)| *state);
+            let state = scene
+                .events
+                .iter()
+                .find(|(shown, _)| *shown == id)
+                .map(|(_, state)| *state);
             match (last, state) {
                 (before, now) if before == now => {}
                 (None, Some(EventState::Started)) => changes.push(&["started-without-notice"]),
@@ -180,7 +205,12 @@ impl Plan {
     }
 
     pub(crate) fn ids(&self) -> Vec<&'static str> {
-        let mut ids: Vec<_> = self.scenes.iter().flat_map(|scene| &scene.events).map(|(id, _)| *id).collect();
+        let mut ids: Vec<_> = self
+            .scenes
+            .iter()
+            .flat_map(|scene| &scene.events)
+            .map(|(id, _)| *id)
+            .collect();
         ids.sort_unstable();
         ids.dedup();
         ids
@@ -198,55 +228,96 @@ impl Plan {
 fn scenes(random: &mut Random, approves: bool) -> Vec<Scene> {
     let mut scenes = Vec::new();
     if random.percent(30) {
-        scenes.push(Scene { events: Vec::new(), gate: Gate::Read(1) });
+        scenes.push(Scene {
+            events: Vec::new(),
+            gate: Gate::Read(1),
+        });
     }
     let mut events = vec![("a", EventState::Scheduled)];
     if random.percent(40) {
         // A few start without notice.
-        events.push(("b", if random.percent(25) { EventState::Started } else { EventState::Scheduled }));
+        events.push((
+            "b",
+            if random.percent(25) {
+                EventState::Started
+            } else {
+                EventState::Scheduled
+            },
+        ));
     }
     if random.percent(15) {
         events.push((FOREIGN, EventState::Scheduled));
     }
     if random.percent(20) {
-        scenes.push(Scene { events: events.clone(), gate: Gate::Read(1) });
+        scenes.push(Scene {
+            events: events.clone(),
+            gate: Gate::Read(1),
+        });
         events[0].1 = EventState::Moved;
     }
-    let awaited =
-        events.iter().filter(|(id, state)| *id != FOREIGN && *state != EventState::Started).map(|(id, _)| *id);
+    let awaited = events
+        .iter()
+        .filter(|(id, state)| *id != FOREIGN && *state != EventState::Started)
+        .map(|(id, _)| *id);
     let gate = match awaited.collect::<Vec<_>>() {
         // Some are cancelled or start before they are approved.
         awaited if approves && random.percent(85) => Gate::Approved(awaited),
         _ => Gate::Read(random.range(1, 3)),
     };
-    scenes.push(Scene { events: events.clone(), gate });
+    scenes.push(Scene {
+        events: events.clone(),
+        gate,
+    });
     if random.percent(50) {
         // The approved event does not start at once.
-        scenes.push(Scene { events: events.clone(), gate: Gate::Read(2) });
+        scenes.push(Scene {
+            events: events.clone(),
+            gate: Gate::Read(2),
+        });
     }
     if random.percent(70) {
         for (_, state) in &mut events {
             *state = EventState::Started;
         }
-        scenes.push(Scene { events: events.clone(), gate: Gate::Read(1) });
+        scenes.push(Scene {
+            events: events.clone(),
+            gate: Gate::Read(1),
+        });
     }
     if random.percent(30) {
         // Another event is announced while the first ones are open.
         events.push(("c", EventState::Scheduled));
-        let gate = if approves && random.percent(60) { Gate::Approved(vec!["c"]) } else { Gate::Read(1) };
-        scenes.push(Scene { events: events.clone(), gate });
+        let gate = if approves && random.percent(60) {
+            Gate::Approved(vec!["c"])
+        } else {
+            Gate::Read(1)
+        };
+        scenes.push(Scene {
+            events: events.clone(),
+            gate,
+        });
     }
     while events.len() > 1 && random.percent(50) {
         events.remove(0);
-        scenes.push(Scene { events: events.clone(), gate: Gate::Read(1) });
+        scenes.push(Scene {
+            events: events.clone(),
+            gate: Gate::Read(1),
+        });
     }
-    scenes.push(Scene { events: Vec::new(), gate: Gate::Never });
+    scenes.push(Scene {
+        events: Vec::new(),
+        gate: Gate::Never,
+    });
     scenes
 }
 
 /// The event in the document.
 pub(crate) fn event(id: &str, state: EventState) -> Value {
-    let machine = if id == FOREIGN { "WestNO_1" } else { crate::support::VM };
+    let machine = if id == FOREIGN {
+        "WestNO_1"
+    } else {
+        crate::support::VM
+    };
     let event = with(freeze(id), &json!({ "Resources": [machine] }));
     match state {
         EventState::Scheduled => event,

@@ -92,7 +92,8 @@ impl Service {
         let shared = Arc::clone(&log);
         service.intercept(move |request| {
             // The fake service answers requests for the name and the id of the machine.
-            (request.is_get() || request.is_post()).then(|| shared.lock().expect("a lock").answer(request))
+            (request.is_get() || request.is_post())
+                .then(|| shared.lock().expect("a lock").answer(request))
         });
         Self { service, log }
     }
@@ -114,8 +115,15 @@ pub(crate) fn api_version(seed: u64, run: usize) -> String {
 
 impl Log {
     fn answer(&mut self, request: &Request) -> Reply {
-        let version = request.target.rsplit_once("api-version=").expect("a version").1;
-        let run: usize = version.rsplit_once('-').and_then(|(_, run)| run.parse().ok()).expect("a number");
+        let version = request
+            .target
+            .rsplit_once("api-version=")
+            .expect("a version")
+            .1;
+        let run: usize = version
+            .rsplit_once('-')
+            .and_then(|(_, run)| run.parse().ok())
+            .expect("a number");
         if version != api_version(self.plan.seed, run) {
             return Reply::new(404, "", "").close();
         }
@@ -125,11 +133,16 @@ impl Log {
             (self.run, self.reads) = (run, 0);
             let left = self.plan.scenes.len() - 1 - self.scene;
             let knows_event = self.was_read_twice || !actions(&self.folder).is_empty();
-            if self.plan.changes_between_runs && knows_event && left > 0 && self.random.percent(60) {
+            if self.plan.changes_between_runs && knows_event && left > 0 && self.random.percent(60)
+            {
                 self.scene += usize::try_from(self.random.range(1, left as u64)).expect("a scene");
             }
         }
-        let reply = if request.is_post() { self.on_post(run, late, request.ids()) } else { self.on_poll(late) };
+        let reply = if request.is_post() {
+            self.on_post(run, late, request.ids())
+        } else {
+            self.on_poll(late)
+        };
         if self.random.percent(10) {
             return reply.after(Duration::from_millis(self.random.range(1, 150)));
         }
@@ -140,13 +153,23 @@ impl Log {
     /// prepared for, and none has started.
     fn check_recoveries(&mut self) {
         let actions = actions(&self.folder);
-        for (index, action) in
-            actions.iter().enumerate().skip(self.checked).filter(|(_, action)| action.word == "recover")
+        for (index, action) in actions
+            .iter()
+            .enumerate()
+            .skip(self.checked)
+            .filter(|(_, action)| action.word == "recover")
         {
-            let prepared = |id: &str| actions[..index].iter().any(|action| action.word == "prepare" && action.id == id);
+            let prepared = |id: &str| {
+                actions[..index]
+                    .iter()
+                    .any(|action| action.word == "prepare" && action.id == id)
+            };
             for &(id, state) in &self.plan.scenes[self.scene].events {
                 if id != FOREIGN && (state == EventState::Started || prepared(id)) {
-                    self.early.push(format!("run {} recovered although {id} was open: {state:?}", action.run));
+                    self.early.push(format!(
+                        "run {} recovered although {id} was open: {state:?}",
+                        action.run
+                    ));
                 }
             }
         }
@@ -161,16 +184,23 @@ impl Log {
             return match self.random.range(0, 3) {
                 0 => Reply::new(200, "", ""),
                 1 => Reply::raw("").close(),
-                2 => Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{\"DocumentIncarnation\":").close(),
+                2 => Reply::raw(
+                    "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{\"DocumentIncarnation\":",
+                )
+                .close(),
                 _ => Reply::new(*self.random.one_of(&[404, 410, 429, 500, 503]), "", "{}"),
             };
         }
         if !late {
-            self.was_read_twice |= self.reads > 0 && !self.plan.scenes[self.scene].events.is_empty();
+            self.was_read_twice |=
+                self.reads > 0 && !self.plan.scenes[self.scene].events.is_empty();
             let passed = match &self.plan.scenes[self.scene].gate {
                 Gate::Read(times) => self.reads >= *times,
                 Gate::Approved(ids) => {
-                    self.reads >= 1 && ids.iter().all(|id| self.accepted.iter().any(|accepted| accepted == id))
+                    self.reads >= 1
+                        && ids
+                            .iter()
+                            .all(|id| self.accepted.iter().any(|accepted| accepted == id))
                 }
                 Gate::Never => false,
             };
@@ -179,7 +209,11 @@ impl Log {
             }
             self.reads += 1;
         }
-        let events: Vec<_> = self.plan.scenes[self.scene].events.iter().map(|&(id, state)| event(id, state)).collect();
+        let events: Vec<_> = self.plan.scenes[self.scene]
+            .events
+            .iter()
+            .map(|&(id, state)| event(id, state))
+            .collect();
         Reply::new(200, "", document(self.scene as u64 + 1, &events))
     }
 
@@ -189,7 +223,9 @@ impl Log {
         if self.faults_left.1 > 0 && self.random.percent(60) {
             self.faults_left.1 -= 1;
             self.faults += 1;
-            status = *self.random.one_of(&[None, Some(400), Some(429), Some(500), Some(503)]);
+            status = *self
+                .random
+                .one_of(&[None, Some(400), Some(429), Some(500), Some(503)]);
             // A lost response may belong to an accepted request.
             accepts = status.is_none() && self.random.percent(50);
         }
@@ -204,21 +240,35 @@ impl Log {
             shown: self.plan.scenes[self.scene].events.clone(),
             marks: marks(&self.folder),
         });
-        status.map_or_else(|| Reply::raw("").close(), |status| Reply::new(status, "", ""))
+        status.map_or_else(
+            || Reply::raw("").close(),
+            |status| Reply::new(status, "", ""),
+        )
     }
 }
 
 /// The marks of the hooks: files named `RUN.WORD.ID.PID.begin` or `RUN.WORD.ID.PID.end`.
 pub(crate) fn marks(folder: &str) -> Vec<Mark> {
     let entries = fs::read_dir(folder).expect("the folder");
-    let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
     names.sort();
     let parse = |name: &std::ffi::OsString| {
         let mut words = name.to_str()?.split('.').map(str::to_owned);
         let (run, word, id) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
-        Some(Mark { run, word, id, process: words.next()?.parse().ok()?, ended: words.next()? == "end" })
+        Some(Mark {
+            run,
+            word,
+            id,
+            process: words.next()?.parse().ok()?,
+            ended: words.next()? == "end",
+        })
     };
-    names.iter().map(|name| parse(name).unwrap_or_else(|| panic!("a mark named {}", name.display()))).collect()
+    names
+        .iter()
+        .map(|name| parse(name).unwrap_or_else(|| panic!("a mark named {}", name.display())))
+        .collect()
 }
 
 /// The file of the application, beside the marks: a line `RUN WORD ID` for each action, in order.
@@ -234,7 +284,13 @@ pub(crate) fn actions(folder: &str) -> Vec<Action> {
     };
     let parse = |line: &str| {
         let mut words = line.split(' ').map(str::to_owned);
-        Some(Action { run: words.next()?.parse().ok()?, word: words.next()?, id: words.next()? })
+        Some(Action {
+            run: words.next()?.parse().ok()?,
+            word: words.next()?,
+            id: words.next()?,
+        })
     };
-    text.lines().map(|line| parse(line).unwrap_or_else(|| panic!("an action {line:?}"))).collect()
+    text.lines()
+        .map(|line| parse(line).unwrap_or_else(|| panic!("an action {line:?}")))
+        .collect()
 }

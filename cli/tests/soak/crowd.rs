@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeService, Folder, PREPARE_ALL, Reply, Request, Run, VM, freeze, started, with};
+use crate::support::{
+    FakeService, Folder, PREPARE_ALL, Reply, Request, Run, VM, freeze, started, with,
+};
 
 /// The number of other machines' events in each document.
 const CROWD: usize = 10_000;
@@ -50,7 +52,11 @@ impl Service {
             _ => None,
         };
         events.splice(CROWD / 2..CROWD / 2, own.map(|event| event.to_string()));
-        let body = format!(r#"{{"DocumentIncarnation":{},"Events":[{}]}}"#, self.polls, events.join(","));
+        let body = format!(
+            r#"{{"DocumentIncarnation":{},"Events":[{}]}}"#,
+            self.polls,
+            events.join(",")
+        );
         Reply::new(200, "", body)
     }
 }
@@ -59,7 +65,11 @@ impl Service {
 fn others(numbers: Range<usize>) -> Vec<String> {
     let other = |number| {
         let id = format!("C7061BAC-AFDC-4513-B24B-{number:012}");
-        with(freeze(&id), &json!({ "Resources": [format!("WestNO_{}", number + 1)] })).to_string()
+        with(
+            freeze(&id),
+            &json!({ "Resources": [format!("WestNO_{}", number + 1)] }),
+        )
+        .to_string()
     };
     numbers.map(other).collect()
 }
@@ -71,20 +81,38 @@ pub(crate) fn run() {
     let state = folder.path("state");
     let fake = FakeService::start();
     fake.forget_requests();
-    let (service, others) = (Arc::new(Mutex::new(Service::default())), others(0..CROWD + (POLLS + 2) * TURNOVER));
+    let (service, others) = (
+        Arc::new(Mutex::new(Service::default())),
+        others(0..CROWD + (POLLS + 2) * TURNOVER),
+    );
     let shared = Arc::clone(&service);
     fake.intercept(move |request| {
         let is_for_it = request.is_get() || request.is_post();
         is_for_it.then(|| shared.lock().expect("a lock").answer(request, &others))
     });
     let policy = folder.file("policy.toml", PREPARE_ALL);
-    let commands = ["--policy", &policy, "--prepare", "true", "--recover", "true", "--state", &state, "--vm-name", VM];
+    let commands = [
+        "--policy",
+        &policy,
+        "--prepare",
+        "true",
+        "--recover",
+        "true",
+        "--state",
+        &state,
+        "--vm-name",
+        VM,
+    ];
     let mut watcher = Run::watch(&fake.url(), &commands);
     // One by one, so that no time limit is for all of them; records are parsed afterwards, since that takes the watcher's time.
     for poll in 1..=POLLS {
-        crate::support::eventually("the next poll", || (service.lock().expect("a lock").polls >= poll).then_some(()));
+        crate::support::eventually("the next poll", || {
+            (service.lock().expect("a lock").polls >= poll).then_some(())
+        });
     }
-    watcher.record("a recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    watcher.record("a recovery", |record| {
+        record["record"] == "recover" && record["outcome"] == "done"
+    });
     let memory = watcher.memory_peak_kb();
     let size = fs::metadata(&state).expect("a state file").len();
     let status = crate::support::run(&["status", "--json", "--state", &state]).with_code(0);
@@ -95,19 +123,42 @@ pub(crate) fn run() {
          state file",
         began.elapsed().as_secs()
     );
-    let own: Vec<_> = finished.records().iter().filter(|record| record["event_id"] == "own").map(word).collect();
-    assert_eq!(own, ["scheduled", "prepare", "begun", "ready", "started", "completed", "done"]);
+    let own: Vec<_> = finished
+        .records()
+        .iter()
+        .filter(|record| record["event_id"] == "own")
+        .map(word)
+        .collect();
+    assert_eq!(
+        own,
+        [
+            "scheduled",
+            "prepare",
+            "begun",
+            "ready",
+            "started",
+            "completed",
+            "done"
+        ]
+    );
     assert_eq!(finished.approved(), ["own"]);
     assert!(finished.of_kind("poll-failed").is_empty());
     // Those that ended are followed until that is reported, and others take their places in the next document.
-    let followed = status.of_kind("status")[0]["events"].as_u64().expect("a number");
-    assert!((1024 - TURNOVER as u64..=1024).contains(&followed), "{followed} events are followed");
+    let followed = status.of_kind("status")[0]["events"]
+        .as_u64()
+        .expect("a number");
+    assert!(
+        (1024 - TURNOVER as u64..=1024).contains(&followed),
+        "{followed} events are followed"
+    );
     assert!(memory < MEMORY_MAX_KIB, "{memory} KiB of memory");
     assert!(size < STATE_MAX, "{size} bytes of state file");
 }
 
 /// What a record says about its event.
 fn word(record: &Value) -> String {
-    let known = ["change", "action", "outcome"].iter().find_map(|name| record[*name].as_str());
+    let known = ["change", "action", "outcome"]
+        .iter()
+        .find_map(|name| record[*name].as_str());
     known.unwrap_or_default().to_owned()
 }

@@ -24,7 +24,9 @@ use scheduled_events::imds::{API_VERSION, Imds};
 use scheduled_events::policy_file;
 use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord, write_json};
 use scheduled_events::state::StateFile;
-use scheduled_events::watch::{Host, Note, Reply as WatcherReply, StopReason, Watcher, WatcherOptions};
+use scheduled_events::watch::{
+    Host, Note, Reply as WatcherReply, StopReason, Watcher, WatcherOptions,
+};
 use scheduled_events_core::Preparation;
 use serde_json::{Value, json};
 
@@ -49,7 +51,9 @@ const SAMPLES: u64 = 24;
 const GROWTH_MAX: i64 = 256;
 
 fn main() -> ExitCode {
-    let polls = env::var("SOAK_POLLS").ok().filter(|polls| !polls.is_empty());
+    let polls = env::var("SOAK_POLLS")
+        .ok()
+        .filter(|polls| !polls.is_empty());
     let polls = polls.map_or(DAY, |polls| polls.parse().expect("SOAK_POLLS is a number"));
     if let Ok(endpoint) = env::var("SOAK_ENDPOINT") {
         return watch(&endpoint, polls);
@@ -60,16 +64,21 @@ fn main() -> ExitCode {
 
 /// The measured process: a watcher that prints its records and runs commands.
 fn watch(endpoint: &str, polls: u64) -> ExitCode {
-    let imds = Imds::new(endpoint, API_VERSION, false).expect("an endpoint").at_speed(SPEED);
+    let imds = Imds::new(endpoint, API_VERSION, false)
+        .expect("an endpoint")
+        .at_speed(SPEED);
     let options = WatcherOptions {
         vm_names: vec![VM.to_owned()],
         policy: policy_file::parse(PREPARE_ALL).expect("a policy"),
         max_polls: Some(polls),
         ..WatcherOptions::default()
     };
-    let state = StateFile::open(env::var("SOAK_STATE").expect("a path").as_ref()).expect("a state file");
+    let state =
+        StateFile::open(env::var("SOAK_STATE").expect("a path").as_ref()).expect("a state file");
     let mut watcher = Watcher::new(imds, options, Some(state)).expect("a watcher");
-    let reason = watcher.run(&mut SoakHost { command: CommandLine::parse("true").expect("a command") });
+    let reason = watcher.run(&mut SoakHost {
+        command: CommandLine::parse("true").expect("a command"),
+    });
     assert_eq!(reason, StopReason::PollsDone { answered: true });
     ExitCode::SUCCESS
 }
@@ -85,15 +94,21 @@ impl Host for SoakHost {
     }
 
     fn note(&mut self, note: &Note) {
-        assert!(!matches!(note, Note::StateNotSaved(_) | Note::StateQuarantined { .. }), "{note:?}");
+        assert!(
+            !matches!(note, Note::StateNotSaved(_) | Note::StateQuarantined { .. }),
+            "{note:?}"
+        );
     }
 
     fn prepare(&mut self, event: &EventRecord, _time_left: Option<Duration>, reply: WatcherReply) {
-        self.command.start(event, &[], None, move |event| match event {
-            CommandEvent::Ended(CommandOutcome::Succeeded) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
-            CommandEvent::Ended(_) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
-            CommandEvent::Line(_) | CommandEvent::Refused(_) => {}
-        });
+        self.command
+            .start(event, &[], None, move |event| match event {
+                CommandEvent::Ended(CommandOutcome::Succeeded) => {
+                    reply.prepared(Preparation::Ready, HookOutcome::Ready)
+                }
+                CommandEvent::Ended(_) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
+                CommandEvent::Line(_) | CommandEvent::Refused(_) => {}
+            });
     }
 
     fn recover(&mut self, events: &[EventRecord], reply: WatcherReply) {
@@ -165,8 +180,12 @@ impl Scenario {
         }
         self.polls += 1;
         // Between two events, when no command runs.
-        if self.polls.is_multiple_of((self.polls_wanted / SAMPLES).next_multiple_of(EVENT_EVERY)) {
-            self.samples.extend(self.process.map(|process| sample(process, self.polls)));
+        if self
+            .polls
+            .is_multiple_of((self.polls_wanted / SAMPLES).next_multiple_of(EVENT_EVERY))
+        {
+            self.samples
+                .extend(self.process.map(|process| sample(process, self.polls)));
         }
         let fault = match self.polls % 1_000 {
             500 => Some(Reply::new(500, "", "{}")),
@@ -191,10 +210,16 @@ impl Scenario {
         let next = match self.event {
             None if !last && done && self.polls.is_multiple_of(EVENT_EVERY) => {
                 self.events += 1;
-                let stage = if kind(self.events) == "unannounced" { Stage::Started } else { Stage::Scheduled };
+                let stage = if kind(self.events) == "unannounced" {
+                    Stage::Started
+                } else {
+                    Stage::Scheduled
+                };
                 Some((self.events, stage, self.polls))
             }
-            Some((number, Stage::Scheduled, since)) if kind(number) == "foreign" && self.polls > since + 20 => {
+            Some((number, Stage::Scheduled, since))
+                if kind(number) == "foreign" && self.polls > since + 20 =>
+            {
                 Some((number, Stage::Started, self.polls))
             }
             Some((number, Stage::Approved, since)) if self.polls > since + 20 => {
@@ -208,30 +233,60 @@ impl Scenario {
         }
         self.event = next;
         self.incarnation += 1;
-        let events: Vec<_> = next.into_iter().map(|(number, stage, _)| self.shown(number, stage)).collect();
+        let events: Vec<_> = next
+            .into_iter()
+            .map(|(number, stage, _)| self.shown(number, stage))
+            .collect();
         self.body = document(self.incarnation, &events);
     }
 
     fn shown(&self, number: u64, stage: Stage) -> Value {
-        let machine = if kind(number) == "foreign" { "WestNO_1" } else { VM };
-        let event = with(freeze(&format!("event-{number}")), &json!({ "Resources": [machine] }));
+        let machine = if kind(number) == "foreign" {
+            "WestNO_1"
+        } else {
+            VM
+        };
+        let event = with(
+            freeze(&format!("event-{number}")),
+            &json!({ "Resources": [machine] }),
+        );
         if stage == Stage::Started {
             return with(event, &json!({ "EventStatus": "Started", "NotBefore": "" }));
         }
         // An hour ahead by the watcher's clock.
-        let start = SystemTime::now() + self.began.elapsed() * (SPEED - 1) + Duration::from_secs(3600);
-        with(event, &json!({ "NotBefore": httpdate::fmt_http_date(start) }))
+        let start =
+            SystemTime::now() + self.began.elapsed() * (SPEED - 1) + Duration::from_secs(3600);
+        with(
+            event,
+            &json!({ "NotBefore": httpdate::fmt_http_date(start) }),
+        )
     }
 }
 
 /// Measures the process while it waits for its response, after the threads of the last commands have ended.
 fn sample(process: u32, poll: u64) -> Sample {
     thread::sleep(Duration::from_millis(20));
-    let count = |what| fs::read_dir(format!("/proc/{process}/{what}")).expect("a process").count();
+    let count = |what| {
+        fs::read_dir(format!("/proc/{process}/{what}"))
+            .expect("a process")
+            .count()
+    };
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
-    let memory = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("RssAnon");
-    let memory_kib = memory.trim().trim_end_matches(" kB").parse().expect("a number");
-    Sample { poll, memory_kib, files: count("fd"), threads: count("task") }
+    let memory = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))
+        .expect("RssAnon");
+    let memory_kib = memory
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .expect("a number");
+    Sample {
+        poll,
+        memory_kib,
+        files: count("fd"),
+        threads: count("task"),
+    }
 }
 
 /// Serves the measured process, reads its records, and checks the result.
@@ -258,7 +313,8 @@ fn supervise(polls: u64) -> ExitCode {
     let shared = Arc::clone(&service);
     fake.intercept(move |request| {
         // The fake service answers the request for the machine's id.
-        (request.is_get() || request.is_post()).then(|| shared.lock().expect("a lock").answer(request))
+        (request.is_get() || request.is_post())
+            .then(|| shared.lock().expect("a lock").answer(request))
     });
     let mut child = support::launch(env::current_exe().expect("a path"))
         .env("SOAK_ENDPOINT", fake.url())
@@ -295,20 +351,33 @@ impl Accounts {
             "change" => (text("event_id"), text("change")),
             "decision" => (text("event_id"), text("action")),
             "prepare" | "recover" => (text("event_id"), text("outcome")),
-            "approval" if record["status"] == 200 => {
-                (record["event_ids"][0].as_str().expect("an id").to_owned(), "approved".to_owned())
-            }
+            "approval" if record["status"] == 200 => (
+                record["event_ids"][0].as_str().expect("an id").to_owned(),
+                "approved".to_owned(),
+            ),
             "approval" => return self.failed_approvals += 1,
             "poll-failed" => return self.failed_polls += 1,
             _ => return self.wrong.push(record.to_string()),
         };
         let all = self.open.entry(id.clone()).or_default();
         all.push(word);
-        let number = id.strip_prefix("event-").and_then(|number| number.parse().ok()).expect("an event");
+        let number = id
+            .strip_prefix("event-")
+            .and_then(|number| number.parse().ok())
+            .expect("an event");
         let expected: &[&str] = match kind(number) {
             "foreign" => &["scheduled", "hold", "started", "completed"],
             "unannounced" => &["started-without-notice", "hold", "completed"],
-            _ => &["scheduled", "prepare", "begun", "ready", "approved", "started", "completed", "done"],
+            _ => &[
+                "scheduled",
+                "prepare",
+                "begun",
+                "ready",
+                "approved",
+                "started",
+                "completed",
+                "done",
+            ],
         };
         if all == expected {
             self.open.remove(&id);
@@ -321,11 +390,17 @@ impl Scenario {
     fn check(&self, accounts: &mut Accounts) {
         // During the first samples the process still allocates its buffers.
         let settled: Vec<_> = self.samples.iter().skip(self.samples.len() / 8).collect();
-        let (first, last) = (settled.first().expect("samples"), settled.last().expect("samples"));
+        let (first, last) = (
+            settled.first().expect("samples"),
+            settled.last().expect("samples"),
+        );
         let growth = last.memory_kib - first.memory_kib;
         let range = |of: fn(&Sample) -> usize| {
             let all = settled.iter().map(|sample| of(sample));
-            (all.clone().min().unwrap_or_default(), all.max().unwrap_or_default())
+            (
+                all.clone().min().unwrap_or_default(),
+                all.max().unwrap_or_default(),
+            )
         };
         let (files, threads) = (range(|sample| sample.files), range(|sample| sample.threads));
         println!(
@@ -350,12 +425,32 @@ impl Scenario {
             }
         }
         assert_eq!(self.polls, self.polls_wanted, "polls");
-        assert!(accounts.wrong.is_empty() && accounts.open.is_empty(), "{:?} {:?}", accounts.wrong, accounts.open);
-        assert_eq!(accounts.complete.load(Ordering::Relaxed), self.events, "events");
+        assert!(
+            accounts.wrong.is_empty() && accounts.open.is_empty(),
+            "{:?} {:?}",
+            accounts.wrong,
+            accounts.open
+        );
+        assert_eq!(
+            accounts.complete.load(Ordering::Relaxed),
+            self.events,
+            "events"
+        );
         let failed = (accounts.failed_polls, accounts.failed_approvals);
-        assert_eq!(failed, (self.failed_polls, self.failed_posts), "failed polls and approvals");
-        assert!(self.events > 0 || self.polls_wanted < LAST_EVENT + 2 * EVENT_EVERY, "there was no event");
-        assert!(growth <= GROWTH_MAX, "memory grew by {growth} KiB: {:#?}", self.samples);
+        assert_eq!(
+            failed,
+            (self.failed_polls, self.failed_posts),
+            "failed polls and approvals"
+        );
+        assert!(
+            self.events > 0 || self.polls_wanted < LAST_EVENT + 2 * EVENT_EVERY,
+            "there was no event"
+        );
+        assert!(
+            growth <= GROWTH_MAX,
+            "memory grew by {growth} KiB: {:#?}",
+            self.samples
+        );
         assert_eq!(files.0, files.1, "file descriptors: {:#?}", self.samples);
         assert_eq!(threads.0, threads.1, "threads: {:#?}", self.samples);
     }

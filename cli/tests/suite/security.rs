@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, lines, preparation_ended, together,
-    with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, lines,
+    preparation_ended, together, with,
 };
 
 /// Texts that split a header, a request, a log line or a command if they are inserted unescaped.
@@ -21,18 +21,31 @@ const SPLITTERS: [&str; 5] = [
 #[track_caller]
 fn assert_not_split(service: &FakeService) {
     for request in service.requests() {
-        assert!(["GET", "POST"].contains(&request.method.as_str()), "{request:?}");
+        assert!(
+            ["GET", "POST"].contains(&request.method.as_str()),
+            "{request:?}"
+        );
         assert!(request.target.starts_with("/metadata/"), "{request:?}");
-        assert!(request.headers.iter().all(|(name, _)| !name.eq_ignore_ascii_case("X-Evil")), "{request:?}");
+        assert!(
+            request
+                .headers
+                .iter()
+                .all(|(name, _)| !name.eq_ignore_ascii_case("X-Evil")),
+            "{request:?}"
+        );
     }
 }
 
 /// Checks that the text has no effect on a terminal and contains no forged line.
 #[track_caller]
 fn assert_plain(text: &str) {
-    let acts = |char: char| char != '\n' && (char.is_control() || matches!(char, '\u{202a}'..='\u{202e}'));
+    let acts =
+        |char: char| char != '\n' && (char.is_control() || matches!(char, '\u{202a}'..='\u{202e}'));
     assert!(!text.contains(acts), "{text:?}");
-    assert!(text.lines().all(|line| line != "error: all is lost"), "{text}");
+    assert!(
+        text.lines().all(|line| line != "error: all is lost"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -40,16 +53,26 @@ fn an_id_that_could_split_a_request_is_sent_back_unchanged_in_one_request() {
     let service = FakeService::start();
     service.show(2, &SPLITTERS.map(freeze));
     let run = Run::watch(&service.url(), &["--policy", "sample", "--vm-name", VM]);
-    eventually("all approvals", || (service.posted().len() == SPLITTERS.len()).then_some(()));
+    eventually("all approvals", || {
+        (service.posted().len() == SPLITTERS.len()).then_some(())
+    });
     assert_eq!(service.posted(), SPLITTERS);
-    let posts = service.requests().iter().filter(|request| request.is_post()).count();
+    let posts = service
+        .requests()
+        .iter()
+        .filter(|request| request.is_post())
+        .count();
     assert_eq!(posts, 1);
     assert_not_split(&service);
     assert_plain(&run.stdout());
     assert_plain(&run.stderr());
 
     let url = service.url();
-    let arguments = [&["approve", "--endpoint", &url, "--vm-name", VM, "--"][..], &SPLITTERS].concat();
+    let arguments = [
+        &["approve", "--endpoint", &url, "--vm-name", VM, "--"][..],
+        &SPLITTERS,
+    ]
+    .concat();
     let finished = crate::support::run(&arguments).with_code(0);
     assert_eq!(service.posted()[SPLITTERS.len()..], SPLITTERS);
     assert_not_split(&service);
@@ -83,7 +106,13 @@ fn no_request_is_conditional_whatever_etag_the_service_sends() {
         let mut run = Run::watch(&service.url(), &["--policy", "observe", "--vm-name", VM]);
         run.change("scheduled", "a");
         service.await_polls(3);
-        assert!(service.requests().iter().all(|request| request.header("If-None-Match").is_empty()), "{etag:?}");
+        assert!(
+            service
+                .requests()
+                .iter()
+                .all(|request| request.header("If-None-Match").is_empty()),
+            "{etag:?}"
+        );
     });
 }
 
@@ -117,18 +146,41 @@ fn a_command_gets_event_text_as_data_and_inherits_no_file() {
     let (seen, open) = (folder.path("seen"), folder.path("open"));
     let hostile = SPLITTERS.concat();
     let service = FakeService::start();
-    service.show(2, &[with(freeze("a"), &json!({ "Description": hostile, "Resources": [VM, hostile] }))]);
-    let prepare = helper(&[format!("append {seen} $DESCRIPTION"), format!("open-files {open}")]);
+    service.show(
+        2,
+        &[with(
+            freeze("a"),
+            &json!({ "Description": hostile, "Resources": [VM, hostile] }),
+        )],
+    );
+    let prepare = helper(&[
+        format!("append {seen} $DESCRIPTION"),
+        format!("open-files {open}"),
+    ]);
     let state = folder.path("state");
-    let arguments = ["--policy", &policy, "--state", &state, "--prepare", &prepare];
+    let arguments = [
+        "--policy",
+        &policy,
+        "--state",
+        &state,
+        "--prepare",
+        &prepare,
+    ];
     let mut run = Run::watch(&service.url(), &arguments);
     let prepared = run.record("a preparation", preparation_ended);
     assert_eq!(prepared["outcome"], "ready", "{}", run.stderr());
-    assert_eq!(std::fs::read_to_string(&seen).expect("a file"), format!("{hostile}\n"));
+    assert_eq!(
+        std::fs::read_to_string(&seen).expect("a file"),
+        format!("{hostile}\n")
+    );
     // Only its three pipes and its output file: no lock, no state file, no connection.
     let open = lines(&open);
     assert!(open.len() >= 3 || cfg!(windows), "{open:?}");
-    assert!(open.iter().all(|file| !file.contains("state") && !file.starts_with("socket:")), "{open:?}");
+    assert!(
+        open.iter()
+            .all(|file| !file.contains("state") && !file.starts_with("socket:")),
+        "{open:?}"
+    );
     assert!(!folder.names().contains(&"evil".to_owned()));
     assert_plain(&run.stderr());
 }

@@ -38,13 +38,16 @@ impl AuditFile {
     /// A sentence that says what is wrong: those of [`StateFile::open`](crate::state::StateFile::open), or the file or one that it
     /// was renamed to is not empty and not an audit file. It is unchanged then.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        let cannot_use = |reason: String| format!("cannot use the audit file {}: {reason}", path.display());
+        let cannot_use =
+            |reason: String| format!("cannot use the audit file {}: {reason}", path.display());
         // All of them before anything is created.
         for number in 0..=AUDIT_FILES_MAX {
             let path = numbered(path, number);
             check_path(&path)
                 .and_then(|()| check_content(&path))
-                .map_err(|reason| format!("cannot use the audit file {}: {reason}", path.display()))?;
+                .map_err(|reason| {
+                    format!("cannot use the audit file {}: {reason}", path.display())
+                })?;
         }
         let lock = FileLock::acquire(path, "audit file")?;
         let (file, torn) = open(path).map_err(|error| cannot_use(error.to_string()))?;
@@ -60,7 +63,14 @@ impl AuditFile {
             }
         }
         let sequence = last.unwrap_or(0);
-        let mut audit = Self { path: path.to_owned(), lock, file, sequence, torn, size_max: AUDIT_FILE_MAX };
+        let mut audit = Self {
+            path: path.to_owned(),
+            lock,
+            file,
+            sequence,
+            torn,
+            size_max: AUDIT_FILE_MAX,
+        };
         match audit.end_torn_line() {
             // It is tried again with the next line.
             Err(error) if !is_disk_full(&error) => return Err(cannot_use(error.to_string())),
@@ -78,8 +88,14 @@ impl AuditFile {
     /// # Errors
     /// An error of the system, or another process may use the file. The file then has the lines from before.
     pub(super) fn append(&mut self, record: &str) -> io::Result<()> {
-        let object = record.trim_end().strip_suffix('}').ok_or(io::ErrorKind::InvalidInput)?;
-        let line = format!("{object},\"sequence\":{}}}\n", self.sequence.saturating_add(1));
+        let object = record
+            .trim_end()
+            .strip_suffix('}')
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        let line = format!(
+            "{object},\"sequence\":{}}}\n",
+            self.sequence.saturating_add(1)
+        );
         self.lock.check(&self.path)?;
         self.reopen_if_moved()?;
         let length = self.file.metadata()?.len();
@@ -138,7 +154,10 @@ impl AuditFile {
         }
         is_file(&numbered(&self.path, free))?;
         for number in (0..free).rev() {
-            fs::rename(numbered(&self.path, number), numbered(&self.path, number + 1))?;
+            fs::rename(
+                numbered(&self.path, number),
+                numbered(&self.path, number + 1),
+            )?;
         }
         (self.file, self.torn) = open(&self.path)?;
         sync_folder(&self.path)
@@ -147,7 +166,11 @@ impl AuditFile {
 
 /// `FILE`, `FILE.1`, `FILE.2`, and so on.
 fn numbered(path: &Path, number: u32) -> PathBuf {
-    if number == 0 { path.to_owned() } else { sibling(path, &number.to_string()) }
+    if number == 0 {
+        path.to_owned()
+    } else {
+        sibling(path, &number.to_string())
+    }
 }
 
 /// Checks that a file which exists is empty or starts as an audit file does. A line that a crash left unfinished may be its first
@@ -156,11 +179,14 @@ fn check_content(path: &Path) -> Result<(), String> {
     let mut start = Vec::new();
     match platform::open_no_link(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => {
-            opened.and_then(|file| file.take(START_MAX).read_to_end(&mut start)).map_err(|error| error.to_string())?
-        }
+        opened => opened
+            .and_then(|file| file.take(START_MAX).read_to_end(&mut start))
+            .map_err(|error| error.to_string())?,
     };
-    let written = start.iter().position(|byte| *byte != 0).map_or(&[][..], |zeros| &start[zeros..]);
+    let written = start
+        .iter()
+        .position(|byte| *byte != 0)
+        .map_or(&[][..], |zeros| &start[zeros..]);
     if written.iter().zip(START).all(|(one, other)| one == other) {
         return Ok(());
     }
@@ -171,7 +197,10 @@ fn check_content(path: &Path) -> Result<(), String> {
 fn is_file(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() => Ok(true),
-        Ok(_) => Err(io::Error::other(format!("{} is not a regular file; remove it", path.display()))),
+        Ok(_) => Err(io::Error::other(format!(
+            "{} is not a regular file; remove it",
+            path.display()
+        ))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -181,7 +210,9 @@ fn is_file(path: &Path) -> io::Result<bool> {
 fn open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     let mut file = platform::private(options.read(true).append(true).create(true)).open(path)?;
-    check_file(&file).map_err(|reason| io::Error::other(format!("it {reason}; remove it, or choose another path")))?;
+    check_file(&file).map_err(|reason| {
+        io::Error::other(format!("it {reason}; remove it, or choose another path"))
+    })?;
     platform::make_private(&file)?;
     let mut last = [b'\n'];
     if file.metadata()?.len() > 0 {
@@ -220,7 +251,10 @@ mod tests {
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("scheduled-events-audit-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "scheduled-events-audit-{name}-{}",
+            std::process::id()
+        ));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         folder
@@ -247,9 +281,15 @@ mod tests {
         }
         assert_eq!(sequences(&path), [13]);
         let of = |number| sequences(&numbered(&path, number));
-        assert_eq!([of(1), of(2), of(3), of(4)], [vec![11, 12], vec![9, 10], vec![7, 8], vec![5, 6]]);
+        assert_eq!(
+            [of(1), of(2), of(3), of(4)],
+            [vec![11, 12], vec![9, 10], vec![7, 8], vec![5, 6]]
+        );
         assert!(!numbered(&path, 5).exists());
-        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"record\":\"x\",\"sequence\":13}\n");
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            "{\"record\":\"x\",\"sequence\":13}\n"
+        );
         // A run that ended between a rename and the next file.
         drop(audit);
         fs::rename(&path, folder.join("away")).unwrap();
@@ -261,7 +301,10 @@ mod tests {
         }
         assert_eq!(sequences(&path), [15]);
         // The free number is used, so that no file is lost.
-        assert_eq!([of(1), of(2), of(3), of(4)], [vec![13, 14], vec![11, 12], vec![7, 8], vec![5, 6]]);
+        assert_eq!(
+            [of(1), of(2), of(3), of(4)],
+            [vec![13, 14], vec![11, 12], vec![7, 8], vec![5, 6]]
+        );
         drop(audit);
         fs::remove_dir_all(folder).unwrap();
     }
@@ -274,7 +317,10 @@ mod tests {
         audit.size_max = 5;
         audit.append(RECORD).unwrap();
         audit.append(RECORD).unwrap();
-        assert_eq!((sequences(&path), sequences(&numbered(&path, 1))), (vec![2], vec![1]));
+        assert_eq!(
+            (sequences(&path), sequences(&numbered(&path, 1))),
+            (vec![2], vec![1])
+        );
         drop(audit);
         fs::remove_dir_all(folder).unwrap();
     }
@@ -287,7 +333,9 @@ mod tests {
         let first = whole.len() / 2;
         for length in 0..=whole.len() {
             let _ = fs::remove_file(&path);
-            let mut file = platform::private(OpenOptions::new().write(true).create(true)).open(&path).unwrap();
+            let mut file = platform::private(OpenOptions::new().write(true).create(true))
+                .open(&path)
+                .unwrap();
             file.write_all(&whole.as_bytes()[..length]).unwrap();
             let mut audit = AuditFile::open(&path).unwrap();
             audit.append(RECORD).unwrap();
@@ -311,7 +359,9 @@ mod tests {
         let error = AuditFile::open(&path).unwrap_err();
         let process = std::process::id();
         assert!(
-            error.contains(&format!("in use by process {process}, which is this one; use another audit file")),
+            error.contains(&format!(
+                "in use by process {process}, which is this one; use another audit file"
+            )),
             "{error}"
         );
         drop(first);
@@ -327,19 +377,35 @@ mod tests {
         audit.append(RECORD).unwrap();
         fs::rename(&path, folder.join("moved")).unwrap();
         audit.append(RECORD).unwrap();
-        assert_eq!((sequences(&folder.join("moved")), sequences(&path)), (vec![1], vec![2]));
+        assert_eq!(
+            (sequences(&folder.join("moved")), sequences(&path)),
+            (vec![1], vec![2])
+        );
         // A program that rotates logs creates the next file itself.
         fs::rename(&path, folder.join("moved")).unwrap();
-        drop(platform::private(OpenOptions::new().write(true).create_new(true)).open(&path).unwrap());
+        drop(
+            platform::private(OpenOptions::new().write(true).create_new(true))
+                .open(&path)
+                .unwrap(),
+        );
         audit.append(RECORD).unwrap();
-        assert_eq!((sequences(&folder.join("moved")), sequences(&path)), (vec![2], vec![3]));
+        assert_eq!(
+            (sequences(&folder.join("moved")), sequences(&path)),
+            (vec![2], vec![3])
+        );
         // Windows removes no lock that is held.
         if cfg!(windows) {
             return;
         }
         fs::remove_file(folder.join("audit.lock")).unwrap();
         fs::write(folder.join("audit.lock"), "12345\n").unwrap();
-        assert!(audit.append(RECORD).unwrap_err().to_string().contains("another process may use the audit file"));
+        assert!(
+            audit
+                .append(RECORD)
+                .unwrap_err()
+                .to_string()
+                .contains("another process may use the audit file")
+        );
         assert_eq!(sequences(&path), [3]);
         fs::remove_dir_all(folder).unwrap();
     }
@@ -351,18 +417,28 @@ mod tests {
 
         let folder = folder("modes");
         let path = folder.join("audit");
-        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+        };
         for number in 0..2 {
             fs::write(numbered(&path, number), "").unwrap();
             set(&numbered(&path, number), 0o644);
         }
         set(&numbered(&path, 1), 0o666);
-        assert!(AuditFile::open(&path).unwrap_err().contains("can be written by others"));
+        assert!(
+            AuditFile::open(&path)
+                .unwrap_err()
+                .contains("can be written by others")
+        );
         assert!(!folder.join("audit.lock").exists(), "a lock was left");
         set(&numbered(&path, 1), 0o644);
         drop(AuditFile::open(&path).unwrap());
         for number in 0..2 {
-            let mode = fs::metadata(numbered(&path, number)).unwrap().permissions().mode() & 0o777;
+            let mode = fs::metadata(numbered(&path, number))
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777;
             assert_eq!(mode, 0o600, "{number}");
         }
         fs::remove_dir_all(folder).unwrap();
@@ -380,16 +456,28 @@ mod tests {
         for number in [0, 1, AUDIT_FILES_MAX] {
             symlink(&precious, numbered(&path, number)).unwrap();
             let error = AuditFile::open(&path).unwrap_err();
-            assert!(error.contains("it is a link; give the path that it leads to"), "{error}");
+            assert!(
+                error.contains("it is a link; give the path that it leads to"),
+                "{error}"
+            );
             fs::remove_file(numbered(&path, number)).unwrap();
         }
         let mut audit = AuditFile::open(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         // One that appears later.
         audit.size_max = 5;
         audit.append(RECORD).unwrap();
         symlink(&precious, numbered(&path, 1)).unwrap();
-        assert!(audit.append(RECORD).unwrap_err().to_string().contains("is not a regular file; remove it"));
+        assert!(
+            audit
+                .append(RECORD)
+                .unwrap_err()
+                .to_string()
+                .contains("is not a regular file; remove it")
+        );
         fs::remove_file(numbered(&path, 1)).unwrap();
         fs::rename(&path, folder.join("moved")).unwrap();
         symlink(&precious, &path).unwrap();
@@ -401,7 +489,10 @@ mod tests {
         drop(audit);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
         let error = AuditFile::open(&path).unwrap_err();
-        assert!(error.contains("it can be written by others (mode 0622); remove it"), "{error}");
+        assert!(
+            error.contains("it can be written by others (mode 0622); remove it"),
+            "{error}"
+        );
         fs::remove_dir_all(folder).unwrap();
     }
 }

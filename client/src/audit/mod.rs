@@ -100,16 +100,30 @@ impl Item {
     fn line(&self) -> String {
         match self {
             Self::Record(line) => line.clone(),
-            Self::Gap { lost, since, until } => line(&Record::Gap { lost: *lost, since: *since }.at(*until)),
+            Self::Gap { lost, since, until } => line(
+                &Record::Gap {
+                    lost: *lost,
+                    since: *since,
+                }
+                .at(*until),
+            ),
         }
     }
 
     fn bytes(&self) -> usize {
-        if let Self::Record(line) = self { line.len() } else { 0 }
+        if let Self::Record(line) = self {
+            line.len()
+        } else {
+            0
+        }
     }
 
     fn lost(&self) -> u64 {
-        if let Self::Gap { lost, .. } = self { *lost } else { 0 }
+        if let Self::Gap { lost, .. } = self {
+            *lost
+        } else {
+            0
+        }
     }
 }
 
@@ -119,10 +133,18 @@ impl Audit {
     ///
     /// # Errors
     /// A sentence that says what is wrong with the file: the rules are those of a state file.
-    pub fn open(path: &Path, report: impl Fn(&Note) + Send + Sync + 'static) -> Result<Self, String> {
+    pub fn open(
+        path: &Path,
+        report: impl Fn(&Note) + Send + Sync + 'static,
+    ) -> Result<Self, String> {
         let file = Mutex::new(AuditFile::open(path)?);
         let (queue, changed) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { queue, changed, file, report: Box::new(report) });
+        let shared = Arc::new(Shared {
+            queue,
+            changed,
+            file,
+            report: Box::new(report),
+        });
         let audit = Self {
             shared,
             writer: Mutex::default(),
@@ -179,7 +201,11 @@ impl Audit {
             *lost = lost.saturating_add(1);
             *until = time;
         } else {
-            queue.push(Item::Gap { lost: 1, since: time, until: time });
+            queue.push(Item::Gap {
+                lost: 1,
+                since: time,
+                until: time,
+            });
         }
         drop(queue);
         self.shared.changed.notify_all();
@@ -214,8 +240,16 @@ impl Audit {
                 return false;
             }
             let started = self.start_writer();
-            let wait = if started { left } else { left.min(THREAD_RETRY) };
-            queue = shared.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
+            let wait = if started {
+                left
+            } else {
+                left.min(THREAD_RETRY)
+            };
+            queue = shared
+                .changed
+                .wait_timeout(queue, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         queue.durable >= needed
     }
@@ -253,7 +287,9 @@ impl Audit {
             return false;
         }
         let shared = Arc::clone(&self.shared);
-        *writer = thread::Builder::new().spawn(move || shared.write_queue()).ok();
+        *writer = thread::Builder::new()
+            .spawn(move || shared.write_queue())
+            .ok();
         writer.is_some()
     }
 }
@@ -307,7 +343,10 @@ impl Shared {
             } else if queue.ended {
                 return;
             } else {
-                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self
+                    .changed
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             queue.failures += u64::from(result.is_err());
@@ -317,7 +356,9 @@ impl Shared {
             let failed = result.is_err();
             match result.map_err(|error| format!("{}: {error}", file.path().display())) {
                 Ok(()) if failures.succeeded() => (self.report)(&Note::AuditResumed),
-                Err(reason) if failures.reports(&reason) => (self.report)(&Note::AuditNotWritten(reason)),
+                Err(reason) if failures.reports(&reason) => {
+                    (self.report)(&Note::AuditNotWritten(reason))
+                }
                 _ => {}
             }
             queue = self.queue();
@@ -325,7 +366,9 @@ impl Shared {
                 continue;
             }
             let is_waiting = |queue: &mut Queue| queue.requests == requests && !queue.ended;
-            let waited = self.changed.wait_timeout_while(queue, AUDIT_RETRY, is_waiting);
+            let waited = self
+                .changed
+                .wait_timeout_while(queue, AUDIT_RETRY, is_waiting);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             // What is left was reported as lost.
             if queue.ended {
@@ -356,7 +399,10 @@ mod tests {
     const TIME: UnixSeconds = UnixSeconds(1_600_000_000);
 
     fn open(name: &str) -> (PathBuf, Audit, Receiver<Note>) {
-        let folder = std::env::temp_dir().join(format!("scheduled-events-audit-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "scheduled-events-audit-{name}-{}",
+            std::process::id()
+        ));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("audit");
@@ -367,7 +413,13 @@ mod tests {
 
     fn add(audit: &Audit, number: usize, name: &str) {
         let time = UnixSeconds(TIME.0 + i64::try_from(number).unwrap());
-        audit.record(&Record::Scenario { name, about: &number.to_string() }.at(time));
+        audit.record(
+            &Record::Scenario {
+                name,
+                about: &number.to_string(),
+            }
+            .at(time),
+        );
     }
 
     /// Syncs as often as a slow disk needs.
@@ -383,7 +435,10 @@ mod tests {
 
     /// The next note that does not depend on the speed of the disk.
     fn next(notes: &Receiver<Note>) -> Note {
-        notes.iter().find(|note| *note != Note::AuditNotSynced).unwrap()
+        notes
+            .iter()
+            .find(|note| *note != Note::AuditNotSynced)
+            .unwrap()
     }
 
     /// Windows removes no folder with open files.
@@ -397,7 +452,11 @@ mod tests {
     }
 
     fn read(path: &Path) -> Vec<Value> {
-        fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        fs::read_to_string(path)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     #[test]
@@ -412,7 +471,10 @@ mod tests {
             }
         }
         for (line, number) in read(&path).iter().zip(0..) {
-            assert_eq!((&line["about"], &line["sequence"]), (&number.to_string().into(), &(number + 1).into()));
+            assert_eq!(
+                (&line["about"], &line["sequence"]),
+                (&number.to_string().into(), &(number + 1).into())
+            );
         }
         close(audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
@@ -439,11 +501,25 @@ mod tests {
         add(&audit, 8, "later");
         flush(&audit);
         let found = read(&path);
-        let kinds: Vec<_> = found.iter().map(|line| line["record"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["scenario", "scenario", "scenario", "gap", "scenario", "gap", "scenario"]);
+        let kinds: Vec<_> = found
+            .iter()
+            .map(|line| line["record"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                "scenario", "scenario", "scenario", "gap", "scenario", "gap", "scenario"
+            ]
+        );
         let gap = &found[3];
-        assert_eq!((&gap["lost"], &gap["since"]), (&3.into(), &"2020-09-13T12:26:43Z".into()));
-        assert_eq!((&gap["time"], &gap["sequence"]), (&"2020-09-13T12:26:45Z".into(), &4.into()));
+        assert_eq!(
+            (&gap["lost"], &gap["since"]),
+            (&3.into(), &"2020-09-13T12:26:43Z".into())
+        );
+        assert_eq!(
+            (&gap["time"], &gap["sequence"]),
+            (&"2020-09-13T12:26:45Z".into(), &4.into())
+        );
         assert_eq!(
             (&found[4]["name"], &found[5]["lost"], &found[6]["name"]),
             (&"small".into(), &1.into(), &"later".into())

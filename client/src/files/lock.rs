@@ -146,9 +146,16 @@ impl CommandRegister {
 
 impl Inner {
     fn write(&mut self) -> io::Result<()> {
-        let LockFile::Held(file) = &mut self.file else { return Ok(()) };
+        let LockFile::Held(file) = &mut self.file else {
+            return Ok(());
+        };
         let mut text = format!("{:<10}\n{}\n", process::id(), platform::boot_id());
-        for CommandProcess { process, started, mark } in self.commands.values() {
+        for CommandProcess {
+            process,
+            started,
+            mark,
+        } in self.commands.values()
+        {
             let _ = writeln!(text, "{process} {started} {mark}");
         }
         // No sync: commands do not survive a crash of the machine.
@@ -177,8 +184,13 @@ impl FileLock {
     /// # Errors
     /// Those of [`acquire`](Self::acquire).
     pub fn acquire_at(path: &Path, named: &Path, what: &'static str) -> Result<Self, String> {
-        let failed =
-            |error: &io::Error| format!("cannot use the {what} {}: {}: {error}", path.display(), named.display());
+        let failed = |error: &io::Error| {
+            format!(
+                "cannot use the {what} {}: {}: {error}",
+                path.display(),
+                named.display()
+            )
+        };
         let mut file = open(path, named, what)?;
         let mut text = String::new();
         // A damaged lock file has no commands.
@@ -193,7 +205,11 @@ impl FileLock {
     }
 
     fn with(what: &'static str, file: LockFile, commands: BTreeMap<u32, CommandProcess>) -> Self {
-        Self { what, inner: Arc::new(Mutex::new(Inner { file, commands })), process: process::id() }
+        Self {
+            what,
+            inner: Arc::new(Mutex::new(Inner { file, commands })),
+            process: process::id(),
+        }
     }
 
     pub(crate) fn is_none(&self) -> bool {
@@ -232,7 +248,8 @@ impl FileLock {
                 }
                 return Ok(());
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match platform::lock_new(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match platform::lock_new(path)
+            {
                 Ok(LockAttempt::Acquired(new)) => {
                     inner.file = LockFile::Held(new);
                     return inner.write();
@@ -285,7 +302,11 @@ fn listed(text: &str) -> impl Iterator<Item = CommandProcess> {
     text.lines().skip(2).filter_map(|line| {
         let mut words = line.split(' ');
         let (process, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(CommandProcess { process, started, mark: words.next()?.to_owned() })
+        Some(CommandProcess {
+            process,
+            started,
+            mark: words.next()?.to_owned(),
+        })
     })
 }
 
@@ -297,9 +318,17 @@ fn left_running(text: &str) -> BTreeMap<u32, CommandProcess> {
         return BTreeMap::new();
     }
     // If the system does not identify its boots, the ids may be those of other processes. A mark is a command's alone.
-    let runs =
-        |command: &CommandProcess| if is_known { command.runs() } else { platform::has_marked_process(&command.mark) };
-    listed(text).filter(runs).map(|command| (command.process, command)).collect()
+    let runs = |command: &CommandProcess| {
+        if is_known {
+            command.runs()
+        } else {
+            platform::has_marked_process(&command.mark)
+        }
+    };
+    listed(text)
+        .filter(runs)
+        .map(|command| (command.process, command))
+        .collect()
 }
 
 /// The number of workers that are registered in the lock file at this path and are not gone, with all that they started. The process
@@ -331,22 +360,30 @@ pub fn workers_in(lock_path: &Path) -> io::Result<usize> {
     if is_held {
         return Ok(listed(&text).filter(CommandProcess::is_worker).count());
     }
-    Ok(left_running(&text).values().filter(|command| command.is_worker()).count())
+    Ok(left_running(&text)
+        .values()
+        .filter(|command| command.is_worker())
+        .count())
 }
 
 /// Opens and locks the lock file at `lock_path`, of the file at `path`.
 fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
     let named = lock_path.display();
-    let cannot_use = |reason: &dyn std::fmt::Display| format!("cannot use the {what} {}: {reason}", path.display());
+    let cannot_use = |reason: &dyn std::fmt::Display| {
+        format!("cannot use the {what} {}: {reason}", path.display())
+    };
     let failed = |error: &io::Error| cannot_use(&format!("{named}: {error}"));
     let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match platform::lock(lock_path).map_err(|error| failed(&error))? {
             LockAttempt::Acquired(lock) => {
-                check_file(&lock).map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
+                check_file(&lock)
+                    .map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
                 platform::make_private(&lock).map_err(|error| failed(&error))?;
                 if lock.metadata().map_err(|error| failed(&error))?.len() > LOCK_FILE_MAX {
-                    return Err(cannot_use(&format!("{named} is not a lock file; choose another path")));
+                    return Err(cannot_use(&format!(
+                        "{named} is not a lock file; choose another path"
+                    )));
                 }
                 if platform::is_same_file(&lock, lock_path).is_ok_and(|is_same| is_same) {
                     return Ok(lock);
@@ -356,7 +393,9 @@ fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
                     return Err(cannot_use(&format!("{named} is replaced all the time")));
                 }
             }
-            LockAttempt::Held(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            LockAttempt::Held(_) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(10))
+            }
             LockAttempt::Held(lock) => {
                 let mut holder = String::new();
                 let _ = lock.take(20).read_to_string(&mut holder);
@@ -367,7 +406,10 @@ fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
                     }
                     id => format!("process {id}; stop that process or use another {what}"),
                 };
-                return Err(format!("the {what} {} is in use by {advice}", path.display()));
+                return Err(format!(
+                    "the {what} {} is in use by {advice}",
+                    path.display()
+                ));
             }
         }
     }

@@ -29,19 +29,27 @@ pub fn check_path(path: &Path) -> Result<(), String> {
     let named = folder.display();
     match fs::metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(format!("the folder {named} does not exist; create it, or choose another path"));
+            return Err(format!(
+                "the folder {named} does not exist; create it, or choose another path"
+            ));
         }
         Err(error) => return Err(format!("the folder {named}: {error}")),
-        Ok(metadata) if !metadata.is_dir() => return Err(format!("{named} is not a folder; choose another path")),
-        Ok(metadata) => platform::check_owner(&metadata)
-            .map_err(|reason| format!("the folder {named} {reason}; choose a folder of your own"))?,
+        Ok(metadata) if !metadata.is_dir() => {
+            return Err(format!("{named} is not a folder; choose another path"));
+        }
+        Ok(metadata) => platform::check_owner(&metadata).map_err(|reason| {
+            format!("the folder {named} {reason}; choose a folder of your own")
+        })?,
     }
     match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_symlink() => Err("it is a link; give the path that it leads to".to_owned()),
-        Ok(metadata) if !metadata.is_file() => Err("not a regular file; choose another path".to_owned()),
-        Ok(metadata) => {
-            check_users(&metadata).map_err(|reason| format!("it {reason}; remove it, or choose another path"))
+        Ok(metadata) if metadata.is_symlink() => {
+            Err("it is a link; give the path that it leads to".to_owned())
         }
+        Ok(metadata) if !metadata.is_file() => {
+            Err("not a regular file; choose another path".to_owned())
+        }
+        Ok(metadata) => check_users(&metadata)
+            .map_err(|reason| format!("it {reason}; remove it, or choose another path")),
         // Opening it reports all other errors.
         Err(_) => Ok(()),
     }
@@ -156,7 +164,8 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
+    let mut file =
+        platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
     drop(file);

@@ -86,8 +86,14 @@ impl CommandOutcome {
             Self::Succeeded => return true,
             Self::Failed { reason, .. } => ("warning", format!("failed: {reason}")),
             Self::DeadlinePassed => ("warning", "took too long and was terminated".to_owned()),
-            Self::Stopped => ("warning", "was terminated, because this program stops".to_owned()),
-            Self::Cancelled => ("note", "was terminated, because it is not needed any more".to_owned()),
+            Self::Stopped => (
+                "warning",
+                "was terminated, because this program stops".to_owned(),
+            ),
+            Self::Cancelled => (
+                "note",
+                "was terminated, because it is not needed any more".to_owned(),
+            ),
             Self::NotStarted(why) => ("error", format!("could not be started: {why}")),
         };
         log(severity, &format!("the {label} command {problem}"));
@@ -125,7 +131,10 @@ impl CommandOutcome {
 /// ));
 /// ```
 pub fn log_refused(label: &str, why: &str, log: fn(&str, &str)) {
-    log("warning", &format!("the {label} command cannot be started yet: {why}; this is tried again"));
+    log(
+        "warning",
+        &format!("the {label} command cannot be started yet: {why}; this is tried again"),
+    );
 }
 
 /// Ends commands before this process does: asks them first, then kills them.
@@ -147,7 +156,10 @@ pub fn end_all(commands: &[&RunningCommand]) {
         }
     };
     for (ask, patience) in [
-        (RunningCommand::terminate as fn(&RunningCommand), EXIT_TERMINATE_WAIT),
+        (
+            RunningCommand::terminate as fn(&RunningCommand),
+            EXIT_TERMINATE_WAIT,
+        ),
         (RunningCommand::kill, EXIT_KILL_WAIT),
     ] {
         for command in commands {
@@ -213,8 +225,16 @@ impl Control {
 
 impl RunningCommand {
     pub(super) fn new(deadline: Option<Instant>) -> Self {
-        let control = Control { deadline, end: None, signalled: None, has_ended: false, is_reported: false };
-        Self { control: Arc::new(Mutex::new(control)) }
+        let control = Control {
+            deadline,
+            end: None,
+            signalled: None,
+            has_ended: false,
+            is_reported: false,
+        };
+        Self {
+            control: Arc::new(Mutex::new(control)),
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Control> {

@@ -112,7 +112,9 @@ fn keep(work: &Receiver<Work>) {
 fn start_thread(task: Task) -> Result<(), (Box<Task>, io::Error)> {
     // A refused thread drops what it was given.
     let shared = Arc::new(Mutex::new(Some(Box::new(task))));
-    let take = |task: &Mutex<Option<Box<Task>>>| task.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let take = |task: &Mutex<Option<Box<Task>>>| {
+        task.lock().unwrap_or_else(PoisonError::into_inner).take()
+    };
     let given = Arc::clone(&shared);
     let started = thread::Builder::new().spawn(move || {
         if let Some(pipes) = take(&given).and_then(|task| task.run()) {

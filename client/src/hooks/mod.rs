@@ -90,7 +90,8 @@ impl CommandLine {
     /// assert!(CommandLine::parse("drain 'now").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Self, String> {
-        let words = words::split(text).map_err(|_| format!("the command {text:?} has a quote that is not closed"))?;
+        let words = words::split(text)
+            .map_err(|_| format!("the command {text:?} has a quote that is not closed"))?;
         if words::reads_commands(&words) {
             return Err(format!(
                 "the command {text:?} would run the event on its standard input; write cmd /c and a command"
@@ -126,7 +127,13 @@ impl CommandLine {
         deadline: Option<Instant>,
         on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
     ) -> RunningCommand {
-        self.start_with(Some(event), json(event), extra_variables, deadline, Box::new(on_event))
+        self.start_with(
+            Some(event),
+            json(event),
+            extra_variables,
+            deadline,
+            Box::new(on_event),
+        )
     }
 
     /// Starts the command as [`start`](Self::start) does, with more members on its standard input than those of the event.
@@ -161,8 +168,17 @@ impl CommandLine {
             #[serde(flatten)]
             members: BTreeMap<&'a str, &'a str>,
         }
-        let input = json(&Input { event, members: members.iter().copied().collect() });
-        self.start_with(Some(event), input, extra_variables, deadline, Box::new(on_event))
+        let input = json(&Input {
+            event,
+            members: members.iter().copied().collect(),
+        });
+        self.start_with(
+            Some(event),
+            input,
+            extra_variables,
+            deadline,
+            Box::new(on_event),
+        )
     }
 
     /// Starts the command as [`start`](Self::start) does, for no event: its standard input is empty.
@@ -199,30 +215,57 @@ impl CommandLine {
         let mark = mark();
         let command = self.prepare(event, extra_variables, &mark);
         let program = self.words[0].clone();
-        keeper::start(Task::new(command, program, input, mark, running.clone(), on_event));
+        keeper::start(Task::new(
+            command,
+            program,
+            input,
+            mark,
+            running.clone(),
+            on_event,
+        ));
         running
     }
 
     /// The command to start, if its program is found.
-    fn prepare(&self, event: Option<&EventRecord>, extra_variables: &[(&str, &str)], mark: &str) -> Option<Command> {
+    fn prepare(
+        &self,
+        event: Option<&EventRecord>,
+        extra_variables: &[(&str, &str)],
+        mark: &str,
+    ) -> Option<Command> {
         let program = words::find_program(&self.words[0])?;
         let program = AsRef::<OsStr>::as_ref(&program);
         let mut command = Command::new(program);
-        command.args(&self.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(&self.words[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         for (name, _) in env::vars_os() {
             // Windows ignores the case of names.
-            if name.to_string_lossy().to_ascii_uppercase().starts_with(VARIABLE_PREFIX) {
+            if name
+                .to_string_lossy()
+                .to_ascii_uppercase()
+                .starts_with(VARIABLE_PREFIX)
+            {
                 command.env_remove(name);
             }
         }
         let members = event.map(EventRecord::variables).unwrap_or_default();
-        let is_taken =
-            |name: &str, value: &str| value.len() <= VARIABLE_MAX && words::takes_variable(program, name, value);
-        for (name, value) in members.into_iter().filter(|(name, value)| is_taken(name, value)) {
+        let is_taken = |name: &str, value: &str| {
+            value.len() <= VARIABLE_MAX && words::takes_variable(program, name, value)
+        };
+        for (name, value) in members
+            .into_iter()
+            .filter(|(name, value)| is_taken(name, value))
+        {
             // A variable cannot contain a zero byte.
             command.env(format!("{VARIABLE_PREFIX}{name}"), value.replace('\0', ""));
         }
-        let extra = extra_variables.iter().copied().filter(|(name, value)| words::takes_variable(program, name, value));
+        let extra = extra_variables
+            .iter()
+            .copied()
+            .filter(|(name, value)| words::takes_variable(program, name, value));
         command.envs(extra).env(COMMAND_ID, mark);
         for name in SUPERVISOR_VARIABLES {
             command.env_remove(name);
@@ -240,8 +283,15 @@ fn json(event: &impl Serialize) -> Vec<u8> {
 /// A text that no other command has, on this machine and since it started.
 pub(crate) fn mark() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    format!("{}-{time}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+    let time = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_nanos();
+    format!(
+        "{}-{time}-{}",
+        std::process::id(),
+        NUMBER.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 #[cfg(test)]

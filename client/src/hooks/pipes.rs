@@ -29,7 +29,11 @@ impl Lines {
     /// Reports a line that has no end.
     fn flush(&mut self, on_line: &dyn Fn(String)) {
         if !self.0.is_empty() {
-            on_line(platform::decode_output(&self.0).trim_end_matches(['\n', '\r']).to_owned());
+            on_line(
+                platform::decode_output(&self.0)
+                    .trim_end_matches(['\n', '\r'])
+                    .to_owned(),
+            );
             self.0.clear();
         }
     }
@@ -60,12 +64,22 @@ mod tests {
                 lines.push(output.as_bytes(), &on_line);
                 lines.flush(&on_line);
                 let found = found.into_inner();
-                assert!(found.iter().all(|line| line.len() <= OUTPUT_LINE_MAX), "{text} {before}");
+                assert!(
+                    found.iter().all(|line| line.len() <= OUTPUT_LINE_MAX),
+                    "{text} {before}"
+                );
                 assert_eq!(found.concat(), output);
             }
         }
         // Other code pages have no such characters.
-        assert_eq!([unfinished(b"gr\x94\xffer"), unfinished(b"\xc3\xa4"), unfinished(b"")], [0; 3]);
+        assert_eq!(
+            [
+                unfinished(b"gr\x94\xffer"),
+                unfinished(b"\xc3\xa4"),
+                unfinished(b"")
+            ],
+            [0; 3]
+        );
     }
 }
 
@@ -96,20 +110,32 @@ mod unix {
     impl Pipes {
         #[allow(clippy::unnecessary_wraps)] // As on Windows.
         pub(in crate::hooks) fn new() -> io::Result<Self> {
-            Ok(Self { input: None, unwritten: Vec::new(), outputs: Vec::new() })
+            Ok(Self {
+                input: None,
+                unwritten: Vec::new(),
+                outputs: Vec::new(),
+            })
         }
 
         /// Takes the pipes of a command that was started.
         pub(in crate::hooks) fn attach(mut self, child: &mut Child, input: Vec<u8>) -> Self {
             let file = |pipe: OwnedFd| {
                 // Fails for no pipe.
-                let _ = fcntl_getfl(&pipe).and_then(|flags| fcntl_setfl(&pipe, flags | OFlags::NONBLOCK));
+                let _ = fcntl_getfl(&pipe)
+                    .and_then(|flags| fcntl_setfl(&pipe, flags | OFlags::NONBLOCK));
                 File::from(pipe)
             };
             self.input = child.stdin.take().map(|pipe| file(pipe.into()));
             self.unwritten = input;
-            let outputs = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-            self.outputs = outputs.into_iter().flatten().map(|pipe| (file(pipe), Lines::default())).collect();
+            let outputs = [
+                child.stdout.take().map(OwnedFd::from),
+                child.stderr.take().map(OwnedFd::from),
+            ];
+            self.outputs = outputs
+                .into_iter()
+                .flatten()
+                .map(|pipe| (file(pipe), Lines::default()))
+                .collect();
             self
         }
 
@@ -120,8 +146,14 @@ mod unix {
 
         /// Waits for at most this time until a pipe can be written or read, and does that.
         pub(in crate::hooks) fn serve(&mut self, timeout: Duration, on_line: &dyn Fn(String)) {
-            let outputs = self.outputs.iter().map(|(pipe, _)| PollFd::new(pipe, PollFlags::IN));
-            let input = self.input.iter().map(|pipe| PollFd::new(pipe, PollFlags::OUT));
+            let outputs = self
+                .outputs
+                .iter()
+                .map(|(pipe, _)| PollFd::new(pipe, PollFlags::IN));
+            let input = self
+                .input
+                .iter()
+                .map(|pipe| PollFd::new(pipe, PollFlags::OUT));
             let mut pipes: Vec<_> = outputs.chain(input).collect();
             let limit = timeout.try_into().ok();
             if pipes.is_empty() || poll(&mut pipes, limit.as_ref()).is_err() {
@@ -129,7 +161,8 @@ mod unix {
                 return;
             }
             self.write();
-            self.outputs.retain_mut(|(pipe, lines)| read(pipe, lines, on_line));
+            self.outputs
+                .retain_mut(|(pipe, lines)| read(pipe, lines, on_line));
         }
 
         /// Writes what fits, and closes the pipe after the last byte.
@@ -218,7 +251,12 @@ mod windows {
                 })?;
                 readers.push(reader);
             }
-            Ok(Self { writer, readers, output, is_open: true })
+            Ok(Self {
+                writer,
+                readers,
+                output,
+                is_open: true,
+            })
         }
 
         pub(in crate::hooks) fn attach(mut self, child: &mut Child, input: Vec<u8>) -> Self {
@@ -246,7 +284,10 @@ mod windows {
             }
             let deadline = Instant::now() + timeout;
             loop {
-                match self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                match self
+                    .output
+                    .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+                {
                     Ok(line) => on_line(line),
                     Err(RecvTimeoutError::Timeout) => return,
                     Err(RecvTimeoutError::Disconnected) => {

@@ -55,7 +55,15 @@ impl Task {
         control: RunningCommand,
         report: Report,
     ) -> Self {
-        Self { command, program, input, mark, control, report, start_by: Instant::now() + COMMAND_TIME }
+        Self {
+            command,
+            program,
+            input,
+            mark,
+            control,
+            report,
+            start_by: Instant::now() + COMMAND_TIME,
+        }
     }
 
     /// Runs the command to its end. Returns its pipes if something that it started keeps them open.
@@ -71,13 +79,17 @@ impl Task {
         let outcome = self.supervise(&mut child, &mut tree, &mut pipes);
         drop(registered);
         self.end(outcome);
-        pipes.is_open().then(|| OpenPipes { pipes, report: self.report })
+        pipes.is_open().then(|| OpenPipes {
+            pipes,
+            report: self.report,
+        })
     }
 
     /// Whether starting the command is not to be tried again.
     pub(super) fn must_end(&self) -> bool {
         let control = self.control.lock();
-        control.reason_to_end().is_some() || control.deadline.is_none() && self.start_by <= Instant::now()
+        control.reason_to_end().is_some()
+            || control.deadline.is_none() && self.start_by <= Instant::now()
     }
 
     /// Reports that starting the command is to be tried again, unless another command has reported that just now.
@@ -85,7 +97,10 @@ impl Task {
         static REPORTED: LazyLock<Mutex<FailureLog>> = LazyLock::new(Mutex::default);
 
         let reason = error.to_string();
-        let reports = REPORTED.lock().unwrap_or_else(PoisonError::into_inner).reports(&reason);
+        let reports = REPORTED
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .reports(&reason);
         if reports {
             self.report(CommandEvent::Refused(format!("{}: {reason}", self.program)));
         }
@@ -123,7 +138,9 @@ impl Task {
                 Ok((child, tree, pipes))
             });
             match started {
-                Err(error) if platform::is_temporary_spawn_error(&error) && !self.must_end() => self.refused(&error),
+                Err(error) if platform::is_temporary_spawn_error(&error) && !self.must_end() => {
+                    self.refused(&error)
+                }
                 started => return started,
             }
             thread::sleep(SPAWN_RETRY);
@@ -131,7 +148,12 @@ impl Task {
     }
 
     /// Writes the command's input, reports its output, waits for its end, and ends it when it is time.
-    fn supervise(&self, child: &mut Child, tree: &mut CommandTree, pipes: &mut Pipes) -> CommandOutcome {
+    fn supervise(
+        &self,
+        child: &mut Child,
+        tree: &mut CommandTree,
+        pipes: &mut Pipes,
+    ) -> CommandOutcome {
         let on_line = |line| self.report(CommandEvent::Line(line));
         let outcome = self.wait(child, tree, pipes, &on_line);
         let deadline = Instant::now() + OUTPUT_GRACE;
@@ -155,7 +177,10 @@ impl Task {
                 Ok(Some(status)) => {
                     if let Some((since, reason)) = ending {
                         // The command has ended; what it started has the rest of the grace.
-                        let has_time = || since.elapsed() < COMMAND_GRACE && self.control.lock().end != Some(End::Kill);
+                        let has_time = || {
+                            since.elapsed() < COMMAND_GRACE
+                                && self.control.lock().end != Some(End::Kill)
+                        };
                         while has_time() && tree.has_others() {
                             pipes.serve(REST_INTERVAL, on_line);
                         }
@@ -166,11 +191,19 @@ impl Task {
                     return if status.success() {
                         CommandOutcome::Succeeded
                     } else {
-                        CommandOutcome::Failed { code: status.code(), reason: status.to_string() }
+                        CommandOutcome::Failed {
+                            code: status.code(),
+                            reason: status.to_string(),
+                        }
                     };
                 }
                 Ok(None) => {}
-                Err(error) => return CommandOutcome::Failed { code: None, reason: error.to_string() },
+                Err(error) => {
+                    return CommandOutcome::Failed {
+                        code: None,
+                        reason: error.to_string(),
+                    };
+                }
             }
             let (reason, kill) = {
                 let control = self.control.lock();
@@ -183,7 +216,9 @@ impl Task {
                 }
                 ending = Some((Instant::now(), reason));
             }
-            let is_over = ending.as_ref().is_some_and(|(since, _)| kill || since.elapsed() >= COMMAND_GRACE);
+            let is_over = ending
+                .as_ref()
+                .is_some_and(|(since, _)| kill || since.elapsed() >= COMMAND_GRACE);
             if is_over && killed.is_none_or(|at| at.elapsed() >= KILL_INTERVAL) {
                 tree.kill(child);
                 self.control.lock().signalled = Some(End::Kill);
@@ -203,7 +238,9 @@ pub(super) struct OpenPipes {
 impl OpenPipes {
     /// Reports what was written, without waiting. Returns whether the pipes are still open.
     pub(super) fn read(&mut self) -> bool {
-        self.pipes.serve(Duration::ZERO, &|line| report(&self.report, CommandEvent::Line(line)));
+        self.pipes.serve(Duration::ZERO, &|line| {
+            report(&self.report, CommandEvent::Line(line))
+        });
         self.pipes.is_open()
     }
 }

@@ -80,10 +80,17 @@ pub(crate) struct Registered(Option<(CommandRegister, u32)>);
 
 impl Registered {
     pub(crate) fn new(process: u32, mark: &str) -> Self {
-        let register = REGISTER.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let register = REGISTER
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let started = platform::process_start(process);
         Self(register.zip(started).map(|(register, started)| {
-            register.add(CommandProcess { process, started, mark: mark.to_owned() });
+            register.add(CommandProcess {
+                process,
+                started,
+                mark: mark.to_owned(),
+            });
             (register, process)
         }))
     }

@@ -16,18 +16,27 @@ use helper::{helper, is_noise};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder(name: &str) -> std::path::PathBuf {
-    let folder = env::temp_dir().join(format!("scheduled-events-hooks-{name}-{}", std::process::id()));
+    let folder = env::temp_dir().join(format!(
+        "scheduled-events-hooks-{name}-{}",
+        std::process::id()
+    ));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-fn start(command: &str, event: &EventRecord, timeout: Option<Duration>) -> (RunningCommand, Receiver<CommandEvent>) {
+fn start(
+    command: &str,
+    event: &EventRecord,
+    timeout: Option<Duration>,
+) -> (RunningCommand, Receiver<CommandEvent>) {
     let (sender, receiver) = mpsc::channel();
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let extra = [("SCHEDULED_EVENTS_CHANGE", "scheduled")];
     let line = CommandLine::parse(command).unwrap();
-    let running = line.start(event, &extra, deadline, move |event| drop(sender.send(event)));
+    let running = line.start(event, &extra, deadline, move |event| {
+        drop(sender.send(event))
+    });
     (running, receiver)
 }
 
@@ -57,7 +66,11 @@ fn run(command: &str, timeout: Option<Duration>) -> (Vec<String>, CommandOutcome
 fn await_beat(file: &Path) {
     let deadline = Instant::now() + PATIENCE;
     while std::fs::read(file).map_or(0, |beats| beats.len()) == 0 {
-        assert!(Instant::now() < deadline, "{} was not written", file.display());
+        assert!(
+            Instant::now() < deadline,
+            "{} was not written",
+            file.display()
+        );
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -72,7 +85,11 @@ fn await_silence(file: &Path) {
         if beats() == before {
             return;
         }
-        assert!(Instant::now() < deadline, "something still writes {}", file.display());
+        assert!(
+            Instant::now() < deadline,
+            "something still writes {}",
+            file.display()
+        );
     }
 }
 
@@ -81,7 +98,10 @@ fn a_command_gets_the_event_as_environment_and_as_json_never_as_arguments() {
     let folder = folder("event");
     let input = folder.join("input");
     let input_step = format!("input {}", input.display());
-    let (lines, outcome) = run(&helper(&["print $EVENT_ID|$EVENT_TYPE|$CHANGE", &input_step]), None);
+    let (lines, outcome) = run(
+        &helper(&["print $EVENT_ID|$EVENT_TYPE|$CHANGE", &input_step]),
+        None,
+    );
     assert_eq!(lines, ["a'; touch /tmp/never; '|$(reboot)|scheduled"]);
     assert_eq!(outcome, CommandOutcome::Succeeded);
     let event: serde_json::Value = serde_json::from_slice(&std::fs::read(&input).unwrap()).unwrap();
@@ -91,7 +111,10 @@ fn a_command_gets_the_event_as_environment_and_as_json_never_as_arguments() {
 
 #[test]
 fn a_failure_is_reported_with_the_exit_code_or_the_program() {
-    assert!(matches!(run(&helper(&["exit 3"]), None).1, CommandOutcome::Failed { code: Some(3), .. }));
+    assert!(matches!(
+        run(&helper(&["exit 3"]), None).1,
+        CommandOutcome::Failed { code: Some(3), .. }
+    ));
     let outcome = run("/nonexistent/program", None).1;
     assert!(
         matches!(&outcome, CommandOutcome::NotStarted(reason) if reason.contains("/nonexistent/program")),
@@ -113,7 +136,9 @@ fn a_command_past_its_deadline_ends_with_its_children_and_with_those_whose_paren
         await_beat(file);
     }
     let ended = loop {
-        if let CommandEvent::Ended(outcome) = events.recv_timeout(PATIENCE).expect("the command ends") {
+        if let CommandEvent::Ended(outcome) =
+            events.recv_timeout(PATIENCE).expect("the command ends")
+        {
             break outcome;
         }
     };
@@ -157,8 +182,14 @@ fn what_a_command_leaves_running_stays_and_can_print() {
 fn much_input_and_output_and_long_lines_pass_through() {
     let folder = folder("much");
     let size = folder.join("size");
-    let event = EventRecord { event_id: "x".repeat(300_000), ..EventRecord::default() };
-    let steps = ["much 300000".to_owned(), format!("input-size {}", size.display())];
+    let event = EventRecord {
+        event_id: "x".repeat(300_000),
+        ..EventRecord::default()
+    };
+    let steps = [
+        "much 300000".to_owned(),
+        format!("input-size {}", size.display()),
+    ];
     let (_running, events) = start(&helper(&steps), &event, None);
     let mut copied = 0;
     for event in events {
@@ -173,7 +204,10 @@ fn much_input_and_output_and_long_lines_pass_through() {
         }
     }
     let whole = serde_json::to_vec(&event).unwrap().len();
-    assert_eq!((copied, std::fs::read_to_string(size).unwrap()), (300_000, whole.to_string()));
+    assert_eq!(
+        (copied, std::fs::read_to_string(size).unwrap()),
+        (300_000, whole.to_string())
+    );
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -194,7 +228,11 @@ mod unix {
             ("/etc/passwd", false),
             ("/bin", false),
         ] {
-            assert_eq!(CommandLine::parse(line).unwrap().program_exists(), exists, "{line}");
+            assert_eq!(
+                CommandLine::parse(line).unwrap().program_exists(),
+                exists,
+                "{line}"
+            );
         }
     }
 
@@ -202,12 +240,18 @@ mod unix {
     fn a_program_that_is_being_written_starts_once_that_is_done() {
         let path = env::temp_dir().join(format!("scheduled-events-busy-{}", std::process::id()));
         std::fs::copy("/bin/true", &path).unwrap();
-        let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let writer = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap();
         let done = thread::spawn(move || {
             thread::sleep(Duration::from_millis(100));
             drop(writer);
         });
-        assert_eq!(run(path.to_str().unwrap(), Some(Duration::from_secs(30))).1, CommandOutcome::Succeeded);
+        assert_eq!(
+            run(path.to_str().unwrap(), Some(Duration::from_secs(30))).1,
+            CommandOutcome::Succeeded
+        );
         wait::join(done);
         std::fs::remove_file(path).unwrap();
     }
@@ -215,8 +259,10 @@ mod unix {
     #[test]
     fn a_command_that_ignores_signals_is_killed_with_its_children() {
         // The shell ignores SIGTERM, and so does its child.
-        let (lines, outcome) =
-            run("sh -c 'trap \"\" TERM; sleep 600 & echo $!; wait; wait; sleep 600'", Some(Duration::from_millis(500)));
+        let (lines, outcome) = run(
+            "sh -c 'trap \"\" TERM; sleep 600 & echo $!; wait; wait; sleep 600'",
+            Some(Duration::from_millis(500)),
+        );
         assert_eq!(outcome, CommandOutcome::DeadlinePassed);
         await_end(&lines[0]);
     }
@@ -239,13 +285,23 @@ mod unix {
             "sh -c 'setsid env -i sleep 600 & echo $!; setsid sh -c \"sleep 600 & echo \\$!\" & sleep 600'",
         );
         let (sender, receiver) = mpsc::channel();
-        let running = line.unwrap().start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
-        let next = || receiver.recv_timeout(Duration::from_secs(40)).expect("another event");
+        let running = line
+            .unwrap()
+            .start(&EventRecord::default(), &[], None, move |event| {
+                drop(sender.send(event))
+            });
+        let next = || {
+            receiver
+                .recv_timeout(Duration::from_secs(40))
+                .expect("another event")
+        };
         let children = [next(), next()];
         running.cancel();
         assert_eq!(next(), CommandEvent::Ended(CommandOutcome::Cancelled));
         for child in children {
-            let CommandEvent::Line(process) = child else { panic!("{child:?}") };
+            let CommandEvent::Line(process) = child else {
+                panic!("{child:?}")
+            };
             await_end(&process);
         }
     }
@@ -266,10 +322,22 @@ mod windows {
         // Without its extension, as `cmd.exe` finds it.
         let command = format!("'{}' \"two words\"", folder.join("drain").display());
         let (lines, outcome) = run(&command, None);
-        assert!(matches!(outcome, CommandOutcome::Failed { code: Some(4), .. }), "{outcome:?} {lines:?}");
+        assert!(
+            matches!(outcome, CommandOutcome::Failed { code: Some(4), .. }),
+            "{outcome:?} {lines:?}"
+        );
         // An unset variable is not replaced by `cmd.exe` at a prompt, and by nothing in a batch file.
-        assert_eq!(lines[..2], ["description=", "id= change=scheduled"], "{lines:?}");
-        assert!(lines.concat().contains(r#"100 % & echo PWNED | echo PWNED\" &"#), "{lines:?}");
+        assert_eq!(
+            lines[..2],
+            ["description=", "id= change=scheduled"],
+            "{lines:?}"
+        );
+        assert!(
+            lines
+                .concat()
+                .contains(r#"100 % & echo PWNED | echo PWNED\" &"#),
+            "{lines:?}"
+        );
         assert!(!folder.join("PWNED").exists());
         std::fs::remove_dir_all(folder).unwrap();
     }
@@ -277,15 +345,25 @@ mod windows {
     #[test]
     fn a_program_in_path_is_found_without_its_extension() {
         assert!(CommandLine::parse("cmd /c ver").unwrap().program_exists());
-        assert!(!CommandLine::parse("no-such-program").unwrap().program_exists());
+        assert!(
+            !CommandLine::parse("no-such-program")
+                .unwrap()
+                .program_exists()
+        );
         assert_eq!(run("cmd /c exit 0", None).1, CommandOutcome::Succeeded);
         // The standard library also finds what is in the folder of this program.
         let own = env::current_exe().unwrap();
-        let is_in_path = env::split_paths(&env::var_os("PATH").unwrap()).any(|folder| Some(&*folder) == own.parent());
-        let (_, outcome) = run(&format!("{} --list", own.file_name().unwrap().display()), None);
+        let is_in_path = env::split_paths(&env::var_os("PATH").unwrap())
+            .any(|folder| Some(&*folder) == own.parent());
+        let (_, outcome) = run(
+            &format!("{} --list", own.file_name().unwrap().display()),
+            None,
+        );
         match outcome {
             CommandOutcome::Succeeded => assert!(is_in_path),
-            CommandOutcome::NotStarted(reason) => assert!(!is_in_path && reason.ends_with(": program not found")),
+            CommandOutcome::NotStarted(reason) => {
+                assert!(!is_in_path && reason.ends_with(": program not found"))
+            }
             other => panic!("{other:?}"),
         }
     }

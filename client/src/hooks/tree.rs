@@ -77,7 +77,12 @@ impl ProcessTree {
         let mut child = command.spawn()?;
         let registered = registers.then(|| Registered::new(child.id(), mark));
         let tree = CommandTree::new(&mut child, mark)?;
-        Ok(Self { child, tree, status: None, _registered: registered })
+        Ok(Self {
+            child,
+            tree,
+            status: None,
+            _registered: registered,
+        })
     }
 
     /// The id of the process.

@@ -146,35 +146,61 @@ impl Imds {
     pub fn new(endpoint: &str, api_version: &str, allow_any: bool) -> Result<Self, String> {
         let endpoint = endpoint.trim_end_matches('/');
         let shown = without_secrets(endpoint);
-        let uri: Uri = endpoint.parse().map_err(|error| format!("the endpoint {shown:?} is not a URL: {error}"))?;
+        let uri: Uri = endpoint
+            .parse()
+            .map_err(|error| format!("the endpoint {shown:?} is not a URL: {error}"))?;
         if uri.scheme_str() != Some("http") {
-            return Err(format!("the endpoint {shown:?} must start with http://, as {ENDPOINT} does"));
+            return Err(format!(
+                "the endpoint {shown:?} must start with http://, as {ENDPOINT} does"
+            ));
         }
         // The library drops a fragment without an error.
         if uri.path().len() > 1
             || uri.query().is_some()
             || endpoint.contains('#')
-            || uri.authority().is_some_and(|host| host.as_str().contains('@'))
+            || uri
+                .authority()
+                .is_some_and(|host| host.as_str().contains('@'))
         {
             let authority = uri.authority().map_or("", |authority| authority.as_str());
-            let instead = if authority.contains('@') { ENDPOINT } else { &format!("http://{authority}") };
-            return Err(format!("the endpoint {shown:?} must be a scheme, a host and a port; try {instead}"));
+            let instead = if authority.contains('@') {
+                ENDPOINT
+            } else {
+                &format!("http://{authority}")
+            };
+            return Err(format!(
+                "the endpoint {shown:?} must be a scheme, a host and a port; try {instead}"
+            ));
         }
         // The HTTP library would silently replace an invalid port by 80.
-        if uri.authority().is_some_and(|host| host.as_str() != host.host()) && uri.port_u16().is_none() {
-            return Err(format!("the endpoint {shown:?} must have a port from 0 to 65535, or none"));
+        if uri
+            .authority()
+            .is_some_and(|host| host.as_str() != host.host())
+            && uri.port_u16().is_none()
+        {
+            return Err(format!(
+                "the endpoint {shown:?} must have a port from 0 to 65535, or none"
+            ));
         }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let local = host.eq_ignore_ascii_case("localhost")
-            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            || host
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
             || host == "169.254.169.254";
         if !local && !allow_any {
             return Err(format!(
                 "the endpoint {shown:?} is neither 169.254.169.254 nor on this machine; --allow-endpoint accepts it"
             ));
         }
-        if api_version.is_empty() || !api_version.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-            return Err(format!("{api_version:?} is not an API version; the newest is {API_VERSION}"));
+        if api_version.is_empty()
+            || !api_version
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        {
+            return Err(format!(
+                "{api_version:?} is not an API version; the newest is {API_VERSION}"
+            ));
         }
         let config = ureq::Agent::config_builder()
             .proxy(None)
@@ -193,7 +219,15 @@ impl Imds {
         let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), DirectResolver);
         let events = format!("{endpoint}{}?api-version={api_version}", wire::PATH);
         let endpoint = endpoint.to_owned();
-        Ok(Self { agent, user_agent: None, trace: None, endpoint, events, next: Arc::default(), speed: 1 })
+        Ok(Self {
+            agent,
+            user_agent: None,
+            trace: None,
+            endpoint,
+            events,
+            next: Arc::default(),
+            speed: 1,
+        })
     }
 
     /// Sends this `User-Agent` in the place of this crate's own.
@@ -210,13 +244,18 @@ impl Imds {
     /// # Ok::<(), String>(())
     /// ```
     pub fn with_user_agent(self, text: &str) -> Result<Self, String> {
-        let is_visible = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+        let is_visible = text
+            .bytes()
+            .all(|byte| byte == b' ' || byte.is_ascii_graphic());
         if text.is_empty() || text.len() > USER_AGENT_MAX || !is_visible || text.trim() != text {
             return Err(format!(
                 "{text:?} is not a User-Agent; expected 1 to {USER_AGENT_MAX} characters of visible ASCII"
             ));
         }
-        Ok(Self { user_agent: Some(text.to_owned()), ..self })
+        Ok(Self {
+            user_agent: Some(text.to_owned()),
+            ..self
+        })
     }
 
     /// Calls `trace` after each request, on the thread that made it. It delays the result.
@@ -236,7 +275,10 @@ impl Imds {
     /// ```
     #[must_use]
     pub fn with_trace(self, trace: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Self {
-        Self { trace: Some(Trace(Arc::new(trace))), ..self }
+        Self {
+            trace: Some(Trace(Arc::new(trace))),
+            ..self
+        }
     }
 
     /// Makes time pass `speed` times faster for the spacing of requests, and for a watcher that is made with this. It rehearses
@@ -252,7 +294,10 @@ impl Imds {
     /// ```
     #[must_use]
     pub fn at_speed(self, speed: u32) -> Self {
-        Self { speed: speed.max(1), ..self }
+        Self {
+            speed: speed.max(1),
+            ..self
+        }
     }
 
     /// How many times faster than real time passes.
@@ -298,7 +343,9 @@ impl Imds {
     /// # Errors
     /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
     pub fn approve(&self, body: &[u8], timeout: Duration) -> Result<HttpResponse, RequestFailure> {
-        let request = self.headers(self.agent.post(&self.events)).content_type("application/json");
+        let request = self
+            .headers(self.agent.post(&self.events))
+            .content_type("application/json");
         let request = request.config().timeout_global(Some(timeout)).build();
         // The body of the response is undocumented, so nothing about it makes an approval fail.
         self.exchange("POST", &self.events, || request.send(body), |_| false)
@@ -333,7 +380,10 @@ impl Imds {
             trace(&Exchange {
                 method,
                 target: url.strip_prefix(&self.endpoint).unwrap_or(url),
-                result: result.as_ref().map(|response| response.status).map_err(|failure| failure.cause),
+                result: result
+                    .as_ref()
+                    .map(|response| response.status)
+                    .map_err(|failure| failure.cause),
                 time: started.elapsed(),
                 bytes: result.as_ref().map_or(0, |response| response.body.len()),
             });
@@ -350,9 +400,14 @@ impl Imds {
         let name = name.trim();
         if name.is_empty()
             || name.len() > limits::NAME_MAX
-            || name.chars().any(|char| char.is_control() || NOT_IN_NAMES.contains(char))
+            || name
+                .chars()
+                .any(|char| char.is_control() || NOT_IN_NAMES.contains(char))
         {
-            return Err(format!("{:?} is not a machine name", name.chars().take(60).collect::<String>()));
+            return Err(format!(
+                "{:?} is not a machine name",
+                name.chars().take(60).collect::<String>()
+            ));
         }
         Ok(name.to_owned())
     }
@@ -365,7 +420,10 @@ impl Imds {
         let id = self.text(wire::VM_ID_PATH, timeout)?;
         let id = id.trim();
         if id.is_empty() || id.len() > limits::NAME_MAX || id.chars().any(char::is_control) {
-            return Err(format!("{:?} is not an id", id.chars().take(60).collect::<String>()));
+            return Err(format!(
+                "{:?} is not an id",
+                id.chars().take(60).collect::<String>()
+            ));
         }
         Ok(id.to_owned())
     }
@@ -373,7 +431,9 @@ impl Imds {
     /// Requests one member of the instance's metadata, as text.
     fn text(&self, path: &str, timeout: Duration) -> Result<String, String> {
         let url = format!("{}{path}", self.endpoint);
-        let response = self.get(&url, timeout).map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
+        let response = self
+            .get(&url, timeout)
+            .map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
         if response.status != 200 {
             return Err(format!("status {}", response.status));
         }
@@ -402,7 +462,11 @@ pub fn name_unknown(reason: &str) -> String {
 /// ```
 pub fn names_for<'a>(names: &'a [&'a str], api_version: &str) -> VmNames<'a> {
     let names = VmNames::new(names);
-    if api_version == UNDERSCORED_API_VERSION { names.underscored() } else { names }
+    if api_version == UNDERSCORED_API_VERSION {
+        names.underscored()
+    } else {
+        names
+    }
 }
 
 /// An address as messages show it: user information, a query and a fragment can be secrets. It need not be valid.
@@ -433,7 +497,10 @@ mod tests {
             ("http://user@127.0.0.1", "a scheme, a host and a port"),
             ("http://127.0.0.1#x", "a scheme, a host and a port"),
             ("http://127.0.0.1:8080/#", "a scheme, a host and a port"),
-            ("http://127.0.0.1:80/metadata/scheduledevents?api-version=2020-07-01", "; try http://127.0.0.1:80"),
+            (
+                "http://127.0.0.1:80/metadata/scheduledevents?api-version=2020-07-01",
+                "; try http://127.0.0.1:80",
+            ),
             ("http://127.0.0.1:99999", "a port"),
             ("http://127.0.0.1:", "a port"),
             ("http://10.0.0.4", "--allow-endpoint"),
@@ -446,7 +513,10 @@ mod tests {
         }
         for (endpoint, shown) in [
             ("http://user:secret@127.0.0.1/", "http://***@127.0.0.1"),
-            ("http://127.0.0.1/x?sig=secret#secret", "http://127.0.0.1/x?***"),
+            (
+                "http://127.0.0.1/x?sig=secret#secret",
+                "http://127.0.0.1/x?***",
+            ),
             ("http://127.0.0.1#secret", "http://127.0.0.1#***"),
             ("http://127.0.0.1/?sig=secret@secret", "http://***"),
             ("https://user:sec?ret@127.0.0.1", "https://***"),
@@ -454,7 +524,10 @@ mod tests {
             ("http://user:secret@[::1", "http://***@[::1"),
         ] {
             let refused = Imds::new(endpoint, API_VERSION, true).expect_err(endpoint);
-            assert!(refused.contains(&format!("{shown:?}")) && !refused.contains("sec"), "{endpoint}: {refused}");
+            assert!(
+                refused.contains(&format!("{shown:?}")) && !refused.contains("sec"),
+                "{endpoint}: {refused}"
+            );
         }
         assert!(Imds::new("http://127.0.0.1:80/", API_VERSION, false).is_ok());
         assert!(Imds::new("http://[::1]:8080", API_VERSION, false).is_ok());
@@ -466,12 +539,22 @@ mod tests {
     fn a_user_agent_is_sent_and_a_trace_has_one_line_for_each_request() {
         use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
-        let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").unwrap())).unwrap();
+        let server =
+            Server::start(ServerConfig::new(Scenario::builtin("preempt").unwrap())).unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&lines);
         let imds = Imds::new(&server.url(), API_VERSION, false).unwrap();
-        for refused in ["", " a", "a\nb: c", "\u{e9}", &"a".repeat(USER_AGENT_MAX + 1)] {
-            assert!(imds.clone().with_user_agent(refused).is_err(), "{refused:?}");
+        for refused in [
+            "",
+            " a",
+            "a\nb: c",
+            "\u{e9}",
+            &"a".repeat(USER_AGENT_MAX + 1),
+        ] {
+            assert!(
+                imds.clone().with_user_agent(refused).is_err(),
+                "{refused:?}"
+            );
         }
         let imds = imds.with_user_agent("agent/1.0 (test)").unwrap();
         let imds = imds.with_trace(move |exchange| seen.lock().unwrap().push(exchange.to_string()));
@@ -480,17 +563,38 @@ mod tests {
         imds.approve(b"{}", timeout).unwrap();
         imds.vm_name(timeout).unwrap();
         for request in server.requests() {
-            let agents = request.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
-            assert!(agents.map(|(_, value)| value.as_str()).eq(["agent/1.0 (test)"]), "{:?}", request.headers);
+            let agents = request
+                .headers
+                .iter()
+                .filter(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
+            assert!(
+                agents
+                    .map(|(_, value)| value.as_str())
+                    .eq(["agent/1.0 (test)"]),
+                "{:?}",
+                request.headers
+            );
         }
         drop(server);
         assert!(imds.events(timeout).is_err());
         let lines = lines.lock().unwrap();
         let expected = [
-            ("GET /metadata/scheduledevents?api-version=2020-07-01 200 ", " ms 37 bytes"),
-            ("POST /metadata/scheduledevents?api-version=2020-07-01 400 ", " bytes"),
-            ("GET /metadata/instance/compute/name?api-version=2021-02-01&format=text 200 ", " ms 8 bytes"),
-            ("GET /metadata/scheduledevents?api-version=2020-07-01 unreachable ", " ms 0 bytes"),
+            (
+                "GET /metadata/scheduledevents?api-version=2020-07-01 200 ",
+                " ms 37 bytes",
+            ),
+            (
+                "POST /metadata/scheduledevents?api-version=2020-07-01 400 ",
+                " bytes",
+            ),
+            (
+                "GET /metadata/instance/compute/name?api-version=2021-02-01&format=text 200 ",
+                " ms 8 bytes",
+            ),
+            (
+                "GET /metadata/scheduledevents?api-version=2020-07-01 unreachable ",
+                " ms 0 bytes",
+            ),
         ];
         assert_eq!(lines.len(), expected.len(), "{lines:?}");
         for (line, (start, end)) in lines.iter().zip(expected) {
@@ -508,8 +612,14 @@ mod tests {
         let _queued = std::net::TcpStream::connect(address).unwrap();
         let imds = Imds::new(&format!("http://{address}"), API_VERSION, false).unwrap();
         let since = Instant::now();
-        let failure = imds.events(Duration::from_secs(130)).expect_err("no connection");
+        let failure = imds
+            .events(Duration::from_secs(130))
+            .expect_err("no connection");
         assert_eq!(failure.cause, Cause::Timeout);
-        assert!(since.elapsed() < Duration::from_secs(60), "it took {:?}", since.elapsed());
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "it took {:?}",
+            since.elapsed()
+        );
     }
 }

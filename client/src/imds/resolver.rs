@@ -19,7 +19,12 @@ const ADDRESSES_MAX: usize = 8;
 pub(super) struct DirectResolver;
 
 impl Resolver for DirectResolver {
-    fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        _: &Config,
+        _: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = uri.port_u16().unwrap_or(80);
         let mut addresses = self.empty();
@@ -27,12 +32,18 @@ impl Resolver for DirectResolver {
             addresses.push(SocketAddr::new(address, port));
             return Ok(addresses);
         }
-        let found = (host, port).to_socket_addrs().map_err(|_| ureq::Error::HostNotFound)?;
+        let found = (host, port)
+            .to_socket_addrs()
+            .map_err(|_| ureq::Error::HostNotFound)?;
         // The list has a fixed capacity.
         for address in found.take(ADDRESSES_MAX) {
             addresses.push(address);
         }
-        if addresses.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(addresses) }
+        if addresses.is_empty() {
+            Err(ureq::Error::HostNotFound)
+        } else {
+            Ok(addresses)
+        }
     }
 }
 
@@ -49,9 +60,17 @@ mod tests {
             ("http://[::1]:8080", "[::1]:8080"),
             ("http://localhost:81", "127.0.0.1:81"),
         ] {
-            let timeout = NextTimeout { after: Duration::from_secs(1).into(), ..NextTimeout::default() };
-            let found = DirectResolver.resolve(&endpoint.parse().unwrap(), &Config::default(), timeout).unwrap();
-            assert!(found.iter().any(|address| address.to_string() == first), "{endpoint}: {found:?}");
+            let timeout = NextTimeout {
+                after: Duration::from_secs(1).into(),
+                ..NextTimeout::default()
+            };
+            let found = DirectResolver
+                .resolve(&endpoint.parse().unwrap(), &Config::default(), timeout)
+                .unwrap();
+            assert!(
+                found.iter().any(|address| address.to_string() == first),
+                "{endpoint}: {found:?}"
+            );
         }
     }
 }

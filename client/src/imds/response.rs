@@ -62,8 +62,11 @@ impl HttpResponse {
     /// assert_eq!(response(503).permanent_refusal(), None);
     /// ```
     pub fn permanent_refusal(&self) -> Option<String> {
-        let is_permanent = matches!(self.status, 400..=499) && !matches!(self.status, 404 | 408 | 410 | 429);
-        is_permanent.then(|| self.error_message()).filter(|message| !message.is_empty())
+        let is_permanent =
+            matches!(self.status, 400..=499) && !matches!(self.status, 404 | 408 | 410 | 429);
+        is_permanent
+            .then(|| self.error_message())
+            .filter(|message| !message.is_empty())
     }
 
     /// The reason that the service gives for refusing a request, with advice if there is any. Empty if it gives none.
@@ -72,8 +75,17 @@ impl HttpResponse {
         // As everywhere from text: a reader of bytes would be another copy of it.
         let body = std::str::from_utf8(&self.body).unwrap_or_default();
         let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-        let mut message: String = body["error"].as_str().unwrap_or(text.trim()).chars().take(300).collect();
-        let versions = body["newest-versions"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+        let mut message: String = body["error"]
+            .as_str()
+            .unwrap_or(text.trim())
+            .chars()
+            .take(300)
+            .collect();
+        let versions = body["newest-versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(serde_json::Value::as_str);
         let versions: Vec<_> = versions.collect();
         let advice = match self.status {
             400 if !versions.is_empty() => format!("try --api-version {}", versions.join(" or ")),
@@ -117,9 +129,15 @@ fn retry_after(headers: &HeaderMap) -> Option<u32> {
         return Some(seconds);
     }
     let moment = httpdate::parse_http_date(text).ok()?;
-    let wait = moment.duration_since(date(headers).unwrap_or_else(SystemTime::now)).unwrap_or_default();
+    let wait = moment
+        .duration_since(date(headers).unwrap_or_else(SystemTime::now))
+        .unwrap_or_default();
     // Rounded up.
-    u32::try_from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))).ok()
+    u32::try_from(
+        wait.as_secs()
+            .saturating_add(u64::from(wait.subsec_nanos() > 0)),
+    )
+    .ok()
 }
 
 fn date(headers: &HeaderMap) -> Option<SystemTime> {
@@ -143,14 +161,24 @@ pub(super) fn failure(error: &ureq::Error) -> RequestFailure {
         },
         _ => Cause::ConnectionLost,
     };
-    RequestFailure { cause, detail: error.to_string() }
+    RequestFailure {
+        cause,
+        detail: error.to_string(),
+    }
 }
 
 /// The error for a body beyond the limit comes from a reader, so it is inside an I/O error.
 fn wraps_too_large(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<ureq::Error>());
     matches!(inner, Some(ureq::Error::BodyExceedsLimit(_)))
-        || error.source().is_some_and(|source| matches!(source.downcast_ref(), Some(ureq::Error::BodyExceedsLimit(_))))
+        || error.source().is_some_and(|source| {
+            matches!(
+                source.downcast_ref(),
+                Some(ureq::Error::BodyExceedsLimit(_))
+            )
+        })
 }
 
 #[cfg(test)]
@@ -161,7 +189,13 @@ mod tests {
 
     #[test]
     fn the_advice_for_a_304_is_not_that_for_a_redirect() {
-        let advice = |status| HttpResponse { status, ..HttpResponse::default() }.error_message();
+        let advice = |status| {
+            HttpResponse {
+                status,
+                ..HttpResponse::default()
+            }
+            .error_message()
+        };
         assert_eq!(advice(304), "try again in a minute");
         for status in [301, 302, 307, 308] {
             assert_eq!(advice(status), "redirects are not followed");
@@ -182,8 +216,14 @@ mod tests {
         assert!(with(&ahead).is_some_and(|seconds| (28..=30).contains(&seconds)));
         // The service's clock is years slow.
         let mut headers = HeaderMap::new();
-        headers.insert(header::DATE, "Mon, 19 Sep 2016 18:29:40 GMT".parse().unwrap());
-        headers.insert(header::RETRY_AFTER, "Mon, 19 Sep 2016 18:29:47 GMT".parse().unwrap());
+        headers.insert(
+            header::DATE,
+            "Mon, 19 Sep 2016 18:29:40 GMT".parse().unwrap(),
+        );
+        headers.insert(
+            header::RETRY_AFTER,
+            "Mon, 19 Sep 2016 18:29:47 GMT".parse().unwrap(),
+        );
         assert_eq!(retry_after(&headers), Some(7));
     }
 }

@@ -34,7 +34,12 @@ struct Sample {
 
 impl Family {
     pub(super) const fn new(name: &'static str, help: &'static str, kind: Kind) -> Self {
-        Self { name, help, kind, samples: BTreeMap::new() }
+        Self {
+            name,
+            help,
+            kind,
+            samples: BTreeMap::new(),
+        }
     }
 
     /// The sample with these labels, made at 0 if there is none.
@@ -45,8 +50,15 @@ impl Family {
             // Writing to a string does not fail.
             let _ = write!(key, "{separator}{name}=\"{}\"", Escaped(value));
         }
-        let buckets = if let Kind::Histogram(bounds) = self.kind { bounds.len() + 1 } else { 0 };
-        self.samples.entry(key).or_insert_with(|| Sample { value: 0.0, buckets: vec![0; buckets] })
+        let buckets = if let Kind::Histogram(bounds) = self.kind {
+            bounds.len() + 1
+        } else {
+            0
+        };
+        self.samples.entry(key).or_insert_with(|| Sample {
+            value: 0.0,
+            buckets: vec![0; buckets],
+        })
     }
 
     /// Adds to a counter.
@@ -62,11 +74,18 @@ impl Family {
 
     /// Adds an observation to a histogram.
     pub(super) fn observe(&mut self, labels: &[(&str, &str)], value: f64) {
-        let Kind::Histogram(bounds) = self.kind else { return };
+        let Kind::Histogram(bounds) = self.kind else {
+            return;
+        };
         let sample = self.sample(labels);
         sample.value += value;
         let bounds = bounds.iter().chain([&f64::INFINITY]);
-        for (bucket, _) in sample.buckets.iter_mut().zip(bounds).filter(|(_, bound)| value <= **bound) {
+        for (bucket, _) in sample
+            .buckets
+            .iter_mut()
+            .zip(bounds)
+            .filter(|(_, bound)| value <= **bound)
+        {
             *bucket += 1;
         }
     }
@@ -87,20 +106,37 @@ impl Family {
             Kind::Gauge => "gauge",
             Kind::Histogram(_) => "histogram",
         };
-        writeln!(text, "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}")?;
+        writeln!(
+            text,
+            "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}"
+        )?;
         for (labels, sample) in &self.samples {
-            let (open, close) = if labels.is_empty() { ("", "") } else { ("{", "}") };
+            let (open, close) = if labels.is_empty() {
+                ("", "")
+            } else {
+                ("{", "}")
+            };
             let Kind::Histogram(bounds) = self.kind else {
                 writeln!(text, "{prefix}{name}{open}{labels}{close} {}", sample.value)?;
                 continue;
             };
             let separator = if labels.is_empty() { "" } else { "," };
             for (bound, count) in bounds.iter().zip(&sample.buckets) {
-                writeln!(text, "{prefix}{name}_bucket{{{labels}{separator}le=\"{bound}\"}} {count}")?;
+                writeln!(
+                    text,
+                    "{prefix}{name}_bucket{{{labels}{separator}le=\"{bound}\"}} {count}"
+                )?;
             }
             let count = sample.buckets.last().unwrap_or(&0);
-            writeln!(text, "{prefix}{name}_bucket{{{labels}{separator}le=\"+Inf\"}} {count}")?;
-            writeln!(text, "{prefix}{name}_sum{open}{labels}{close} {}", sample.value)?;
+            writeln!(
+                text,
+                "{prefix}{name}_bucket{{{labels}{separator}le=\"+Inf\"}} {count}"
+            )?;
+            writeln!(
+                text,
+                "{prefix}{name}_sum{open}{labels}{close} {}",
+                sample.value
+            )?;
             writeln!(text, "{prefix}{name}_count{open}{labels}{close} {count}")?;
         }
         Ok(())

@@ -60,11 +60,23 @@ impl MetricsFile {
     ///
     /// # Errors
     /// A sentence that says why there can be no such file: its folder does not exist, or the path is a link or no regular file.
-    pub fn new(path: &Path, report: impl Fn(&Note) + Send + Sync + 'static) -> Result<Self, String> {
-        check(path).map_err(|reason| format!("cannot use the metrics file {}: {reason}", path.display()))?;
-        let shared =
-            Shared { path: path.to_owned(), slot: Mutex::default(), changed: Condvar::new(), report: Box::new(report) };
-        Ok(Self { shared: Arc::new(shared), written: None })
+    pub fn new(
+        path: &Path,
+        report: impl Fn(&Note) + Send + Sync + 'static,
+    ) -> Result<Self, String> {
+        check(path).map_err(|reason| {
+            format!("cannot use the metrics file {}: {reason}", path.display())
+        })?;
+        let shared = Shared {
+            path: path.to_owned(),
+            slot: Mutex::default(),
+            changed: Condvar::new(),
+            report: Box::new(report),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            written: None,
+        })
     }
 
     /// Starts the thread that writes.
@@ -73,12 +85,16 @@ impl MetricsFile {
     /// Those of the system.
     pub fn start_writer(&self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        thread::Builder::new().spawn(move || shared.write_texts()).map(drop)
+        thread::Builder::new()
+            .spawn(move || shared.write_texts())
+            .map(drop)
     }
 
     /// How long until the file may be written again; zero if it may be now.
     pub fn wait(&self) -> Duration {
-        self.written.map_or(Duration::ZERO, |at| METRICS_INTERVAL.saturating_sub(at.elapsed()))
+        self.written.map_or(Duration::ZERO, |at| {
+            METRICS_INTERVAL.saturating_sub(at.elapsed())
+        })
     }
 
     /// Writes the text soon. Does not wait.
@@ -94,7 +110,10 @@ impl MetricsFile {
         let mut slot = self.shared.slot();
         slot.ended = true;
         let is_open = |slot: &mut Slot| slot.text.is_some() || slot.is_busy;
-        let waited = self.shared.changed.wait_timeout_while(slot, EXIT_METRICS_WAIT, is_open);
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(slot, EXIT_METRICS_WAIT, is_open);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -114,7 +133,10 @@ impl Shared {
                 if slot.ended {
                     return;
                 }
-                slot = self.changed.wait(slot).unwrap_or_else(PoisonError::into_inner);
+                slot = self
+                    .changed
+                    .wait(slot)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             slot.is_busy = true;
@@ -123,14 +145,18 @@ impl Shared {
             let failed = result.is_err();
             match result.map_err(|error| format!("{}: {error}", self.path.display())) {
                 Ok(()) if failures.succeeded() => (self.report)(&Note::MetricsResumed),
-                Err(reason) if failures.reports(&reason) => (self.report)(&Note::MetricsNotWritten(reason)),
+                Err(reason) if failures.reports(&reason) => {
+                    (self.report)(&Note::MetricsNotWritten(reason))
+                }
                 _ => {}
             }
             slot = self.slot();
             if failed && !slot.ended {
                 // Repeated with this text, unless there is another one by then.
                 let is_waiting = |slot: &mut Slot| !slot.ended;
-                let waited = self.changed.wait_timeout_while(slot, METRICS_INTERVAL, is_waiting);
+                let waited = self
+                    .changed
+                    .wait_timeout_while(slot, METRICS_INTERVAL, is_waiting);
                 slot = waited.unwrap_or_else(PoisonError::into_inner).0;
                 slot.text.get_or_insert(text);
             }
@@ -145,10 +171,15 @@ fn check(path: &Path) -> Result<(), String> {
         _ => Path::new("."),
     };
     if !folder.is_dir() {
-        return Err(format!("the folder {} does not exist; create it, or choose another path", folder.display()));
+        return Err(format!(
+            "the folder {} does not exist; create it, or choose another path",
+            folder.display()
+        ));
     }
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => Err("it is a link; give the path that it leads to".to_owned()),
+        Ok(found) if found.is_symlink() => {
+            Err("it is a link; give the path that it leads to".to_owned())
+        }
         Ok(found) if !found.is_file() => Err("not a regular file; choose another path".to_owned()),
         // Writing it reports all other errors.
         _ => Ok(()),
@@ -166,7 +197,9 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
     let written = platform::make_readable(&file).and_then(|()| file.write_all(text.as_bytes()));
     drop(file);
-    written.and_then(|()| platform::replace_file(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
+    written
+        .and_then(|()| platform::replace_file(&new, path))
+        .inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
 #[cfg(all(test, unix))]
@@ -177,7 +210,10 @@ mod tests {
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("scheduled-events-metrics-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "scheduled-events-metrics-{name}-{}",
+            std::process::id()
+        ));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         folder
@@ -205,7 +241,10 @@ mod tests {
         assert!(!file.wait().is_zero() && file.wait() <= METRICS_INTERVAL);
         file.finish("last".to_owned());
         assert_eq!(fs::read_to_string(&path).unwrap(), "last");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o644
+        );
         assert_eq!(io::read_to_string(reader).unwrap(), "old");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(folder).unwrap();
@@ -227,7 +266,11 @@ mod tests {
 
         fs::remove_file(&path).unwrap();
         symlink(&target, &path).unwrap();
-        for (path, words) in [(path, "is a link"), (folder.join("no/a.prom"), "create it"), (folder.clone(), "not a")] {
+        for (path, words) in [
+            (path, "is a link"),
+            (folder.join("no/a.prom"), "create it"),
+            (folder.clone(), "not a"),
+        ] {
             let error = MetricsFile::new(&path, |_| {}).map(drop).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
@@ -243,7 +286,9 @@ mod tests {
         fs::remove_dir(folder.join("gone")).unwrap();
         let next = || notes.recv_timeout(Duration::from_secs(60)).expect("a note");
         file.write("one".to_owned());
-        let Note::MetricsNotWritten(reason) = next() else { panic!("another note") };
+        let Note::MetricsNotWritten(reason) = next() else {
+            panic!("another note")
+        };
         assert!(reason.contains("a.prom"), "{reason}");
         // It fails at least once more, and that is not reported.
         thread::sleep(METRICS_INTERVAL * 2);

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
-    Action, Cause, Change, EventKind, GateAnswer, RequestOutcome, TrackedEvent, TrackedStatus, UnixSeconds,
+    Action, Cause, Change, EventKind, GateAnswer, RequestOutcome, TrackedEvent, TrackedStatus,
+    UnixSeconds,
 };
 
 use crate::hooks::CommandOutcome;
@@ -45,16 +46,26 @@ const POLL_RESULTS: [&str; 13] = [
 ];
 
 /// What an approval led to.
-const APPROVAL_RESULTS: [&str; 5] = ["accepted", "no-response", "status-4xx", "status-5xx", "status-other"];
+const APPROVAL_RESULTS: [&str; 5] = [
+    "accepted",
+    "no-response",
+    "status-4xx",
+    "status-5xx",
+    "status-other",
+];
 
 /// Upper bounds of the buckets, in seconds. Metadata answers in milliseconds, and the first time after a day in two minutes.
-const POLL_BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 130.0];
+const POLL_BUCKETS: [f64; 12] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 130.0,
+];
 
 /// A preparation may take as long as the notice.
 const COMMAND_BUCKETS: [f64; 10] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
 
 /// An eviction has 30 seconds, a reboot 15 minutes, a failure that was predicted up to a week. 0 is no notice.
-const NOTICE_BUCKETS: [f64; 10] = [0.0, 10.0, 30.0, 60.0, 300.0, 600.0, 900.0, 3600.0, 86_400.0, 604_800.0];
+const NOTICE_BUCKETS: [f64; 10] = [
+    0.0, 10.0, 30.0, 60.0, 300.0, 600.0, 900.0, 3600.0, 86_400.0, 604_800.0,
+];
 
 /// A freeze takes a few seconds, a reboot some minutes.
 const INTERRUPTION_BUCKETS: [f64; 9] = [1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0];
@@ -210,7 +221,9 @@ impl Metrics {
     /// All counters start at 0: an increase from nothing to 1 is none to Prometheus.
     pub fn new() -> Self {
         let mut families = Families::new();
-        families.build.set(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        families
+            .build
+            .set(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         for result in POLL_RESULTS {
             families.polls.add(&[("result", result)], 0.0);
         }
@@ -225,23 +238,38 @@ impl Metrics {
         }
         for kind in CommandKind::ALL {
             let gate = (kind == CommandKind::Gate).then_some(["closed", "another-approves"]);
-            for outcome in
-                ["succeeded", "failed", "timed-out", "not-started"].into_iter().chain(gate.into_iter().flatten())
+            for outcome in ["succeeded", "failed", "timed-out", "not-started"]
+                .into_iter()
+                .chain(gate.into_iter().flatten())
             {
-                families.commands.add(&[("kind", kind.word()), ("outcome", outcome)], 0.0);
+                families
+                    .commands
+                    .add(&[("kind", kind.word()), ("outcome", outcome)], 0.0);
             }
         }
-        for histogram in [&mut families.poll_duration, &mut families.notice, &mut families.interruption] {
+        for histogram in [
+            &mut families.poll_duration,
+            &mut families.notice,
+            &mut families.interruption,
+        ] {
             histogram.add(&[], 0.0);
         }
         for single in [&mut families.last_document, &mut families.out_of_service] {
             single.set(&[], 0.0);
         }
-        for total in [&mut families.last_calls, &mut families.state_save_failures, &mut families.records_dropped] {
+        for total in [
+            &mut families.last_calls,
+            &mut families.state_save_failures,
+            &mut families.records_dropped,
+        ] {
             total.add(&[], 0.0);
         }
         let families = Arc::new(Mutex::new(families));
-        let mut metrics = Self { families, counts: BTreeMap::new(), started: HashMap::new() };
+        let mut metrics = Self {
+            families,
+            counts: BTreeMap::new(),
+            started: HashMap::new(),
+        };
         metrics.count_events(&mut std::iter::empty());
         metrics
     }
@@ -256,15 +284,24 @@ impl Metrics {
                     on_own_change(&mut families, &mut self.started, *change, event, timed.time);
                 }
             }
-            Record::Decision { action, .. } => families.decisions.add(&[("action", action.word())], 1.0),
-            Record::Gate { outcome: GateOutcome::LastCall, .. } => families.last_calls.add(&[], 1.0),
-            Record::Approval { event_ids, status, .. } => {
+            Record::Decision { action, .. } => {
+                families.decisions.add(&[("action", action.word())], 1.0)
+            }
+            Record::Gate {
+                outcome: GateOutcome::LastCall,
+                ..
+            } => families.last_calls.add(&[], 1.0),
+            Record::Approval {
+                event_ids, status, ..
+            } => {
                 let result = match status {
                     None => "no-response",
                     Some(200..=299) => "accepted",
                     Some(status) => status_class(*status),
                 };
-                families.approvals.add(&[("result", result)], number(event_ids.len()));
+                families
+                    .approvals
+                    .add(&[("result", result)], number(event_ids.len()));
             }
             _ => return,
         }
@@ -304,12 +341,19 @@ impl Metrics {
     /// # Ok::<(), String>(())
     /// ```
     pub fn polled(&mut self, poll: &Poll<'_>) {
-        let Some(result) = poll_result(poll.outcome) else { return };
+        let Some(result) = poll_result(poll.outcome) else {
+            return;
+        };
         let mut families = lock(&self.families);
         families.changed = true;
         families.polls.add(&[("result", result)], 1.0);
-        families.poll_duration.observe(&[], poll.duration.as_secs_f64());
-        if matches!(poll.outcome, RequestOutcome::Document | RequestOutcome::Unchanged) {
+        families
+            .poll_duration
+            .observe(&[], poll.duration.as_secs_f64());
+        if matches!(
+            poll.outcome,
+            RequestOutcome::Document | RequestOutcome::Unchanged
+        ) {
             families.last_document.set(&[], seconds(poll.time.0));
             drop(families);
             self.count_events(&mut poll.events());
@@ -321,7 +365,9 @@ impl Metrics {
         self.counts.values_mut().for_each(|count| *count = 0);
         for kind in EventKind::ALL {
             for status in ["Scheduled", "Started"] {
-                self.counts.entry([kind.word(), status, "true"]).or_default();
+                self.counts
+                    .entry([kind.word(), status, "true"])
+                    .or_default();
             }
         }
         families.event_info.clear();
@@ -339,7 +385,11 @@ impl Metrics {
             if event.mine() == Some(false) {
                 continue;
             }
-            let labels = [("event_id", event.event_id().as_str()), ("type", kind), ("status", status)];
+            let labels = [
+                ("event_id", event.event_id().as_str()),
+                ("type", kind),
+                ("status", status),
+            ];
             families.event_info.set(&labels, 1.0);
             if event.status() == TrackedStatus::Scheduled
                 && let Some(start) = event.not_before()
@@ -352,7 +402,10 @@ impl Metrics {
             families.next_start.set(&[("type", kind)], seconds(start));
         }
         for ([kind, status, mine], count) in &self.counts {
-            families.events.set(&[("type", kind), ("status", status), ("mine", mine)], f64::from(*count));
+            families.events.set(
+                &[("type", kind), ("status", status), ("mine", mine)],
+                f64::from(*count),
+            );
         }
     }
 
@@ -362,7 +415,9 @@ impl Metrics {
         let is_out = f64::from(u8::from(status.out_of_service));
         let changed = [
             families.out_of_service.set(&[], is_out),
-            families.state_save_failures.set(&[], number(status.save_failures)),
+            families
+                .state_save_failures
+                .set(&[], number(status.save_failures)),
             families.records_dropped.set(&[], number(dropped)),
         ];
         families.changed |= changed.contains(&true);
@@ -399,7 +454,8 @@ fn on_own_change(
     time: UnixSeconds,
 ) {
     let key = event_key(&event.event_id.to_string());
-    let between = |start: UnixSeconds, end: UnixSeconds| seconds(end.0.saturating_sub(start.0).max(0));
+    let between =
+        |start: UnixSeconds, end: UnixSeconds| seconds(end.0.saturating_sub(start.0).max(0));
     match change {
         Change::Scheduled => {
             if let Some(start) = event.not_before {
@@ -427,8 +483,12 @@ impl CommandMetrics {
         let mut families = lock(&self.0);
         families.changed = true;
         let outcome = outcome_word(kind, outcome);
-        families.commands.add(&[("kind", kind.word()), ("outcome", outcome)], 1.0);
-        families.command_duration.observe(&[("kind", kind.word())], duration.as_secs_f64());
+        families
+            .commands
+            .add(&[("kind", kind.word()), ("outcome", outcome)], 1.0);
+        families
+            .command_duration
+            .observe(&[("kind", kind.word())], duration.as_secs_f64());
     }
 }
 
@@ -448,10 +508,13 @@ fn outcome_word(kind: CommandKind, outcome: &CommandOutcome) -> &'static str {
     match outcome {
         CommandOutcome::Succeeded => "succeeded",
         // A gate's exit code is an answer.
-        CommandOutcome::Failed { code: Some(GATE_ANOTHER_APPROVES), .. } if kind == CommandKind::Gate => {
-            GateAnswer::AnotherApproves.word()
+        CommandOutcome::Failed {
+            code: Some(GATE_ANOTHER_APPROVES),
+            ..
+        } if kind == CommandKind::Gate => GateAnswer::AnotherApproves.word(),
+        CommandOutcome::Failed { code: Some(_), .. } if kind == CommandKind::Gate => {
+            GateAnswer::Closed.word()
         }
-        CommandOutcome::Failed { code: Some(_), .. } if kind == CommandKind::Gate => GateAnswer::Closed.word(),
         CommandOutcome::Failed { .. } => "failed",
         CommandOutcome::DeadlinePassed => "timed-out",
         CommandOutcome::Stopped => "stopped",
@@ -466,7 +529,10 @@ fn poll_result(outcome: RequestOutcome) -> Option<&'static str> {
         RequestOutcome::Document => Some("document"),
         RequestOutcome::Unchanged => Some("unchanged"),
         RequestOutcome::Stale => Some("stale"),
-        RequestOutcome::PollFailed { cause: Cause::Status(status), .. } => Some(status_class(status)),
+        RequestOutcome::PollFailed {
+            cause: Cause::Status(status),
+            ..
+        } => Some(status_class(status)),
         RequestOutcome::PollFailed { cause, .. } => Some(cause.word()),
         _ => None,
     }
@@ -482,7 +548,9 @@ const fn status_class(status: u16) -> &'static str {
 
 /// The type of an event as a label: one of Azure's words today, or `Other`.
 fn kind_of(event_type: &str) -> &'static str {
-    let known = EventKind::ALL.into_iter().find(|kind| kind.word() == event_type);
+    let known = EventKind::ALL
+        .into_iter()
+        .find(|kind| kind.word() == event_type);
     known.unwrap_or(EventKind::Other).word()
 }
 

@@ -1,6 +1,8 @@
 use std::thread;
 
-use scheduled_events_core::{Document, Response, Session, SessionConfig, Step, Text, UnixMillis, VmNames};
+use scheduled_events_core::{
+    Document, Response, Session, SessionConfig, Step, Text, UnixMillis, VmNames,
+};
 use scheduled_events_test_support::wait;
 
 use super::*;
@@ -15,13 +17,27 @@ fn polled(body: &str) -> Metrics {
         let config = SessionConfig::new(VmNames::new(&["vm_0"]));
         let mut session = Box::new(Session::new(&config).unwrap());
         while !matches!(session.next(NOW), Step::Get { .. }) {}
-        let response = Response { status: 200, retry_after: None, body: body.as_bytes() };
+        let response = Response {
+            status: 200,
+            retry_after: None,
+            body: body.as_bytes(),
+        };
         let outcome = session.on_response(&response, NOW);
         assert_eq!(outcome, RequestOutcome::Document);
-        metrics.polled(&Poll { outcome, duration: Duration::from_millis(3), time: NOW.seconds(), session: &session });
+        metrics.polled(&Poll {
+            outcome,
+            duration: Duration::from_millis(3),
+            time: NOW.seconds(),
+            session: &session,
+        });
         metrics
     };
-    wait::join(thread::Builder::new().stack_size(64 << 20).spawn(poll).unwrap())
+    wait::join(
+        thread::Builder::new()
+            .stack_size(64 << 20)
+            .spawn(poll)
+            .unwrap(),
+    )
 }
 
 fn event(id: &str, event_type: &str, resource: &str) -> String {
@@ -36,12 +52,19 @@ fn event(id: &str, event_type: &str, resource: &str) -> String {
 }
 
 fn document(events: &[String]) -> String {
-    format!(r#"{{"DocumentIncarnation":1,"Events":[{}]}}"#, events.join(","))
+    format!(
+        r#"{{"DocumentIncarnation":1,"Events":[{}]}}"#,
+        events.join(",")
+    )
 }
 
 /// The value of a sample, as the text has it.
 fn value<'a>(text: &'a str, sample: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| line.strip_prefix("scheduled_events_")?.strip_prefix(sample)?.strip_prefix(' '))
+    text.lines().find_map(|line| {
+        line.strip_prefix("scheduled_events_")?
+            .strip_prefix(sample)?
+            .strip_prefix(' ')
+    })
 }
 
 #[test]
@@ -67,14 +90,26 @@ fn everything_that_may_be_counted_starts_at_zero() {
         assert_eq!(value(&text, sample), Some("0"), "{sample} in\n{text}");
     }
     // The names of families are those of their samples: this is not OpenMetrics' text.
-    assert!(text.contains("# TYPE scheduled_events_polls_total counter\n"), "{text}");
-    assert!(!text.contains("# EOF") && !text.contains("_total_total"), "{text}");
-    assert!(text.contains(concat!("scheduled_events_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n")));
+    assert!(
+        text.contains("# TYPE scheduled_events_polls_total counter\n"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("# EOF") && !text.contains("_total_total"),
+        "{text}"
+    );
+    assert!(text.contains(concat!(
+        "scheduled_events_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\"} 1\n"
+    )));
 }
 
 #[test]
 fn every_end_of_a_poll_has_a_result_that_is_listed() {
-    let Err(broken) = Document::parse(b"{") else { panic!("a document") };
+    let Err(broken) = Document::parse(b"{") else {
+        panic!("a document")
+    };
     let causes = [
         Cause::Timeout,
         Cause::Unreachable,
@@ -85,11 +120,25 @@ fn every_end_of_a_poll_has_a_result_that_is_listed() {
         Cause::Status(404),
         Cause::Status(503),
         Cause::EmptyBody,
-        Cause::NotADocument { error: broken, position: broken.position(b"{") },
+        Cause::NotADocument {
+            error: broken,
+            position: broken.position(b"{"),
+        },
     ];
-    let failed = causes.map(|cause| RequestOutcome::PollFailed { cause, retry_in_ms: 0 });
-    let answered = [RequestOutcome::Document, RequestOutcome::Unchanged, RequestOutcome::Stale];
-    let mut results: Vec<_> = answered.into_iter().chain(failed).filter_map(poll_result).collect();
+    let failed = causes.map(|cause| RequestOutcome::PollFailed {
+        cause,
+        retry_in_ms: 0,
+    });
+    let answered = [
+        RequestOutcome::Document,
+        RequestOutcome::Unchanged,
+        RequestOutcome::Stale,
+    ];
+    let mut results: Vec<_> = answered
+        .into_iter()
+        .chain(failed)
+        .filter_map(poll_result)
+        .collect();
     let mut listed = POLL_RESULTS;
     results.sort_unstable();
     listed.sort_unstable();
@@ -108,9 +157,23 @@ fn hostile_words_are_escaped_or_other() {
     .text();
     let escaped = r#"event_info{event_id="a\"b\\c\nd} 1",type="Freeze",status="Scheduled"}"#;
     assert_eq!(value(&text, escaped), Some("1"), "{text}");
-    assert_eq!(value(&text, r#"event_info{event_id="e2",type="Other",status="Scheduled"}"#), Some("1"), "{text}");
+    assert_eq!(
+        value(
+            &text,
+            r#"event_info{event_id="e2",type="Other",status="Scheduled"}"#
+        ),
+        Some("1"),
+        "{text}"
+    );
     // Another machine's event is counted and not named.
-    assert_eq!(value(&text, r#"events{type="Other",status="Scheduled",mine="false"}"#), Some("1"), "{text}");
+    assert_eq!(
+        value(
+            &text,
+            r#"events{type="Other",status="Scheduled",mine="false"}"#
+        ),
+        Some("1"),
+        "{text}"
+    );
     assert!(!text.contains("e3") && !text.contains("Zap"), "{text}");
     for line in text.lines() {
         assert!(
@@ -125,14 +188,43 @@ fn hostile_words_are_escaped_or_other() {
 fn events_that_are_over_leave_no_id_and_count_zero() {
     let mut metrics = polled(&document(&[event("e1", "Reboot", "vm_0")]));
     let text = metrics.text();
-    assert_eq!(value(&text, r#"events{type="Reboot",status="Scheduled",mine="true"}"#), Some("1"), "{text}");
-    assert_eq!(value(&text, r#"next_start_timestamp_seconds{type="Reboot"}"#), Some("1600000600"), "{text}");
-    assert_eq!(value(&text, "last_document_timestamp_seconds"), Some("1600000000"), "{text}");
-    assert_eq!(value(&text, "poll_duration_seconds_sum"), Some("0.003"), "{text}");
+    assert_eq!(
+        value(
+            &text,
+            r#"events{type="Reboot",status="Scheduled",mine="true"}"#
+        ),
+        Some("1"),
+        "{text}"
+    );
+    assert_eq!(
+        value(&text, r#"next_start_timestamp_seconds{type="Reboot"}"#),
+        Some("1600000600"),
+        "{text}"
+    );
+    assert_eq!(
+        value(&text, "last_document_timestamp_seconds"),
+        Some("1600000000"),
+        "{text}"
+    );
+    assert_eq!(
+        value(&text, "poll_duration_seconds_sum"),
+        Some("0.003"),
+        "{text}"
+    );
     metrics.count_events(&mut std::iter::empty());
     let text = metrics.text();
-    assert_eq!(value(&text, r#"events{type="Reboot",status="Scheduled",mine="true"}"#), Some("0"), "{text}");
-    assert!(!text.contains("e1") && !text.contains("next_start_timestamp_seconds"), "{text}");
+    assert_eq!(
+        value(
+            &text,
+            r#"events{type="Reboot",status="Scheduled",mine="true"}"#
+        ),
+        Some("0"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("e1") && !text.contains("next_start_timestamp_seconds"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -175,18 +267,32 @@ fn notice_and_interruption_are_those_of_this_machine() {
 fn approvals_are_counted_by_event_and_result() {
     let mut metrics = Metrics::new();
     for status in [Some(200), Some(400), Some(503), Some(302), None] {
-        metrics.record(&Record::Approval { event_ids: &["a", "b"], status, events: &[] }.at(UnixSeconds(0)));
+        metrics.record(
+            &Record::Approval {
+                event_ids: &["a", "b"],
+                status,
+                events: &[],
+            }
+            .at(UnixSeconds(0)),
+        );
     }
     let text = metrics.text();
     for result in APPROVAL_RESULTS {
-        assert_eq!(value(&text, &format!(r#"approvals_total{{result="{result}"}}"#)), Some("2"), "{text}");
+        assert_eq!(
+            value(&text, &format!(r#"approvals_total{{result="{result}"}}"#)),
+            Some("2"),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn a_gate_that_is_closed_has_not_failed() {
     let metrics = Metrics::new();
-    let failed = |code| CommandOutcome::Failed { code, reason: String::new() };
+    let failed = |code| CommandOutcome::Failed {
+        code,
+        reason: String::new(),
+    };
     let _ = metrics.text();
     assert!(!metrics.is_changed());
     for (kind, outcome) in [
@@ -195,16 +301,26 @@ fn a_gate_that_is_closed_has_not_failed() {
         (CommandKind::Gate, failed(None)),
         (CommandKind::Prepare, failed(Some(GATE_ANOTHER_APPROVES))),
     ] {
-        metrics.commands().ended(kind, &outcome, Duration::from_secs(2));
+        metrics
+            .commands()
+            .ended(kind, &outcome, Duration::from_secs(2));
     }
     assert!(metrics.is_changed());
     let text = metrics.text();
-    for (kind, outcome) in [("gate", "closed"), ("gate", "another-approves"), ("gate", "failed"), ("prepare", "failed")]
-    {
+    for (kind, outcome) in [
+        ("gate", "closed"),
+        ("gate", "another-approves"),
+        ("gate", "failed"),
+        ("prepare", "failed"),
+    ] {
         let sample = format!(r#"commands_total{{kind="{kind}",outcome="{outcome}"}}"#);
         assert_eq!(value(&text, &sample), Some("1"), "{sample} in\n{text}");
     }
-    assert_eq!(value(&text, r#"command_duration_seconds_sum{kind="gate"}"#), Some("6"), "{text}");
+    assert_eq!(
+        value(&text, r#"command_duration_seconds_sum{kind="gate"}"#),
+        Some("6"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -218,14 +334,24 @@ fn the_status_is_a_change_only_if_it_differs() {
         out_of_service,
         save_failures,
     };
-    for (out, failures, is_changed) in
-        [(false, 0, true), (false, 0, false), (true, 0, true), (true, 2, true), (true, 2, false)]
-    {
+    for (out, failures, is_changed) in [
+        (false, 0, true),
+        (false, 0, false),
+        (true, 0, true),
+        (true, 2, true),
+        (true, 2, false),
+    ] {
         metrics.status(status(out, failures), 0);
         assert_eq!(metrics.is_changed(), is_changed);
         let text = metrics.text();
-        assert_eq!(value(&text, "out_of_service"), Some(if out { "1" } else { "0" }));
-        assert_eq!(value(&text, "state_save_failures_total"), Some(failures.to_string().as_str()));
+        assert_eq!(
+            value(&text, "out_of_service"),
+            Some(if out { "1" } else { "0" })
+        );
+        assert_eq!(
+            value(&text, "state_save_failures_total"),
+            Some(failures.to_string().as_str())
+        );
     }
     metrics.status(status(true, 2), 7);
     assert!(metrics.is_changed());

@@ -15,29 +15,40 @@ pub(super) struct Descendants {
 
 impl Descendants {
     pub(super) fn new(leader: Option<u32>, mark: &str) -> Self {
-        Self { leader, variable: format!("{}={mark}", super::COMMAND_ID).into_bytes(), found: BTreeMap::new() }
+        Self {
+            leader,
+            variable: format!("{}={mark}", super::COMMAND_ID).into_bytes(),
+            found: BTreeMap::new(),
+        }
     }
 
     /// Searches for processes: children of the leader or of processes found before, and those with the variable.
     pub(super) fn find(&mut self, leader_runs: bool) {
-        self.found.retain(|process, start| process_start(*process) == Some(*start));
+        self.found
+            .retain(|process, start| process_start(*process) == Some(*start));
         let mut family: BTreeSet<u32> = self.found.keys().copied().collect();
         if leader_runs {
             family.extend(self.leader);
         }
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let all: Vec<_> =
-            numbers.filter_map(|process| Some((process, process_start(process)?, parent(process)?))).collect();
+        let all: Vec<_> = numbers
+            .filter_map(|process| Some((process, process_start(process)?, parent(process)?)))
+            .collect();
         // A child's id can be lower than its parent's.
         let mut known = 0;
         while known != family.len() {
             known = family.len();
-            let children = all.iter().filter(|(.., parent)| family.contains(parent)).map(|(process, ..)| *process);
+            let children = all
+                .iter()
+                .filter(|(.., parent)| family.contains(parent))
+                .map(|(process, ..)| *process);
             family.extend(children.collect::<Vec<_>>());
         }
         for (process, start, _) in all {
-            if Some(process) != self.leader && (family.contains(&process) || self.has_variable(process)) {
+            if Some(process) != self.leader
+                && (family.contains(&process) || self.has_variable(process))
+            {
                 self.found.insert(process, start);
             }
         }
@@ -46,7 +57,8 @@ impl Descendants {
     /// Whether a process has the variable.
     pub(super) fn exist(&self) -> bool {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let mut numbers =
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         numbers.any(|process| self.has_variable(process))
     }
 
@@ -72,7 +84,9 @@ impl Descendants {
     fn has_variable(&self, process: u32) -> bool {
         // Unreadable for processes of other users, and empty for those that have ended.
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == self.variable)
+        environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == self.variable)
     }
 }
 

@@ -108,7 +108,8 @@ impl CommandTree {
             !self.others.is_empty()
         }
         #[cfg(not(target_os = "linux"))]
-        self.leader.is_some_and(|leader| rustix::process::test_kill_process_group(leader).is_ok())
+        self.leader
+            .is_some_and(|leader| rustix::process::test_kill_process_group(leader).is_ok())
     }
 
     /// Sends a signal to all processes. Returns whether there was one outside the group.
@@ -131,7 +132,9 @@ impl CommandTree {
 /// waited for.
 pub(crate) fn wait_for_end(child: u32) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let Some(child) = Pid::from_raw(child.cast_signed()) else { return false };
+    let Some(child) = Pid::from_raw(child.cast_signed()) else {
+        return false;
+    };
     loop {
         match waitid(WaitId::Pid(child), options) {
             Err(Errno::INTR) => {}
@@ -186,13 +189,18 @@ pub(crate) fn end_command(process: u32, leader_runs: bool, mark: &str, kill: boo
 /// Creates files for this user alone, and follows no symbolic link: in a folder where others can write, a link could lead
 /// anywhere.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+    options
+        .mode(0o600)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
 }
 
 /// Opens a file for reading unless it is a link, without waiting for the other end of a pipe.
 pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
 }
 
 /// Renames a file so that it replaces another one.
@@ -228,7 +236,11 @@ pub(crate) fn belongs_to_root(metadata: &Metadata) -> bool {
 /// What is wrong, to follow the name of the file.
 pub(crate) fn check_writers(metadata: &Metadata) -> Result<(), String> {
     let mode = metadata.mode() & 0o7777;
-    if mode & 0o022 == 0 { Ok(()) } else { Err(format!("can be written by others (mode {mode:04o})")) }
+    if mode & 0o022 == 0 {
+        Ok(())
+    } else {
+        Err(format!("can be written by others (mode {mode:04o})"))
+    }
 }
 
 /// Lets nobody but its owner read a file, if that is this user.
@@ -299,6 +311,12 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 /// Whether starting a process failed for a reason that may go away: too many processes or open files, no memory, or a program
 /// that is being written.
 pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
-    let temporary = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
+    let temporary = [
+        Errno::AGAIN,
+        Errno::NOMEM,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::TXTBSY,
+    ];
     Errno::from_io_error(error).is_some_and(|error| temporary.contains(&error))
 }

@@ -97,9 +97,15 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 
 /// Opens a file for reading unless it is a link.
 pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT)
+        .open(path)?;
     if file.metadata()?.is_symlink() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a link; give the path that it leads to"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is a link; give the path that it leads to",
+        ));
     }
     Ok(file)
 }
@@ -161,9 +167,15 @@ pub(crate) fn lock_new(path: &Path) -> io::Result<LockAttempt> {
 /// The lock file, if a process has the lock: open for reading.
 pub(crate) fn lock_holder(path: &Path) -> io::Result<Option<File>> {
     let shared = FILE_SHARE_READ | FILE_SHARE_WRITE;
-    match private(OpenOptions::new().write(true)).share_mode(shared).open(path) {
+    match private(OpenOptions::new().write(true))
+        .share_mode(shared)
+        .open(path)
+    {
         Err(error) if error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) => {
-            private(OpenOptions::new().read(true)).share_mode(shared).open(path).map(Some)
+            private(OpenOptions::new().read(true))
+                .share_mode(shared)
+                .open(path)
+                .map(Some)
         }
         opened => opened.map(|_| None),
     }
@@ -175,7 +187,10 @@ fn lock_with(options: &mut OpenOptions, path: &Path) -> io::Result<LockAttempt> 
         Ok(file) => Ok(LockAttempt::Acquired(file)),
         Err(error) if error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) => {
             let shared = FILE_SHARE_READ | FILE_SHARE_WRITE;
-            private(OpenOptions::new().read(true)).share_mode(shared).open(path).map(LockAttempt::Held)
+            private(OpenOptions::new().read(true))
+                .share_mode(shared)
+                .open(path)
+                .map(LockAttempt::Held)
         }
         Err(error) => Err(error),
     }
@@ -193,5 +208,8 @@ pub(crate) fn sync_folder(_folder: &Path) -> io::Result<()> {
 /// Whether starting a process failed for a reason that may go away: no memory, no system resources, a page file that grows, or a
 /// program that is being written.
 pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::OutOfMemory || error.raw_os_error().is_some_and(|code| TEMPORARY.contains(&code))
+    error.kind() == io::ErrorKind::OutOfMemory
+        || error
+            .raw_os_error()
+            .is_some_and(|code| TEMPORARY.contains(&code))
 }

@@ -12,15 +12,27 @@ use crate::record::{EventRecord, event_key};
 pub(super) fn bounded(state: &State) -> State {
     let (events, hooks) = bounded_records(&state.events, &state.hooks);
     // The ids and words of a status are short.
-    State { session: state.session.clone(), events, hooks, status: state.status.clone() }
+    State {
+        session: state.session.clone(),
+        events,
+        hooks,
+        status: state.status.clone(),
+    }
 }
 
-fn bounded_records(events: &[EventRecord], hooks: &[PendingHook]) -> (Vec<EventRecord>, Vec<PendingHook>) {
+fn bounded_records(
+    events: &[EventRecord],
+    hooks: &[PendingHook],
+) -> (Vec<EventRecord>, Vec<PendingHook>) {
     let mut budget = STATE_DETAILS_MAX;
     let mut kept: Vec<_> = events.iter().map(essence).collect();
     // Own events first, since they decide what happens to this machine.
     for own in [true, false] {
-        for (kept, event) in kept.iter_mut().zip(events).filter(|(_, event)| is_own(event) == own) {
+        for (kept, event) in kept
+            .iter_mut()
+            .zip(events)
+            .filter(|(_, event)| is_own(event) == own)
+        {
             add_details(kept, event, &mut budget);
         }
     }
@@ -35,7 +47,10 @@ fn bounded_records(events: &[EventRecord], hooks: &[PendingHook]) -> (Vec<EventR
     let hook = |(_, hook): (usize, &PendingHook)| {
         let mut event = essence(&hook.event);
         add_details(&mut event, &hook.event, &mut budget);
-        PendingHook { change: hook.change, event }
+        PendingHook {
+            change: hook.change,
+            event,
+        }
     };
     (kept, chosen.into_iter().map(hook).collect())
 }
@@ -59,12 +74,17 @@ fn is_own(event: &EventRecord) -> bool {
 
 /// The id as the session knows it. Long ones are shortened so that they stay different.
 fn short_id(event: &EventRecord) -> String {
-    EventId::new(&Text::plain(&event.event_id)).as_str().to_owned()
+    EventId::new(&Text::plain(&event.event_id))
+        .as_str()
+        .to_owned()
 }
 
 /// The event without what can be long.
 fn essence(event: &EventRecord) -> EventRecord {
-    let word = |word: &Option<String>| word.as_deref().map(|word| truncated(word, STATE_WORD_MAX).to_owned());
+    let word = |word: &Option<String>| {
+        word.as_deref()
+            .map(|word| truncated(word, STATE_WORD_MAX).to_owned())
+    };
     EventRecord {
         event_id: short_id(event),
         event_type: word(&event.event_type),
@@ -90,7 +110,10 @@ fn add_details(kept: &mut EventRecord, event: &EventRecord, budget: &mut usize) 
     };
     if let Some(names) = &event.resources {
         // Each name has a line of its own.
-        let cost = names.iter().map(|name| length(name).saturating_add(12)).fold(0, usize::saturating_add);
+        let cost = names
+            .iter()
+            .map(|name| length(name).saturating_add(12))
+            .fold(0, usize::saturating_add);
         kept.resources = fits(cost).then(|| names.clone());
     }
     if let Some(description) = &event.description {
@@ -101,7 +124,9 @@ fn add_details(kept: &mut EventRecord, event: &EventRecord, budget: &mut usize) 
 
 /// The beginning of a text, of at most this many bytes.
 fn truncated(text: &str, max: usize) -> &str {
-    let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    let end = (0..=max.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
     end.and_then(|end| text.get(..end)).unwrap_or_default()
 }
 
@@ -141,14 +166,23 @@ mod tests {
             reason: Some("another machine's event".into()),
             last_call: false,
         };
-        MachineStatus { waiting: (0..EVENTS_MAX).map(waiting).collect(), ..MachineStatus::default() }
+        MachineStatus {
+            waiting: (0..EVENTS_MAX).map(waiting).collect(),
+            ..MachineStatus::default()
+        }
     }
 
     #[test]
     fn a_usual_event_is_kept_whole() {
         let events = [event(1, true), event(2, false)];
-        let hooks = [PendingHook { change: Change::Scheduled, event: event(1, true) }];
-        assert_eq!(bounded_records(&events, &hooks), (events.to_vec(), hooks.to_vec()));
+        let hooks = [PendingHook {
+            change: Change::Scheduled,
+            event: event(1, true),
+        }];
+        assert_eq!(
+            bounded_records(&events, &hooks),
+            (events.to_vec(), hooks.to_vec())
+        );
     }
 
     #[test]
@@ -165,15 +199,31 @@ mod tests {
             ..event(number, number == 0)
         };
         let events: Vec<_> = (0..EVENTS_MAX).map(hostile).collect();
-        let hooks = events.iter().map(|event| PendingHook { change: Change::Scheduled, event: event.clone() });
+        let hooks = events.iter().map(|event| PendingHook {
+            change: Change::Scheduled,
+            event: event.clone(),
+        });
         let session = vec![0; 128 * EVENTS_MAX];
-        let state = State { session: session.clone(), hooks: hooks.collect(), events, status: status() };
+        let state = State {
+            session: session.clone(),
+            hooks: hooks.collect(),
+            events,
+            status: status(),
+        };
         let length = format(&bounded(&state)).unwrap().len();
         assert!(length < 3 << 20, "{length}");
 
         let events: Vec<_> = (0..EVENTS_MAX).map(|number| event(number, false)).collect();
-        let hooks = events.iter().map(|event| PendingHook { change: Change::Scheduled, event: event.clone() });
-        let state = State { session, hooks: hooks.collect(), events, status: status() };
+        let hooks = events.iter().map(|event| PendingHook {
+            change: Change::Scheduled,
+            event: event.clone(),
+        });
+        let state = State {
+            session,
+            hooks: hooks.collect(),
+            events,
+            status: status(),
+        };
         let length = format(&bounded(&state)).unwrap().len();
         assert!(length < 1 << 20, "{length}");
     }
@@ -186,7 +236,10 @@ mod tests {
             event.resources = names(1_000);
         }
         let (kept, _) = bounded_records(&events, &[]);
-        let lengths: Vec<_> = kept.iter().map(|event| event.resources.as_ref().map(Vec::len)).collect();
+        let lengths: Vec<_> = kept
+            .iter()
+            .map(|event| event.resources.as_ref().map(Vec::len))
+            .collect();
         assert_eq!(lengths, [None, None, None, Some(1_000)]);
     }
 
@@ -194,7 +247,10 @@ mod tests {
     fn a_later_hook_of_the_same_event_and_change_replaces_the_earlier_one() {
         let hook = |number, change, duration| PendingHook {
             change,
-            event: EventRecord { duration_in_seconds: Some(duration), ..event(number, true) },
+            event: EventRecord {
+                duration_in_seconds: Some(duration),
+                ..event(number, true)
+            },
         };
         let hooks = [
             hook(1, Change::Rescheduled, 1),
@@ -203,14 +259,20 @@ mod tests {
             hook(1, Change::Rescheduled, 4),
         ];
         let (_, kept) = bounded_records(&[], &hooks);
-        let durations: Vec<_> = kept.iter().map(|hook| hook.event.duration_in_seconds).collect();
+        let durations: Vec<_> = kept
+            .iter()
+            .map(|hook| hook.event.duration_in_seconds)
+            .collect();
         assert_eq!(durations, [Some(2), Some(3), Some(4)]);
     }
 
     #[test]
     fn of_many_hooks_the_own_and_the_latest_ones_are_kept_in_order() {
         let hooks: Vec<_> = (0..STATE_HOOKS_MAX + 10)
-            .map(|number| PendingHook { change: Change::Scheduled, event: event(number, number == 3) })
+            .map(|number| PendingHook {
+                change: Change::Scheduled,
+                event: event(number, number == 3),
+            })
             .collect();
         let (_, kept) = bounded_records(&[], &hooks);
         assert_eq!(kept.len(), STATE_HOOKS_MAX);

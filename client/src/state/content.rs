@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use scheduled_events_core::{
-    Action, Change, Session, SessionConfig, UnixMillis, UnixSeconds, VmNames, WaitsFor, snapshot_length,
+    Action, Change, Session, SessionConfig, UnixMillis, UnixSeconds, VmNames, WaitsFor,
+    snapshot_length,
 };
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +108,9 @@ impl MachineStatus {
         Self {
             boot_id: platform::boot_id(),
             out_of_service: out_since.is_some(),
-            since: out_since.or(session.in_service_since()).map(UnixMillis::seconds),
+            since: out_since
+                .or(session.in_service_since())
+                .map(UnixMillis::seconds),
             recovery_attempt: recovery.and_then(|recovery| recovery.attempt),
             recovery_since: recovery.and_then(|recovery| recovery.since),
             recovery_failures: recovery.map_or(0, |recovery| recovery.failures),
@@ -189,20 +192,34 @@ struct Content {
 /// The state in a file, or what is wrong with it.
 pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
     let another_version = |found: &[u8]| {
-        let version: String = found.iter().map(|&byte| byte as char).take_while(char::is_ascii_digit).take(9).collect();
-        format!("another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\"")
+        let version: String = found
+            .iter()
+            .map(|&byte| byte as char)
+            .take_while(char::is_ascii_digit)
+            .take(9)
+            .collect();
+        format!(
+            "another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\""
+        )
     };
     // The last place: a snapshot can contain anything, but JSON has no line feed in a string.
     let line = format!("\n{ANY_FORMAT}");
-    let Some(at) = bytes.windows(line.len()).rposition(|window| window == line.as_bytes()) else {
+    let Some(at) = bytes
+        .windows(line.len())
+        .rposition(|window| window == line.as_bytes())
+    else {
         if snapshot_length(bytes) == Some(bytes.len()) {
             return of_snapshot(bytes);
         }
         return Err("it is not a state file".into());
     };
     let (session, text) = bytes.split_at(at);
-    let text = std::str::from_utf8(text).map_err(|_| "what follows the snapshot is not UTF-8 text")?;
-    let (head, content) = text.get(1..).and_then(|text| text.split_once('\n')).ok_or("a line is incomplete")?;
+    let text =
+        std::str::from_utf8(text).map_err(|_| "what follows the snapshot is not UTF-8 text")?;
+    let (head, content) = text
+        .get(1..)
+        .and_then(|text| text.split_once('\n'))
+        .ok_or("a line is incomplete")?;
     let checksum = head
         .strip_prefix(FORMAT)
         .ok_or_else(|| another_version(head.as_bytes().get(ANY_FORMAT.len()..).unwrap_or(b"")))?;
@@ -222,7 +239,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
 fn of_snapshot(bytes: &[u8]) -> Result<State, String> {
     let mut session = session_without_names().ok_or("no session can be made")?;
     session.restore(bytes).map_err(|error| error.to_string())?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let now = UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
     let tracked = session.events().chain(session.recovering());
     let mut events: Vec<_> = tracked.map(EventRecord::of_tracked).collect();
@@ -230,24 +249,40 @@ fn of_snapshot(bytes: &[u8]) -> Result<State, String> {
     // A tracked event may also be one to recover from.
     events.dedup_by(|one, other| one.event_id == other.event_id);
     // Which boot the snapshot is from is only known as a hash.
-    let status = MachineStatus { boot_id: String::new(), ..MachineStatus::of(&session, now) };
-    Ok(State { session: bytes.to_vec(), events, hooks: Vec::new(), status })
+    let status = MachineStatus {
+        boot_id: String::new(),
+        ..MachineStatus::of(&session, now)
+    };
+    Ok(State {
+        session: bytes.to_vec(),
+        events,
+        hooks: Vec::new(),
+        status,
+    })
 }
 
 /// A session to restore a snapshot of any machine into.
 // It is large, and a function that it is inlined into takes this space on the stack.
 #[inline(never)]
 fn session_without_names() -> Option<Box<Session<EVENTS_MAX>>> {
-    Session::new(&SessionConfig::new(VmNames::UNKNOWN)).map(Box::new).ok()
+    Session::new(&SessionConfig::new(VmNames::UNKNOWN))
+        .map(Box::new)
+        .ok()
 }
 
 /// The file with this state.
 pub(super) fn format(state: &State) -> io::Result<Vec<u8>> {
-    let content =
-        Content { status: state.status.clone(), events: state.events.clone(), pending_hooks: state.hooks.clone() };
+    let content = Content {
+        status: state.status.clone(),
+        events: state.events.clone(),
+        pending_hooks: state.hooks.clone(),
+    };
     let mut content = serde_json::to_string_pretty(&content)?;
     content.push('\n');
-    let text = format!("\n{FORMAT} {}\n{content}", checksum_of(&state.session, &content));
+    let text = format!(
+        "\n{FORMAT} {}\n{content}",
+        checksum_of(&state.session, &content)
+    );
     Ok([&state.session, text.as_bytes()].concat())
 }
 
@@ -266,20 +301,35 @@ mod tests {
 
     #[test]
     fn a_file_truncated_or_changed_at_any_byte_is_damaged() {
-        let event = EventRecord { event_id: "a\u{1b}[2J".into(), ..EventRecord::default() };
-        let hooks = vec![PendingHook { change: Change::StartedWithoutNotice, event: event.clone() }];
-        let state = State { session: vec![0, 1, 0xff], events: vec![event], hooks, status: MachineStatus::default() };
+        let event = EventRecord {
+            event_id: "a\u{1b}[2J".into(),
+            ..EventRecord::default()
+        };
+        let hooks = vec![PendingHook {
+            change: Change::StartedWithoutNotice,
+            event: event.clone(),
+        }];
+        let state = State {
+            session: vec![0, 1, 0xff],
+            events: vec![event],
+            hooks,
+            status: MachineStatus::default(),
+        };
         let whole = format(&state).unwrap();
         assert_eq!(parse(&whole), Ok(state.clone()));
         for index in 0..whole.len() {
-            assert!(parse(&whole[..index]).is_err(), "{index} bytes were accepted");
+            assert!(
+                parse(&whole[..index]).is_err(),
+                "{index} bytes were accepted"
+            );
             for bit in 0..8 {
                 let mut changed = whole.clone();
                 changed[index] ^= 1 << bit;
                 // The case of the checksum's digits does not matter.
                 let accepted = parse(&changed);
                 assert!(
-                    accepted.is_err() || accepted == Ok(state.clone()) && changed.eq_ignore_ascii_case(&whole),
+                    accepted.is_err()
+                        || accepted == Ok(state.clone()) && changed.eq_ignore_ascii_case(&whole),
                     "{index}"
                 );
             }
@@ -291,7 +341,10 @@ mod tests {
         let session = Session::<4>::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap();
         let mut snapshot = [0; 256];
         let length = session.snapshot(&mut snapshot).unwrap();
-        let alone = State { session: snapshot[..length].to_vec(), ..State::default() };
+        let alone = State {
+            session: snapshot[..length].to_vec(),
+            ..State::default()
+        };
         assert_eq!(parse(&snapshot[..length]), Ok(alone));
         let mut changed = snapshot[..length].to_vec();
         changed[length - 1] ^= 1;
@@ -304,7 +357,10 @@ mod tests {
     #[test]
     fn text_in_a_snapshot_is_not_mistaken_for_the_line() {
         let session = format!("SEVS\n{FORMAT} 00000000\n{{}}").into_bytes();
-        let state = State { session, ..State::default() };
+        let state = State {
+            session,
+            ..State::default()
+        };
         assert_eq!(parse(&format(&state).unwrap()), Ok(state));
     }
 }

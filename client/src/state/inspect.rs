@@ -91,7 +91,9 @@ impl Inspection {
     /// [`InspectError`] if there is no file, if it cannot be read, or if it is not a state file.
     pub fn of(path: &Path) -> Result<Self, InspectError> {
         let (bytes, saved) = match read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(InspectError::Missing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(InspectError::Missing);
+            }
             read => read.map_err(InspectError::Unreadable)?,
         };
         let state = parse(&bytes).map_err(InspectError::Damaged)?;
@@ -106,7 +108,13 @@ impl Inspection {
             lock.take(20).read_to_string(&mut first).ok()?;
             first.lines().next()?.trim().parse().ok()
         });
-        Ok(Self { state, saved, watched, snapshot_only, process })
+        Ok(Self {
+            state,
+            saved,
+            watched,
+            snapshot_only,
+            process,
+        })
     }
 
     /// Whether the file was saved before the machine was started, or on another machine; `None` if that is unknown.

@@ -113,12 +113,19 @@ impl StateFile {
         path: &Path,
         lock: impl FnOnce(&Path) -> Result<FileLock, String>,
     ) -> Result<(Self, LoadResult), String> {
-        check_path(path).map_err(|reason| format!("cannot use the state file {}: {reason}", path.display()))?;
-        let file = Self { path: path.to_owned(), lock: lock(path)? };
+        check_path(path)
+            .map_err(|reason| format!("cannot use the state file {}: {reason}", path.display()))?;
+        let file = Self {
+            path: path.to_owned(),
+            lock: lock(path)?,
+        };
         let loaded = match read(path, !file.lock.is_none())? {
             None => LoadResult::Missing,
             Some(Ok(state)) => LoadResult::State(state),
-            Some(Err(reason)) => LoadResult::Damaged { quarantine: file.quarantine(&reason)?, reason },
+            Some(Err(reason)) => LoadResult::Damaged {
+                quarantine: file.quarantine(&reason)?,
+                reason,
+            },
         };
         Ok((file, loaded))
     }
@@ -198,19 +205,25 @@ impl StateFile {
 /// # Errors
 /// A sentence that says why the file cannot be read, or must not be used.
 fn read(path: &Path, make_private: bool) -> Result<Option<Result<State, String>>, String> {
-    let cannot_read = |error: &io::Error| format!("cannot read the state file {}: {error}", path.display());
+    let cannot_read =
+        |error: &io::Error| format!("cannot read the state file {}: {error}", path.display());
     let file = match open_no_link(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(|error| cannot_read(&error))?,
     };
     check_file(&file).map_err(|reason| {
-        format!("cannot use the state file {}: it {reason}; remove it, or choose another path", path.display())
+        format!(
+            "cannot use the state file {}: it {reason}; remove it, or choose another path",
+            path.display()
+        )
     })?;
     if make_private {
         platform::make_private(&file).map_err(|error| cannot_read(&error))?;
     }
     let mut bytes = Vec::new();
-    file.take(STATE_FILE_MAX).read_to_end(&mut bytes).map_err(|error| cannot_read(&error))?;
+    file.take(STATE_FILE_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(|error| cannot_read(&error))?;
     Ok(Some(parse(&bytes)))
 }
 
@@ -229,16 +242,28 @@ mod tests {
     use crate::record::EventRecord;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("scheduled-events-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("scheduled-events-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         folder
     }
 
     fn state() -> State {
-        let event = EventRecord { event_id: "a\u{1b}[2J".into(), ..EventRecord::default() };
-        let hooks = vec![PendingHook { change: Change::StartedWithoutNotice, event: event.clone() }];
-        State { session: vec![0, 1, 0xff], events: vec![event], hooks, status: MachineStatus::default() }
+        let event = EventRecord {
+            event_id: "a\u{1b}[2J".into(),
+            ..EventRecord::default()
+        };
+        let hooks = vec![PendingHook {
+            change: Change::StartedWithoutNotice,
+            event: event.clone(),
+        }];
+        State {
+            session: vec![0, 1, 0xff],
+            events: vec![event],
+            hooks,
+            status: MachineStatus::default(),
+        }
     }
 
     #[test]
@@ -261,7 +286,9 @@ mod tests {
         for content in ["", "one", "two"] {
             write_private(&path, content);
             let (_, loaded) = StateFile::open(&path).unwrap();
-            let LoadResult::Damaged { quarantine, .. } = loaded else { panic!("{content:?} was accepted") };
+            let LoadResult::Damaged { quarantine, .. } = loaded else {
+                panic!("{content:?} was accepted")
+            };
             assert_eq!(fs::read_to_string(&quarantine).unwrap(), content);
         }
         assert!(folder.join("state.damaged-3").exists() && !path.exists());
@@ -288,7 +315,10 @@ mod tests {
         fs::write(&open_to_all, "").unwrap();
         fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o666)).unwrap();
         file.save(&state()).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
         fs::remove_dir_all(folder).unwrap();
     }
@@ -296,7 +326,9 @@ mod tests {
     /// Writes a file that the state file's checks accept, whatever the umask.
     fn write_private(path: &Path, content: &str) {
         let mut file =
-            platform::private(OpenOptions::new().write(true).create(true).truncate(true)).open(path).unwrap();
+            platform::private(OpenOptions::new().write(true).create(true).truncate(true))
+                .open(path)
+                .unwrap();
         file.write_all(content.as_bytes()).unwrap();
     }
 
@@ -315,7 +347,12 @@ mod tests {
             let error = StateFile::open(&folder.join(name)).unwrap_err();
             assert!(error.contains("it is a link"), "{error}");
             // A link that appears after the first check.
-            assert!(read(&folder.join(name), false).unwrap_err().contains("cannot read"), "{name}");
+            assert!(
+                read(&folder.join(name), false)
+                    .unwrap_err()
+                    .contains("cannot read"),
+                "{name}"
+            );
         }
         assert_eq!(fs::read(folder.join("real/state")).unwrap(), b"damaged");
         assert_eq!(fs::read_dir(folder.join("real")).unwrap().count(), 1);
@@ -339,11 +376,17 @@ mod tests {
             for name in ["state", "state.lock"] {
                 fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
                 let error = StateFile::open(&path).unwrap_err();
-                assert!(error.contains(name) && error.contains("can be written by others"), "{error}");
+                assert!(
+                    error.contains(name) && error.contains("can be written by others"),
+                    "{error}"
+                );
                 fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o600)).unwrap();
             }
         }
-        assert!(matches!(StateFile::open(&path).unwrap().1, LoadResult::State(_)));
+        assert!(matches!(
+            StateFile::open(&path).unwrap().1,
+            LoadResult::State(_)
+        ));
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -358,10 +401,22 @@ mod tests {
         file.save(&state()).unwrap();
         drop(file);
         fs::remove_file(folder.join("state.lock")).unwrap();
-        let set = |name: &str, mode| fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
-        let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+        let set = |name: &str, mode| {
+            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap()
+        };
+        let mode = |name: &str| {
+            fs::metadata(folder.join(name))
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777
+        };
         set("state", 0o666);
-        assert!(StateFile::open(&path).unwrap_err().contains("can be written by others"));
+        assert!(
+            StateFile::open(&path)
+                .unwrap_err()
+                .contains("can be written by others")
+        );
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "a lock was left");
         set("state", 0o644);
         drop(StateFile::open_read_only(&path).unwrap());
@@ -392,11 +447,17 @@ mod tests {
             chown(&path, Some(0), None).unwrap();
             chown(folder.join(name), Some(64_018), None).unwrap();
             let error = StateFile::open(&path).unwrap_err();
-            assert!(error.contains("belongs to the user 64018"), "{name}: {error}");
+            assert!(
+                error.contains("belongs to the user 64018"),
+                "{name}: {error}"
+            );
             assert!(StateFile::open_read_only(&path).is_err() || name == "state.lock");
             chown(folder.join(name), Some(0), None).unwrap();
         }
-        assert!(matches!(StateFile::open(&path).unwrap().1, LoadResult::State(_)));
+        assert!(matches!(
+            StateFile::open(&path).unwrap().1,
+            LoadResult::State(_)
+        ));
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -408,11 +469,18 @@ mod tests {
         let (file, _) = StateFile::open(&path).unwrap();
         fs::remove_file(&lock).unwrap();
         file.save(&state()).unwrap();
-        assert!(StateFile::open(&path).unwrap_err().contains(&format!("in use by process {}", process::id())));
+        assert!(
+            StateFile::open(&path)
+                .unwrap_err()
+                .contains(&format!("in use by process {}", process::id()))
+        );
 
         fs::remove_file(&lock).unwrap();
         let (stranger, _) = StateFile::open(&path).unwrap();
-        let theirs = State { session: vec![7], ..State::default() };
+        let theirs = State {
+            session: vec![7],
+            ..State::default()
+        };
         stranger.save(&theirs).unwrap();
         for _ in 0..2 {
             let error = file.save(&state()).unwrap_err().to_string();
@@ -433,13 +501,25 @@ mod tests {
         let path = folder.join("state");
         let mut child = process::Command::new("sleep").arg("600").spawn().unwrap();
         let started = platform::process_start(child.id()).unwrap();
-        let running = CommandProcess { process: child.id(), started, mark: "mark".into() };
+        let running = CommandProcess {
+            process: child.id(),
+            started,
+            mark: "mark".into(),
+        };
         let (file, _) = StateFile::open(&path).unwrap();
         for command in [
             running.clone(),
             // Another process has this id by now.
-            CommandProcess { process: process::id(), started: 0, mark: "another".into() },
-            CommandProcess { process: 0, started: 0, mark: "none".into() },
+            CommandProcess {
+                process: process::id(),
+                started: 0,
+                mark: "another".into(),
+            },
+            CommandProcess {
+                process: 0,
+                started: 0,
+                mark: "none".into(),
+            },
         ] {
             file.commands().add(command);
         }
@@ -456,13 +536,34 @@ mod tests {
         assert!(!register.all()[0].runs());
         register.remove(child.id());
         drop(file);
-        assert!(StateFile::open(&path).unwrap().0.commands().all().is_empty());
+        assert!(
+            StateFile::open(&path)
+                .unwrap()
+                .0
+                .commands()
+                .all()
+                .is_empty()
+        );
         // The file is open in the register, but the lock is free. After another start of the machine all ids are others.
         let lock = folder.join("state.lock");
         let text = fs::read_to_string(&lock).unwrap();
         assert_eq!(text.lines().count(), 2, "{text}");
-        fs::write(&lock, format!("1\nanother-boot\n1 {} mark\n", platform::process_start(1).unwrap_or(0))).unwrap();
-        assert!(StateFile::open(&path).unwrap().0.commands().all().is_empty());
+        fs::write(
+            &lock,
+            format!(
+                "1\nanother-boot\n1 {} mark\n",
+                platform::process_start(1).unwrap_or(0)
+            ),
+        )
+        .unwrap();
+        assert!(
+            StateFile::open(&path)
+                .unwrap()
+                .0
+                .commands()
+                .all()
+                .is_empty()
+        );
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -470,16 +571,27 @@ mod tests {
     fn reading_only_changes_no_file() {
         let folder = folder("read-only");
         let path = folder.join("state");
-        assert_eq!(StateFile::open_read_only(&path).unwrap().1, LoadResult::Missing);
+        assert_eq!(
+            StateFile::open_read_only(&path).unwrap().1,
+            LoadResult::Missing
+        );
         let (held, _) = StateFile::open(&path).unwrap();
         held.save(&state()).unwrap();
         let (file, loaded) = StateFile::open_read_only(&path).unwrap();
         assert_eq!(loaded, LoadResult::State(state()));
         assert!(file.save(&State::default()).is_err());
         write_private(&path, "damaged");
-        assert!(StateFile::open_read_only(&path).unwrap_err().contains("damaged"));
+        assert!(
+            StateFile::open_read_only(&path)
+                .unwrap_err()
+                .contains("damaged")
+        );
         assert!(file.quarantine("why").is_err());
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "the file and its lock");
+        assert_eq!(
+            fs::read_dir(&folder).unwrap().count(),
+            2,
+            "the file and its lock"
+        );
         drop(held);
         fs::remove_dir_all(folder).unwrap();
     }
@@ -492,9 +604,19 @@ mod tests {
         assert!(error.contains("/dev/null: not a regular file"), "{error}");
         assert!(!Path::new("/dev/null.lock").exists());
         let pipe = folder.join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
         for path in [&pipe, &folder] {
-            assert!(StateFile::open(path).unwrap_err().contains("not a regular file"));
+            assert!(
+                StateFile::open(path)
+                    .unwrap_err()
+                    .contains("not a regular file")
+            );
         }
         assert!(pipe.exists());
         fs::remove_dir_all(folder).unwrap();
@@ -506,8 +628,13 @@ mod tests {
         let path = folder.join("state");
         write_private(&path, "SEVS\nscheduled-events state 3 00000000\n{}\n");
         let (_, loaded) = StateFile::open(&path).unwrap();
-        let LoadResult::Damaged { quarantine, reason } = loaded else { panic!("it was accepted") };
-        assert!(reason.ends_with("found \"scheduled-events state 3\""), "{reason}");
+        let LoadResult::Damaged { quarantine, reason } = loaded else {
+            panic!("it was accepted")
+        };
+        assert!(
+            reason.ends_with("found \"scheduled-events state 3\""),
+            "{reason}"
+        );
         assert!(quarantine.exists());
         fs::remove_dir_all(folder).unwrap();
     }
@@ -518,7 +645,10 @@ mod tests {
         let path = folder.join("state");
         let first = StateFile::open(&path).unwrap();
         let error = StateFile::open(&path).unwrap_err();
-        assert!(error.contains(&format!("in use by process {}", process::id())), "{error}");
+        assert!(
+            error.contains(&format!("in use by process {}", process::id())),
+            "{error}"
+        );
         drop(first);
         assert!(StateFile::open(&path).is_ok());
         fs::remove_dir_all(folder).unwrap();
@@ -541,6 +671,9 @@ mod tests {
     #[test]
     fn a_missing_folder_is_an_error() {
         let error = StateFile::open(Path::new("/nonexistent/folder/state")).unwrap_err();
-        assert!(error.contains("the folder /nonexistent/folder does not exist; create it"), "{error}");
+        assert!(
+            error.contains("the folder /nonexistent/folder does not exist; create it"),
+            "{error}"
+        );
     }
 }

@@ -13,7 +13,12 @@ pub(super) struct EventRecords(HashMap<String, EventRecord>);
 
 impl EventRecords {
     pub(super) fn new(events: Vec<EventRecord>) -> Self {
-        Self(events.into_iter().map(|event| (event_key(&event.event_id), event)).collect())
+        Self(
+            events
+                .into_iter()
+                .map(|event| (event_key(&event.event_id), event))
+                .collect(),
+        )
     }
 
     pub(super) fn len(&self) -> usize {
@@ -40,7 +45,9 @@ impl EventRecords {
     pub(super) fn retain_tracked(&mut self, session: &Session<EVENTS_MAX>) {
         if self.0.len() > session.events().count() {
             let tracked = session.events().chain(session.recovering());
-            let tracked: HashSet<_> = tracked.map(|event| event_key(event.event_id().as_str())).collect();
+            let tracked: HashSet<_> = tracked
+                .map(|event| event_key(event.event_id().as_str()))
+                .collect();
             self.0.retain(|key, _| tracked.contains(key));
         }
     }
@@ -62,9 +69,17 @@ impl EventRecords {
     /// left.
     pub(super) fn named(&self, event_id: &str, session: &Session<EVENTS_MAX>) -> EventRecord {
         let id = EventId::new(&Text::plain(event_id));
-        let tracked = session.events().chain(session.recovering()).find(|event| *event.event_id() == id);
-        let known = tracked.map(|event| self.of(event)).or_else(|| self.get(event_id).cloned());
-        EventRecord { event_id: event_id.to_owned(), ..known.unwrap_or_default() }
+        let tracked = session
+            .events()
+            .chain(session.recovering())
+            .find(|event| *event.event_id() == id);
+        let known = tracked
+            .map(|event| self.of(event))
+            .or_else(|| self.get(event_id).cloned());
+        EventRecord {
+            event_id: event_id.to_owned(),
+            ..known.unwrap_or_default()
+        }
     }
 
     /// The records of the tracked events, and of those that are still to be recovered from, ordered by event id.

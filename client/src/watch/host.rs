@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use scheduled_events_core::{Change, GateAnswer, GatePhase, RequestOutcome, Session, TrackedEvent, UnixSeconds};
+use scheduled_events_core::{
+    Change, GateAnswer, GatePhase, RequestOutcome, Session, TrackedEvent, UnixSeconds,
+};
 
 use super::message::{Completion, Reply};
 use crate::imds::name_unknown;
@@ -310,7 +312,9 @@ impl Note {
             | Self::StateResumed
             | Self::AuditResumed
             | Self::MetricsResumed => Severity::Note,
-            Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => Severity::Error,
+            Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => {
+                Severity::Error
+            }
             Self::NameUnknown(_)
             | Self::MachineIdUnknown(_)
             | Self::StateQuarantined { .. }

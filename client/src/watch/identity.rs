@@ -8,7 +8,11 @@ use crate::imds::Imds;
 use crate::limits::NAME_TIMEOUT;
 
 /// The delays before the machine's id is requested again. After them it stays unknown: some services do not have it.
-const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(8), Duration::from_secs(60)];
+const RETRIES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(8),
+    Duration::from_secs(60),
+];
 
 /// The machine's `vmId`: requested for a watcher with a state file until it is known, or a few times.
 pub(super) struct MachineId {
@@ -21,13 +25,24 @@ pub(super) struct MachineId {
 
 impl MachineId {
     pub(super) fn new(imds: Option<Imds>, responses: Sender<Message>) -> Self {
-        Self { imds, responses, retries: RETRIES.iter(), retry_at: None }
+        Self {
+            imds,
+            responses,
+            retries: RETRIES.iter(),
+            retry_at: None,
+        }
     }
 
     /// Requests the id on a thread of its own, which answers with a [`Message::MachineId`]. Returns whether it is needed.
     pub(super) fn request(&mut self) -> bool {
-        let Some(imds) = self.imds.clone() else { return false };
-        ask(&self.responses, move || imds.vm_id(NAME_TIMEOUT), Message::MachineId);
+        let Some(imds) = self.imds.clone() else {
+            return false;
+        };
+        ask(
+            &self.responses,
+            move || imds.vm_id(NAME_TIMEOUT),
+            Message::MachineId,
+        );
         true
     }
 

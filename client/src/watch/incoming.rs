@@ -1,7 +1,9 @@
 //! What other threads send to the watcher: responses of the service, answers of the host, the machine's name and id.
 
 use scheduled_events_core::record::CauseWord;
-use scheduled_events_core::{AnswerOutcome, Cause, GateAnswer, GatePhase, RequestOutcome, Response};
+use scheduled_events_core::{
+    AnswerOutcome, Cause, GateAnswer, GatePhase, RequestOutcome, Response,
+};
 
 use super::events::EventRecords;
 use super::host::{Host, Note, Poll};
@@ -11,18 +13,29 @@ use crate::imds::{HttpResponse, RequestFailure};
 use crate::record::{EventRecord, HookOutcome, Record};
 
 impl Watcher {
-    pub(super) fn on_message(&mut self, message: Message, host: &mut dyn Host) -> Option<StopReason> {
+    pub(super) fn on_message(
+        &mut self,
+        message: Message,
+        host: &mut dyn Host,
+    ) -> Option<StopReason> {
         match message {
             Message::Response(Ok(response)) => self.on_response(response, host),
             Message::Response(Err(failure)) => self.on_failure(failure, host),
             Message::Name(answer) => {
-                let note = self.name.on_answer(answer, |names| self.session.set_names(names));
+                let note = self
+                    .name
+                    .on_answer(answer, |names| self.session.set_names(names));
                 if let Some(note) = note {
                     host.note(&note);
                 }
             }
             Message::MachineId(answer) => self.on_machine_id(answer, host),
-            Message::Prepared { attempt, event_id, preparation, outcome } => {
+            Message::Prepared {
+                attempt,
+                event_id,
+                preparation,
+                outcome,
+            } => {
                 self.running.remove(&attempt);
                 let answer = self.session.prepared(attempt, preparation);
                 if let Some(outcome) = self.answered(answer, outcome, host) {
@@ -30,10 +43,17 @@ impl Watcher {
                     self.report(&event, |event| Record::Prepare { outcome, event }, host);
                 }
             }
-            Message::Recovered { attempt, event_id, outcome } => {
+            Message::Recovered {
+                attempt,
+                event_id,
+                outcome,
+            } => {
                 self.running.remove(&attempt);
                 let events = self.ended_events(self.events.named(&event_id, &self.session));
-                let done = matches!(outcome, HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun);
+                let done = matches!(
+                    outcome,
+                    HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun
+                );
                 let now = self.clock.clock.now();
                 let answer = self.session.recovered(attempt, done, now);
                 // Saved before it is reported, so that a recovery that was reported never runs again.
@@ -43,13 +63,26 @@ impl Watcher {
                     let event_ids = if is_own { &ids[..] } else { &ids[..1] };
                     let names = events[0].resource_names();
                     let event = events[0].members(names.as_deref());
-                    let record = Record::Recover { event_ids, outcome: Some(outcome), event };
+                    let record = Record::Recover {
+                        event_ids,
+                        outcome: Some(outcome),
+                        event,
+                    };
                     host.record(&record.at(self.time_of_day()));
                 }
             }
-            Message::Gate { attempt, event_id, phase, answer } => {
+            Message::Gate {
+                attempt,
+                event_id,
+                phase,
+                answer,
+            } => {
                 self.running.remove(&attempt);
-                if self.session.gate_answered(attempt, answer, self.clock.clock.now()) == AnswerOutcome::Accepted {
+                if self
+                    .session
+                    .gate_answered(attempt, answer, self.clock.clock.now())
+                    == AnswerOutcome::Accepted
+                {
                     self.on_gate(&event_id, phase, answer, host);
                 }
             }
@@ -73,7 +106,10 @@ impl Watcher {
                 }
             }
             // Said once, and only where it matters.
-            Err(reason) if self.events.len() > 0 && !std::mem::replace(&mut self.id_unknown_noted, true) => {
+            Err(reason)
+                if self.events.len() > 0
+                    && !std::mem::replace(&mut self.id_unknown_noted, true) =>
+            {
                 host.note(&Note::MachineIdUnknown(reason));
             }
             Err(_) => {}
@@ -81,7 +117,12 @@ impl Watcher {
     }
 
     /// Saves the state after an answer of the host. Returns the outcome to report, if there is anything to report.
-    fn answered(&mut self, answer: AnswerOutcome, outcome: HookOutcome, host: &mut dyn Host) -> Option<HookOutcome> {
+    fn answered(
+        &mut self,
+        answer: AnswerOutcome,
+        outcome: HookOutcome,
+        host: &mut dyn Host,
+    ) -> Option<HookOutcome> {
         let outcome = match answer {
             AnswerOutcome::Accepted => outcome,
             AnswerOutcome::Cancelled => HookOutcome::Cancelled,
@@ -92,11 +133,30 @@ impl Watcher {
     }
 
     /// Reports the gate's answer unless it is the same as before: a closed gate is asked every few seconds.
-    fn on_gate(&mut self, event_id: &str, phase: GatePhase, outcome: GateAnswer, host: &mut dyn Host) {
-        self.gate_answers.retain(|(id, _), _| self.events.get(id).is_some());
-        if self.gate_answers.insert((event_id.to_owned(), phase), outcome) != Some(outcome) {
+    fn on_gate(
+        &mut self,
+        event_id: &str,
+        phase: GatePhase,
+        outcome: GateAnswer,
+        host: &mut dyn Host,
+    ) {
+        self.gate_answers
+            .retain(|(id, _), _| self.events.get(id).is_some());
+        if self
+            .gate_answers
+            .insert((event_id.to_owned(), phase), outcome)
+            != Some(outcome)
+        {
             let event = self.events.named(event_id, &self.session);
-            self.report(&event, |event| Record::Gate { phase, outcome: outcome.into(), event }, host);
+            self.report(
+                &event,
+                |event| Record::Gate {
+                    phase,
+                    outcome: outcome.into(),
+                    event,
+                },
+                host,
+            );
         }
     }
 
@@ -105,7 +165,11 @@ impl Watcher {
             host.note(&Note::ClockLags(lag));
         }
         let now = self.set_time();
-        let response = Response { status: http.status, retry_after: http.retry_after, body: &http.body };
+        let response = Response {
+            status: http.status,
+            retry_after: http.retry_after,
+            body: &http.body,
+        };
         let (name, events) = (&self.name, &mut self.events);
         let outcome = self.session.on_response_with(&response, now, |document| {
             name.with_names(|names| events.apply(document, names));
@@ -148,7 +212,10 @@ impl Watcher {
                 let reason = describe(cause, detail);
                 host.note(&Note::PollFailed(reason.clone()));
                 self.polls.failure = Some(reason);
-                let record = Record::PollFailed { cause: CauseWord(cause), retry_in_ms };
+                let record = Record::PollFailed {
+                    cause: CauseWord(cause),
+                    retry_in_ms,
+                };
                 host.record(&record.at(self.time_of_day()));
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
@@ -158,11 +225,21 @@ impl Watcher {
                 self.save(host);
                 let posted = std::mem::take(&mut self.posted);
                 let event_ids: Vec<_> = posted.iter().map(String::as_str).collect();
-                let events: Vec<_> = posted.iter().map(|id| self.events.named(id, &self.session)).collect();
+                let events: Vec<_> = posted
+                    .iter()
+                    .map(|id| self.events.named(id, &self.session))
+                    .collect();
                 let names: Vec<_> = events.iter().map(EventRecord::resource_names).collect();
-                let members: Vec<_> =
-                    events.iter().zip(&names).map(|(event, names)| event.members(names.as_deref())).collect();
-                let record = Record::Approval { event_ids: &event_ids, status, events: &members };
+                let members: Vec<_> = events
+                    .iter()
+                    .zip(&names)
+                    .map(|(event, names)| event.members(names.as_deref()))
+                    .collect();
+                let record = Record::Approval {
+                    event_ids: &event_ids,
+                    status,
+                    events: &members,
+                };
                 host.record(&record.at(self.time_of_day()));
             }
             _ => {}
@@ -179,7 +256,12 @@ impl Watcher {
         );
         if is_poll {
             let (duration, time) = (self.transport.idle_time(), self.time_of_day());
-            host.polled(&Poll { outcome, duration, time, session: &self.session });
+            host.polled(&Poll {
+                outcome,
+                duration,
+                time,
+                session: &self.session,
+            });
         }
     }
 }

@@ -17,11 +17,25 @@ pub(super) enum Message {
     /// The machine's `vmId`, or why it is unknown.
     MachineId(Result<String, String>),
     /// A preparation ended.
-    Prepared { attempt: u32, event_id: String, preparation: Preparation, outcome: HookOutcome },
+    Prepared {
+        attempt: u32,
+        event_id: String,
+        preparation: Preparation,
+        outcome: HookOutcome,
+    },
     /// A recovery ended.
-    Recovered { attempt: u32, event_id: String, outcome: HookOutcome },
+    Recovered {
+        attempt: u32,
+        event_id: String,
+        outcome: HookOutcome,
+    },
     /// The gate answered.
-    Gate { attempt: u32, event_id: String, phase: GatePhase, answer: GateAnswer },
+    Gate {
+        attempt: u32,
+        event_id: String,
+        phase: GatePhase,
+        answer: GateAnswer,
+    },
     /// The hook of this number ended.
     Completed(u64),
     /// Somebody wants the watcher to stop.
@@ -97,11 +111,19 @@ pub struct Reply {
 
 impl Reply {
     pub(super) fn new(attempt: u32, event_id: String, sender: Sender<Message>) -> Self {
-        Self { attempt, event_id, by_last_call: false, sender }
+        Self {
+            attempt,
+            event_id,
+            by_last_call: false,
+            sender,
+        }
     }
 
     pub(super) fn with_last_call(self, by_last_call: bool) -> Self {
-        Self { by_last_call, ..self }
+        Self {
+            by_last_call,
+            ..self
+        }
     }
 
     /// The number of the attempt, by which [`Host::cancel`](super::Host::cancel) names it.
@@ -127,19 +149,33 @@ impl Reply {
     /// Reports that the preparation ended. The record shows `outcome`.
     pub fn prepared(&self, preparation: Preparation, outcome: HookOutcome) {
         let (attempt, event_id) = (self.attempt, self.event_id.clone());
-        let _ = self.sender.send(Message::Prepared { attempt, event_id, preparation, outcome });
+        let _ = self.sender.send(Message::Prepared {
+            attempt,
+            event_id,
+            preparation,
+            outcome,
+        });
     }
 
     /// Reports that the recovery ended. The record shows `outcome`. One that failed is tried again.
     pub fn recovered(&self, outcome: HookOutcome) {
         let (attempt, event_id) = (self.attempt, self.event_id.clone());
-        let _ = self.sender.send(Message::Recovered { attempt, event_id, outcome });
+        let _ = self.sender.send(Message::Recovered {
+            attempt,
+            event_id,
+            outcome,
+        });
     }
 
     /// Reports what the gate answered.
     pub fn gate(&self, phase: GatePhase, answer: GateAnswer) {
         let (attempt, event_id) = (self.attempt, self.event_id.clone());
-        let _ = self.sender.send(Message::Gate { attempt, event_id, phase, answer });
+        let _ = self.sender.send(Message::Gate {
+            attempt,
+            event_id,
+            phase,
+            answer,
+        });
     }
 }
 

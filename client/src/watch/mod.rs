@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
-    Change, GateAnswer, GatePhase, Report, Session, SessionConfig, SessionConfigError, Step, UnixMillis, UnixSeconds,
-    Waiting,
+    Change, GateAnswer, GatePhase, Report, Session, SessionConfig, SessionConfigError, Step,
+    UnixMillis, UnixSeconds, Waiting,
 };
 
 use crate::clock::{Clock, ClockMonitor};
@@ -173,7 +173,12 @@ impl Watcher {
         let clock = ClockMonitor::new(Clock::at_speed(imds.speed()));
         let transport = Transport::new(imds.clone(), sender.clone());
         let machine_id = MachineId::new(state_file.as_ref().map(|_| imds.clone()), sender.clone());
-        let name = MachineName::new(options.vm_names.clone(), options.api_version.clone(), imds, sender.clone());
+        let name = MachineName::new(
+            options.vm_names.clone(),
+            options.api_version.clone(),
+            imds,
+            sender.clone(),
+        );
         let mut watcher = Self {
             session,
             options,
@@ -196,7 +201,10 @@ impl Watcher {
             sender,
         };
         if let Some((file, loaded)) = state_file {
-            let (events, note) = watcher.persistence.restore(&mut watcher.session, &file, loaded)?;
+            let (events, note) =
+                watcher
+                    .persistence
+                    .restore(&mut watcher.session, &file, loaded)?;
             watcher.events = events;
             watcher.start_notes.extend(note);
             // A dry run does nothing, so a later run must not find it done.
@@ -251,10 +259,16 @@ impl Watcher {
         // A look-up of the service's host name can take longer than the request's timeout.
         let deadline = Instant::now() + NAME_TIMEOUT + REQUEST_OVERDUE;
         while awaited > 0 {
-            let Ok(message) = self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
+            let Ok(message) = self
+                .messages
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            else {
                 // Not answered: polling starts, and the request for the name is repeated until it is.
                 if !self.name.is_known() {
-                    self.name.on_silence().into_iter().for_each(|note| host.note(&note));
+                    self.name
+                        .on_silence()
+                        .into_iter()
+                        .for_each(|note| host.note(&note));
                 }
                 break;
             };
@@ -290,11 +304,18 @@ impl Watcher {
             }
             Step::Report(Report::Decision { decision, event }) => {
                 let event = self.events.of(event);
-                self.report(&event, |event| Record::from_decision(&decision, event), host);
+                self.report(
+                    &event,
+                    |event| Record::from_decision(&decision, event),
+                    host,
+                );
             }
             Step::Report(Report::LastCall { event }) => {
                 let event = self.events.of(event);
-                #[expect(clippy::redundant_closure, reason = "the function itself is for one lifetime only")]
+                #[expect(
+                    clippy::redundant_closure,
+                    reason = "the function itself is for one lifetime only"
+                )]
                 self.report(&event, |event| Record::last_call(event), host);
             }
             Step::Report(report) => {
@@ -304,17 +325,38 @@ impl Watcher {
                 let event = self.events.of(event);
                 self.save(host);
                 let is_this = |waiting: &Waiting| waiting.attempt == Some(attempt);
-                let by_last_call =
-                    self.session.waiting(now).any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
-                let reply =
-                    Reply::new(attempt, event.event_id.clone(), self.sender.clone()).with_last_call(by_last_call);
+                let by_last_call = self
+                    .session
+                    .waiting(now)
+                    .any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
+                let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone())
+                    .with_last_call(by_last_call);
                 self.running.insert(attempt);
-                self.report(&event, |event| Record::Prepare { outcome: HookOutcome::Begun, event }, host);
-                host.prepare(&event, time_left(event.not_before, self.clock.time_of_day()), reply);
+                self.report(
+                    &event,
+                    |event| Record::Prepare {
+                        outcome: HookOutcome::Begun,
+                        event,
+                    },
+                    host,
+                );
+                host.prepare(
+                    &event,
+                    time_left(event.not_before, self.clock.time_of_day()),
+                    reply,
+                );
             }
-            Step::Recover { event, own, attempt } => {
+            Step::Recover {
+                event,
+                own,
+                attempt,
+            } => {
                 let last = self.events.of(event);
-                let events = if own { self.ended_events(last) } else { vec![last] };
+                let events = if own {
+                    self.ended_events(last)
+                } else {
+                    vec![last]
+                };
                 self.save(host);
                 let reply = Reply::new(attempt, events[0].event_id.clone(), self.sender.clone());
                 self.recovery = own.then_some(attempt).or(self.recovery);
@@ -325,7 +367,11 @@ impl Watcher {
                     host.recover(&events, reply);
                 }
             }
-            Step::Gate { event, phase, attempt } => {
+            Step::Gate {
+                event,
+                phase,
+                attempt,
+            } => {
                 let event = self.events.of(event);
                 let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
                 self.running.insert(attempt);
@@ -353,7 +399,12 @@ impl Watcher {
     }
 
     /// Waits for a message, until the session or somebody else has something to do.
-    fn wait(&mut self, until: UnixMillis, wake_within: Option<Duration>, host: &mut dyn Host) -> Option<StopReason> {
+    fn wait(
+        &mut self,
+        until: UnixMillis,
+        wake_within: Option<Duration>,
+        host: &mut dyn Host,
+    ) -> Option<StopReason> {
         self.save(host);
         self.events.retain_tracked(&self.session);
         if !self.session.awaits_answer() && self.polls_done() {
@@ -361,10 +412,15 @@ impl Watcher {
         }
         let clock = self.clock.clock;
         let wait = clock.real(Duration::from_millis(until.millis_since(clock.now())));
-        let wait = [self.name.retry(), self.machine_id.retry(), wake_within, self.transport.check()]
-            .into_iter()
-            .flatten()
-            .fold(wait, Duration::min);
+        let wait = [
+            self.name.retry(),
+            self.machine_id.retry(),
+            wake_within,
+            self.transport.check(),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(wait, Duration::min);
         match self.messages.recv_timeout(wait) {
             Ok(message) => self.on_message(message, host),
             // The watcher holds a sender itself, so the channel stays open.
@@ -376,18 +432,25 @@ impl Watcher {
     fn finish(&mut self, host: &mut dyn Host) -> StopReason {
         while self.persistence.has_hooks() || !self.running.is_empty() {
             let wait = self.heartbeat(host).unwrap_or(Duration::from_secs(3600));
-            let Ok(message) = self.messages.recv_timeout(wait) else { continue };
+            let Ok(message) = self.messages.recv_timeout(wait) else {
+                continue;
+            };
             if let Some(reason) = self.on_message(message, host) {
                 return reason;
             }
         }
-        StopReason::PollsDone { answered: self.polls.answered }
+        StopReason::PollsDone {
+            answered: self.polls.answered,
+        }
     }
 
     /// The events that the recovery of this machine is for, the last one first.
     fn ended_events(&self, last: EventRecord) -> Vec<EventRecord> {
         let last_key = event_key(&last.event_id);
-        let others = self.session.recovering().filter(|event| event_key(event.event_id().as_str()) != last_key);
+        let others = self
+            .session
+            .recovering()
+            .filter(|event| event_key(event.event_id().as_str()) != last_key);
         let mut events = vec![last];
         events.extend(others.map(|event| self.events.of(event)));
         events
@@ -418,7 +481,8 @@ impl Watcher {
         let completion = Completion::new(number, self.sender.clone());
         let left = time_left(hook.event.not_before, self.clock.time_of_day());
         let started = host.changed(hook.change, &hook.event, left, completion);
-        self.persistence.change_reported(number, started.then_some(hook));
+        self.persistence
+            .change_reported(number, started.then_some(hook));
     }
 
     /// Says once that the wall clock was set too far to be believed.
@@ -445,14 +509,18 @@ impl Watcher {
             events: self.events.len(),
             failure: self.polls.failure.as_deref(),
             // Once all polls are done, only hooks are waited for.
-            is_polling: self.polls_done() || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
+            is_polling: self.polls_done()
+                || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
             out_of_service: self.session.out_of_service_since().is_some(),
             save_failures: self.persistence.failed_saves(),
         })
     }
 
     fn save(&mut self, host: &mut dyn Host) {
-        if let Some(note) = self.persistence.save(&mut self.session, &self.events, self.clock.clock.now()) {
+        if let Some(note) =
+            self.persistence
+                .save(&mut self.session, &self.events, self.clock.clock.now())
+        {
             host.note(&note);
         }
     }
@@ -465,7 +533,9 @@ impl Watcher {
     }
 
     fn polls_done(&self) -> bool {
-        self.options.max_polls.is_some_and(|max| self.polls.started >= max)
+        self.options
+            .max_polls
+            .is_some_and(|max| self.polls.started >= max)
     }
 }
 
@@ -486,17 +556,21 @@ fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, Str
         boot_id: &boot_id,
         ..SessionConfig::new(names_for(&names, &options.api_version))
     };
-    let session = thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, || boxed_session(&config)) {
-        Ok(maker) => maker.join().unwrap_or_else(|panic| resume_unwind(panic)),
-        // The system refuses another thread.
-        Err(_) => boxed_session(&config),
+    let session = thread::scope(|scope| {
+        match thread::Builder::new().spawn_scoped(scope, || boxed_session(&config)) {
+            Ok(maker) => maker.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            // The system refuses another thread.
+            Err(_) => boxed_session(&config),
+        }
     });
     session.map_err(|error| error.to_string())
 }
 
 // A function that it is inlined into would need the stack for it, too.
 #[inline(never)]
-fn boxed_session(config: &SessionConfig<'_>) -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
+fn boxed_session(
+    config: &SessionConfig<'_>,
+) -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
     Session::new(config).map(Box::new)
 }
 

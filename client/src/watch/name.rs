@@ -23,8 +23,20 @@ pub(super) struct MachineName {
 }
 
 impl MachineName {
-    pub(super) fn new(names: Vec<String>, api_version: String, imds: Imds, responses: Sender<Message>) -> Self {
-        Self { names, api_version, imds, responses, retry: None, reported: String::new() }
+    pub(super) fn new(
+        names: Vec<String>,
+        api_version: String,
+        imds: Imds,
+        responses: Sender<Message>,
+    ) -> Self {
+        Self {
+            names,
+            api_version,
+            imds,
+            responses,
+            retry: None,
+            reported: String::new(),
+        }
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -44,7 +56,11 @@ impl MachineName {
             *at = Instant::now() + *delay + NAME_TIMEOUT * 2;
         }
         let imds = self.imds.clone();
-        ask(&self.responses, move || imds.vm_name(NAME_TIMEOUT), Message::Name);
+        ask(
+            &self.responses,
+            move || imds.vm_name(NAME_TIMEOUT),
+            Message::Name,
+        );
     }
 
     /// The request has no answer in time: it is repeated. Returns what the log should say.
@@ -81,7 +97,9 @@ impl MachineName {
             },
             Err(reason) => reason,
         };
-        let delay = self.retry.map_or(NAME_RETRY_FIRST, |(_, delay)| (delay * 2).min(NAME_RETRY_MAX));
+        let delay = self.retry.map_or(NAME_RETRY_FIRST, |(_, delay)| {
+            (delay * 2).min(NAME_RETRY_MAX)
+        });
         self.retry = Some((Instant::now() + delay, delay));
         // Reported once, not every few seconds for months.
         if self.reported == reason {

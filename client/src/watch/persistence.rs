@@ -66,7 +66,10 @@ impl Persistence {
         self.hooks_changed = true;
         let moved = self.file.as_ref().map(|file| file.quarantine(reason));
         match moved {
-            Some(Ok(path)) => Note::StateQuarantined { path, reason: reason.to_owned() },
+            Some(Ok(path)) => Note::StateQuarantined {
+                path,
+                reason: reason.to_owned(),
+            },
             Some(Err(error)) => Note::StateNotSaved(error),
             None => Note::StateNotSaved(reason.to_owned()),
         }
@@ -100,7 +103,10 @@ impl Persistence {
         self.failed += 1;
         self.hooks_changed = true;
         self.retry_at = Some(Instant::now() + SAVE_RETRY);
-        Ok(self.failures.reports(&reason).then_some(Note::StateNotSaved(reason)))
+        Ok(self
+            .failures
+            .reports(&reason)
+            .then_some(Note::StateNotSaved(reason)))
     }
 
     /// The hooks that the last run did not complete. They are forgotten here, to be added again.
@@ -151,7 +157,10 @@ impl Persistence {
                 self.saved_waits = waits;
                 self.hooks_changed = false;
             })
-        } else if self.lock_checked.is_none_or(|at| at.elapsed() >= LOCK_CHECK) {
+        } else if self
+            .lock_checked
+            .is_none_or(|at| at.elapsed() >= LOCK_CHECK)
+        {
             // A process that has replaced the lock is to be noticed while nothing happens, too.
             self.lock_checked = Some(Instant::now());
             file.check_lock()
@@ -165,7 +174,9 @@ impl Persistence {
         let reason = format!("{}: {error}", file.path().display());
         self.failed += 1;
         self.retry_at = Some(Instant::now() + SAVE_RETRY);
-        self.failures.reports(&reason).then_some(Note::StateNotSaved(reason))
+        self.failures
+            .reports(&reason)
+            .then_some(Note::StateNotSaved(reason))
     }
 
     /// How often the file could not be written.
@@ -178,7 +189,12 @@ impl Persistence {
         self.retry_at = None;
     }
 
-    fn state(&self, session: &Session<EVENTS_MAX>, events: &EventRecords, now: UnixMillis) -> State {
+    fn state(
+        &self,
+        session: &Session<EVENTS_MAX>,
+        events: &EventRecords,
+        now: UnixMillis,
+    ) -> State {
         let mut snapshot = Vec::new();
         if let Err(small) = session.snapshot(&mut snapshot) {
             snapshot.resize(small.needed, 0);
@@ -195,6 +211,13 @@ impl Persistence {
 }
 
 fn waits(session: &Session<EVENTS_MAX>, now: UnixMillis) -> Vec<Wait> {
-    let why = |waiting: &Waiting| waiting.decision.map(|decision| (decision.action, decision.rule, decision.reason));
-    session.waiting(now).map(|(_, waiting)| (waiting.waits_for, waiting.attempt, why(&waiting))).collect()
+    let why = |waiting: &Waiting| {
+        waiting
+            .decision
+            .map(|decision| (decision.action, decision.rule, decision.reason))
+    };
+    session
+        .waiting(now)
+        .map(|(_, waiting)| (waiting.waits_for, waiting.attempt, why(&waiting)))
+        .collect()
 }

@@ -65,7 +65,10 @@ struct Answers {
 impl Answers {
     /// Answers the request, unless it is already answered. Returns whether the watcher still listens.
     fn answer(&self, number: u64, answer: Answer) -> bool {
-        let is_open = self.in_flight.compare_exchange(number, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        let is_open = self
+            .in_flight
+            .compare_exchange(number, 0, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok();
         !is_open || self.sender.send(Message::Response(answer)).is_ok()
     }
 }
@@ -81,7 +84,10 @@ impl Transport {
     }
 
     fn with(exchange: Exchange, sender: Sender<Message>) -> Self {
-        let answers = Answers { sender, in_flight: Arc::default() };
+        let answers = Answers {
+            sender,
+            in_flight: Arc::default(),
+        };
         Self {
             exchange,
             answers,
@@ -118,8 +124,12 @@ impl Transport {
             return Some(left);
         }
         self.overdue_at = None;
-        self.overdue.extend(self.worker.take().map(|worker| worker.thread));
-        self.fail(Cause::Timeout, "the request hangs beyond its timeout and was abandoned");
+        self.overdue
+            .extend(self.worker.take().map(|worker| worker.thread));
+        self.fail(
+            Cause::Timeout,
+            "the request hangs beyond its timeout and was abandoned",
+        );
         None
     }
 
@@ -129,7 +139,11 @@ impl Transport {
         self.started_at = Instant::now();
         self.overdue_at = Some(self.started_at + request.timeout() + REQUEST_OVERDUE);
         self.overdue.retain(|thread| !thread.is_finished());
-        if self.worker.as_ref().is_some_and(|worker| worker.thread.is_finished()) {
+        if self
+            .worker
+            .as_ref()
+            .is_some_and(|worker| worker.thread.is_finished())
+        {
             self.worker = None;
         }
         if self.worker.is_none() {
@@ -138,13 +152,24 @@ impl Transport {
             }
             match self.start() {
                 Ok(worker) => self.worker = Some(worker),
-                Err(error) => return self.fail(Cause::Unreachable, &format!("cannot start another thread: {error}")),
+                Err(error) => {
+                    return self.fail(
+                        Cause::Unreachable,
+                        &format!("cannot start another thread: {error}"),
+                    );
+                }
             }
         }
-        let sent = self.worker.as_ref().is_some_and(|worker| worker.requests.send((self.number, request)).is_ok());
+        let sent = self
+            .worker
+            .as_ref()
+            .is_some_and(|worker| worker.requests.send((self.number, request)).is_ok());
         if !sent {
             self.worker = None;
-            self.fail(Cause::ConnectionLost, "the thread that sends requests has ended");
+            self.fail(
+                Cause::ConnectionLost,
+                "the thread that sends requests has ended",
+            );
         }
     }
 
@@ -157,7 +182,13 @@ impl Transport {
 
     /// Answers the newest request with a failure, unless it is already answered.
     fn fail(&self, cause: Cause, detail: &str) {
-        self.answers.answer(self.number, Err(RequestFailure { cause, detail: detail.to_owned() }));
+        self.answers.answer(
+            self.number,
+            Err(RequestFailure {
+                cause,
+                detail: detail.to_owned(),
+            }),
+        );
     }
 }
 
@@ -166,7 +197,10 @@ fn serve(exchange: &Exchange, requests: &Receiver<(u64, HttpRequest)>, answers: 
         // Nothing is shared that a panic could leave inconsistent: the HTTP library discards the connection.
         let answer = catch_unwind(AssertUnwindSafe(|| exchange(&request))).unwrap_or_else(|_| {
             let detail = "the request panicked".to_owned();
-            Err(RequestFailure { cause: Cause::ConnectionLost, detail })
+            Err(RequestFailure {
+                cause: Cause::ConnectionLost,
+                detail,
+            })
         });
         if !answers.answer(number, answer) {
             return;
@@ -188,7 +222,10 @@ mod tests {
         let number = AtomicU64::new(0);
         let exchange = move |_: &HttpRequest| {
             act(number.fetch_add(1, Ordering::SeqCst) + 1);
-            Ok(HttpResponse { status: 200, ..HttpResponse::default() })
+            Ok(HttpResponse {
+                status: 200,
+                ..HttpResponse::default()
+            })
         };
         (Transport::with(Arc::new(exchange), sender), messages)
     }

@@ -53,7 +53,10 @@ pub fn acknowledge<'a, Id: WriteDecoded>(
     }
     match event_ids.iter().position(|id| guid(id).is_none()) {
         Some(index) => Err(AcknowledgeError::EventId { index }),
-        None => Ok(AcknowledgeRequest { resource, event_ids }),
+        None => Ok(AcknowledgeRequest {
+            resource,
+            event_ids,
+        }),
     }
 }
 
@@ -93,7 +96,9 @@ impl<Id: WriteDecoded> AcknowledgeRequest<'_, Id> {
         let mut writer = SliceWriter::new(buffer);
         self.path(&mut writer);
         // It is ASCII.
-        writer.written().map(|path| core::str::from_utf8(path).unwrap_or_default())
+        writer
+            .written()
+            .map(|path| core::str::from_utf8(path).unwrap_or_default())
     }
 
     /// The length of the path and the query in bytes.

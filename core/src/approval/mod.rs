@@ -42,7 +42,9 @@ impl<'a, Id: WriteDecoded> StartRequests<'a, Id> {
     /// # Errors
     /// [`BufferTooSmall`] with the number of bytes needed.
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        self.write_to(SliceWriter::new(buffer)).written().map(<[u8]>::len)
+        self.write_to(SliceWriter::new(buffer))
+            .written()
+            .map(<[u8]>::len)
     }
 
     /// The length of the body in bytes.
@@ -100,7 +102,9 @@ impl WriteDecoded for Text<'_> {
     fn write_decoded(&self, mut write: impl FnMut(&str)) {
         match self.as_str() {
             Some(text) => write(text),
-            None => self.chars().for_each(|char| write(char.encode_utf8(&mut [0; 4]))),
+            None => self
+                .chars()
+                .for_each(|char| write(char.encode_utf8(&mut [0; 4]))),
         }
     }
 }

@@ -8,7 +8,10 @@ impl<'a> Document<'a> {
     /// The events in the document's order. An element that is not an object, has no `EventId`, or repeats one is left out
     /// and listed in [`problems`](Self::problems).
     pub const fn events(&self) -> Events<'a> {
-        Events { document: *self, cursor: EventCursor::START }
+        Events {
+            document: *self,
+            cursor: EventCursor::START,
+        }
     }
 
     /// Returns the event at `cursor` and moves the cursor to the next one, or returns `None` after the last event.
@@ -33,7 +36,11 @@ impl<'a> Document<'a> {
         }
         if let (Some(event), 0) = (&self.first, cursor.ids) {
             let offset = event.offset().saturating_add(event.object().len());
-            *cursor = EventCursor { offset, index: 1, ids: 1 };
+            *cursor = EventCursor {
+                offset,
+                index: 1,
+                ids: 1,
+            };
             return Some(*event);
         }
         self.read_next_event(cursor)
@@ -42,7 +49,10 @@ impl<'a> Document<'a> {
     /// The ids of all events, duplicates included.
     pub(super) fn ids(&self) -> impl Iterator<Item = Text<'a>> + use<'a> {
         let elements = Elements::new(self.text, self.events_offset, self.has_problems);
-        elements.filter_map(|element| element.event).filter(Event::has_id).map(|event| event.event_id())
+        elements
+            .filter_map(|element| element.event)
+            .filter(Event::has_id)
+            .map(|event| event.event_id())
     }
 
     #[inline(never)]
@@ -52,7 +62,9 @@ impl<'a> Document<'a> {
             _ => Elements::after(self.text, *cursor, self.has_problems),
         };
         while let Some(element) = elements.next() {
-            let Some(event) = element.event.filter(Event::has_id) else { continue };
+            let Some(event) = element.event.filter(Event::has_id) else {
+                continue;
+            };
             let position = cursor.ids;
             cursor.ids = position.saturating_add(1);
             if !self.duplicates.contains(position) {
@@ -93,7 +105,11 @@ pub struct EventCursor {
 }
 
 impl EventCursor {
-    const START: Self = Self { offset: 0, index: 0, ids: 0 };
+    const START: Self = Self {
+        offset: 0,
+        index: 0,
+        ids: 0,
+    };
 }
 
 /// Iterator over a document's events.
@@ -130,9 +146,15 @@ impl<'a> Iterator for Events<'a> {
 impl ExactSizeIterator for Events<'_> {
     // The provided method compares both bounds, and could panic as far as the compiler knows.
     fn len(&self) -> usize {
-        let Document { ids, duplicates, .. } = self.document;
-        let returned = self.cursor.ids.saturating_sub(duplicates.count_before(self.cursor.ids));
-        ids.saturating_sub(duplicates.count()).saturating_sub(returned)
+        let Document {
+            ids, duplicates, ..
+        } = self.document;
+        let returned = self
+            .cursor
+            .ids
+            .saturating_sub(duplicates.count_before(self.cursor.ids));
+        ids.saturating_sub(duplicates.count())
+            .saturating_sub(returned)
     }
 }
 
@@ -155,18 +177,37 @@ pub(super) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    pub(super) const NONE: Self = Self { scanner: Scanner::new("", 0, 0), index: 0, first: true, has_problems: false };
+    pub(super) const NONE: Self = Self {
+        scanner: Scanner::new("", 0, 0),
+        index: 0,
+        first: true,
+        has_problems: false,
+    };
 
     /// The elements of the array whose bracket is at `offset`.
     pub(super) fn new(text: &'a str, offset: usize, has_problems: bool) -> Self {
         let mut scanner = Scanner::new(text, offset, EVENT_DEPTH.wrapping_sub(1));
-        if scanner.open_array().is_err() { Self::NONE } else { Self { scanner, index: 0, first: true, has_problems } }
+        if scanner.open_array().is_err() {
+            Self::NONE
+        } else {
+            Self {
+                scanner,
+                index: 0,
+                first: true,
+                has_problems,
+            }
+        }
     }
 
     /// The elements after the event that the cursor has passed.
     const fn after(text: &'a str, cursor: EventCursor, has_problems: bool) -> Self {
         let scanner = Scanner::new(text, cursor.offset, EVENT_DEPTH);
-        Self { scanner, index: cursor.index, first: false, has_problems }
+        Self {
+            scanner,
+            index: cursor.index,
+            first: false,
+            has_problems,
+        }
     }
 }
 
@@ -182,10 +223,23 @@ impl<'a> Iterator for Elements<'a> {
         self.index = index.saturating_add(1);
         if self.scanner.peek() != Some(b'{') {
             self.scanner.value().ok()?;
-            return Some(Element { index, offset, event: None });
+            return Some(Element {
+                index,
+                offset,
+                event: None,
+            });
         }
         let mut event = Event::unread(&self.scanner, index);
-        event.read(&mut self.scanner, &mut NameBuffer::checked(self.has_problems)).ok()?;
-        Some(Element { index, offset, event: Some(event) })
+        event
+            .read(
+                &mut self.scanner,
+                &mut NameBuffer::checked(self.has_problems),
+            )
+            .ok()?;
+        Some(Element {
+            index,
+            offset,
+            event: Some(event),
+        })
     }
 }

@@ -15,12 +15,22 @@ impl<'a> Document<'a> {
         let separator = scanner.separator();
         let number = scanner.rest().strip_prefix(b"\"DocumentIncarnation\":");
         let number = number.map(|number| number.strip_prefix(b" ").unwrap_or(number));
-        let Some((Integer::Exactly { negative: false, magnitude }, after)) = number.and_then(short_integer) else {
+        let Some((
+            Integer::Exactly {
+                negative: false,
+                magnitude,
+            },
+            after,
+        )) = number.and_then(short_integer)
+        else {
             return (false, false);
         };
         self.incarnation = Incarnation::Number(magnitude);
         scanner.step_to(after);
-        let Some(value) = separator.strip_any(after).and_then(|name| name.strip_prefix(b"Events\":")) else {
+        let Some(value) = separator
+            .strip_any(after)
+            .and_then(|name| name.strip_prefix(b"Events\":"))
+        else {
             return (true, false);
         };
         scanner.step_to(value);

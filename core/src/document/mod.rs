@@ -174,10 +174,17 @@ impl<'a> Document<'a> {
         names: &mut NameBuffer<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> ParseError {
-        let valid = input.get(..offset).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default();
+        let valid = input
+            .get(..offset)
+            .and_then(|valid| core::str::from_utf8(valid).ok())
+            .unwrap_or_default();
         match self.read(valid, names, each) {
             Err(error) if error.kind != ParseErrorKind::UnexpectedEnd => error,
-            _ => ParseError::found(ParseErrorKind::InvalidUtf8, offset, input.get(offset).copied()),
+            _ => ParseError::found(
+                ParseErrorKind::InvalidUtf8,
+                offset,
+                input.get(offset).copied(),
+            ),
         }
     }
 
@@ -188,7 +195,11 @@ impl<'a> Document<'a> {
         names: &mut NameBuffer<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
-        let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let start = if text.starts_with('\u{feff}') {
+            '\u{feff}'.len_utf8()
+        } else {
+            0
+        };
         let mut scanner = Scanner::new(text, start, 0);
         scanner.expect_object()?;
         self.text = text;
@@ -204,7 +215,9 @@ impl<'a> Document<'a> {
             let (name_offset, member) = if core::mem::take(&mut at_events) {
                 (offset, Some(Member::Events))
             } else {
-                let Some((name_offset, name)) = scanner.next_member(&mut first)? else { break };
+                let Some((name_offset, name)) = scanner.next_member(&mut first)? else {
+                    break;
+                };
                 (name_offset, Member::of_document(&name))
             };
             let repeated = Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
@@ -220,7 +233,10 @@ impl<'a> Document<'a> {
             }
         }
         if self.events_offset == 0 {
-            return Err(ParseError::new(ParseErrorKind::NoEvents, scanner.offset().saturating_sub(1)));
+            return Err(ParseError::new(
+                ParseErrorKind::NoEvents,
+                scanner.offset().saturating_sub(1),
+            ));
         }
         scanner.expect_end()
     }
@@ -234,7 +250,10 @@ impl<'a> Document<'a> {
                 None
             }
             Value::Number(number) => match integer(number) {
-                Integer::Exactly { negative: false, magnitude } => {
+                Integer::Exactly {
+                    negative: false,
+                    magnitude,
+                } => {
                     self.incarnation = Incarnation::Number(magnitude);
                     None
                 }
@@ -256,7 +275,9 @@ impl<'a> Document<'a> {
         let offset = scanner.offset();
         if scanner.peek() != Some(b'[') {
             scanner.value()?;
-            return Err(scanner.error_at(ParseErrorKind::NoEvents, offset).expected(ExpectedToken::Array));
+            return Err(scanner
+                .error_at(ParseErrorKind::NoEvents, offset)
+                .expected(ExpectedToken::Array));
         }
         scanner.open_array()?;
         self.events_offset = offset;

@@ -13,7 +13,11 @@ impl<'a> Document<'a> {
         Problems {
             text: self.text,
             of_document: self.incarnation_problem,
-            elements: if has_problems { Elements::new(self.text, self.events_offset, true) } else { Elements::NONE },
+            elements: if has_problems {
+                Elements::new(self.text, self.events_offset, true)
+            } else {
+                Elements::NONE
+            },
             duplicates: self.duplicates,
             ids: 0,
             of_event: None,
@@ -48,7 +52,12 @@ impl Iterator for Problems<'_> {
 
     fn next(&mut self) -> Option<Problem> {
         if let Some((offset, kind)) = self.of_document.take() {
-            return Some(Problem { event: None, member: Some(Member::DocumentIncarnation), offset, kind });
+            return Some(Problem {
+                event: None,
+                member: Some(Member::DocumentIncarnation),
+                offset,
+                kind,
+            });
         }
         loop {
             if let Some(problems) = &mut self.of_event {
@@ -60,7 +69,12 @@ impl Iterator for Problems<'_> {
             let element = self.elements.next()?;
             let Some(event) = element.event else {
                 let kind = ProblemKind::NotAnObject;
-                return Some(Problem { event: Some(element.index), member: None, offset: element.offset, kind });
+                return Some(Problem {
+                    event: Some(element.index),
+                    member: None,
+                    offset: element.offset,
+                    kind,
+                });
             };
             let repeats_id = event.has_id() && self.duplicates.contains(self.ids);
             if event.has_id() {
@@ -71,7 +85,12 @@ impl Iterator for Problems<'_> {
             }
             if event.lacks_id() {
                 let (member, kind) = (Some(Member::EventId), ProblemKind::Missing);
-                return Some(Problem { event: Some(element.index), member, offset: element.offset, kind });
+                return Some(Problem {
+                    event: Some(element.index),
+                    member,
+                    offset: element.offset,
+                    kind,
+                });
             }
         }
     }
@@ -93,7 +112,13 @@ impl<'a> EventProblems<'a> {
         let mut scanner = Scanner::new(text, event.offset(), EVENT_DEPTH);
         let event = Event::unread(&scanner, event.index());
         scanner.open_object().ok()?;
-        Some(Self { event, repeats_id, scanner, first: true, resources: None })
+        Some(Self {
+            event,
+            repeats_id,
+            scanner,
+            first: true,
+            resources: None,
+        })
     }
 
     /// The next problem of the event. Reading what was checked does not fail.
@@ -106,7 +131,11 @@ impl<'a> EventProblems<'a> {
                 }
                 let offset = self.scanner.offset();
                 let is_string = matches!(self.scanner.value().ok()?, Value::String(_));
-                (Member::Resources, offset, (!is_string).then_some(ProblemKind::WrongType))
+                (
+                    Member::Resources,
+                    offset,
+                    (!is_string).then_some(ProblemKind::WrongType),
+                )
             } else {
                 let (_, name) = self.scanner.next_member(&mut self.first).ok()??;
                 let offset = self.scanner.offset();
@@ -123,7 +152,9 @@ impl<'a> EventProblems<'a> {
                     Some(member) => (
                         member,
                         offset,
-                        self.event.read_value(member, &mut self.scanner, &mut NameBuffer::new(&mut [])).ok()?,
+                        self.event
+                            .read_value(member, &mut self.scanner, &mut NameBuffer::new(&mut []))
+                            .ok()?,
                     ),
                     None => {
                         self.scanner.value().ok()?;
@@ -132,7 +163,12 @@ impl<'a> EventProblems<'a> {
                 }
             };
             if let Some(kind) = kind {
-                return Some(Problem { event: Some(self.event.index()), member: Some(member), offset, kind });
+                return Some(Problem {
+                    event: Some(self.event.index()),
+                    member: Some(member),
+                    offset,
+                    kind,
+                });
             }
         }
     }

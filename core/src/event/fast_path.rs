@@ -6,7 +6,9 @@
 use super::layout::Span;
 use super::read::id_problem;
 use super::{Event, Member, MemberSet, NameBuffer};
-use crate::json::fast_path::{Expected, PlainEnds, Separator, is_enabled, plain_string, short_integer, value};
+use crate::json::fast_path::{
+    Expected, PlainEnds, Separator, is_enabled, plain_string, short_integer, value,
+};
 use crate::json::{Quoted, Scanner};
 
 impl Member {
@@ -57,12 +59,18 @@ impl<'a> Event<'a> {
             // In parts, so that their stack frames are not on top of each other.
             let _ = self
                 .read_members_before_resources(&separator, scanner, &mut seen)
-                .and_then(|name| self.read_expected_names(name, &separator, scanner, names, &mut seen))
-                .and_then(|name| self.read_members_after_resources(name, &separator, scanner, &mut seen));
+                .and_then(|name| {
+                    self.read_expected_names(name, &separator, scanner, names, &mut seen)
+                })
+                .and_then(|name| {
+                    self.read_members_after_resources(name, &separator, scanner, &mut seen)
+                });
         }
         if seen.contains(Member::NotBefore)
             && let Some(span) = self.layout.span(Member::NotBefore)
-            && self.set_not_before(span.text_in(scanner.text(), self.offset)).is_some()
+            && self
+                .set_not_before(span.text_in(scanner.text(), self.offset))
+                .is_some()
         {
             self.layout.problems.insert(Member::NotBefore);
         }
@@ -123,8 +131,15 @@ impl<'a> Event<'a> {
         let start = scanner.offset_of(inside);
         scanner.step_to(after);
         seen.insert(member);
-        self.layout.set_span(member, Span::new_unchecked(start.wrapping_sub(self.offset), length));
-        let string = Quoted { start, end: start.wrapping_add(length), escaped: false };
+        self.layout.set_span(
+            member,
+            Span::new_unchecked(start.wrapping_sub(self.offset), length),
+        );
+        let string = Quoted {
+            start,
+            end: start.wrapping_add(length),
+            escaped: false,
+        };
         if member == Member::EventId && id_problem(scanner, string).is_some() {
             self.layout.problems.insert(member);
         }
@@ -173,7 +188,8 @@ impl<'a> Event<'a> {
         }
         seen.insert(Member::Resources);
         let start = scanner.offset_of(array).wrapping_sub(self.offset);
-        self.layout.set_span(Member::Resources, Span::new_unchecked(start, 0));
+        self.layout
+            .set_span(Member::Resources, Span::new_unchecked(start, 0));
         separator.strip_any(scanner.rest())
     }
 }
@@ -187,7 +203,8 @@ impl<'a> NameBuffer<'_, 'a> {
             return false;
         }
         // Measured: one loop for compact and spaced names takes a fifth longer.
-        scanner.peek() == Some(b'"') && (self.read_compact_names(scanner) || self.read_escaped_names(scanner))
+        scanner.peek() == Some(b'"')
+            && (self.read_compact_names(scanner) || self.read_escaped_names(scanner))
             || self.read_spaced_names(scanner)
     }
 
@@ -201,7 +218,9 @@ impl<'a> NameBuffer<'_, 'a> {
     /// Reads on, names with escapes included.
     #[inline(never)] // So that it takes no registers from plain names.
     fn read_escaped_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
-        let first = scanner.rest_of_text().strip_prefix(if self.count == 0 { "\"" } else { ",\"" });
+        let first = scanner
+            .rest_of_text()
+            .strip_prefix(if self.count == 0 { "\"" } else { ",\"" });
         self.read_separated_names::<true>(scanner, first, 2, |after| after.strip_prefix(",\""))
     }
 
@@ -209,8 +228,14 @@ impl<'a> NameBuffer<'_, 'a> {
     fn read_spaced_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
         let separator = scanner.separator();
         let rest = scanner.rest_of_text();
-        let first = if self.count == 0 { rest.strip_prefix('"') } else { separator.strip(rest) };
-        self.read_separated_names::<false>(scanner, first, separator.len(), |after| separator.strip(after))
+        let first = if self.count == 0 {
+            rest.strip_prefix('"')
+        } else {
+            separator.strip(rest)
+        };
+        self.read_separated_names::<false>(scanner, first, separator.len(), |after| {
+            separator.strip(after)
+        })
     }
 
     /// Reads names from `next` on, which starts after the opening quote. `strip` removes what separates them, `length` bytes.
@@ -263,20 +288,33 @@ mod tests {
     /// Everything that can be read from the document, as text.
     fn reading(body: &[u8]) -> String {
         let mut reading = String::new();
-        let document = Document::parse_each(body, &mut [Text::plain(""); 4], |event, bytes, names| {
-            writeln!(reading, "{bytes:?} {event:?} {names:?} {:?}", event.layout()).unwrap();
-        });
+        let document =
+            Document::parse_each(body, &mut [Text::plain(""); 4], |event, bytes, names| {
+                writeln!(
+                    reading,
+                    "{bytes:?} {event:?} {names:?} {:?}",
+                    event.layout()
+                )
+                .unwrap();
+            });
         match document {
             Ok(document) => {
                 for event in document.events() {
                     writeln!(reading, "{event:?} {:?} {}", event.layout(), event.object()).unwrap();
                 }
-                document.problems().for_each(|problem| writeln!(reading, "{problem:?}").unwrap());
+                document
+                    .problems()
+                    .for_each(|problem| writeln!(reading, "{problem:?}").unwrap());
                 writeln!(reading, "{document:?}").unwrap();
             }
             Err(error) => writeln!(reading, "{error:?}: {error}").unwrap(),
         }
-        writeln!(reading, "{:?}", Event::parse(body).map_err(|error| error.to_string())).unwrap();
+        writeln!(
+            reading,
+            "{:?}",
+            Event::parse(body).map_err(|error| error.to_string())
+        )
+        .unwrap();
         reading
     }
 
@@ -300,15 +338,25 @@ mod tests {
             scanner.open_object().unwrap();
             let mut event = Event::unread(&scanner, 0);
             let seen = event.read_in_usual_order(&mut scanner, &mut NameBuffer::new(&mut []));
-            assert!(seen.contains(Member::EventId) && seen.contains(Member::DurationInSeconds), "{text}");
+            assert!(
+                seen.contains(Member::EventId) && seen.contains(Member::DurationInSeconds),
+                "{text}"
+            );
         }
     }
 
     /// The files of a folder of the repository's `tests`.
     fn files(folder: &str) -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests").join(folder);
-        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        paths.filter(|path| path.is_file()).map(|path| fs::read(path).unwrap()).collect()
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../tests")
+            .join(folder);
+        let paths = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        paths
+            .filter(|path| path.is_file())
+            .map(|path| fs::read(path).unwrap())
+            .collect()
     }
 
     #[test]
@@ -329,15 +377,37 @@ mod tests {
         for file in files("conformance") {
             for line in String::from_utf8(file).unwrap().lines() {
                 // Not unescaped: any text is a case, and most are read differently in different members.
-                let Some(value) = line.split('\t').rev().nth(1) else { continue };
-                for member in ["EventId", "EventStatus", "Resources", "NotBefore", "DurationInSeconds", "New"] {
+                let Some(value) = line.split('\t').rev().nth(1) else {
+                    continue;
+                };
+                for member in [
+                    "EventId",
+                    "EventStatus",
+                    "Resources",
+                    "NotBefore",
+                    "DurationInSeconds",
+                    "New",
+                ] {
                     let before = r#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Freeze","#;
-                    assert_both_paths_agree(format!(r#"{before}"{member}":{value}}}]}}"#).as_bytes());
-                    assert_both_paths_agree(format!(r#"{{"Events":[{{"{member}":{value}}}]}}"#).as_bytes());
-                    assert_both_paths_agree(format!(r#"{{"Events":[{{"{member}":[{value}]}}]}}"#).as_bytes());
+                    assert_both_paths_agree(
+                        format!(r#"{before}"{member}":{value}}}]}}"#).as_bytes(),
+                    );
+                    assert_both_paths_agree(
+                        format!(r#"{{"Events":[{{"{member}":{value}}}]}}"#).as_bytes(),
+                    );
+                    assert_both_paths_agree(
+                        format!(r#"{{"Events":[{{"{member}":[{value}]}}]}}"#).as_bytes(),
+                    );
                 }
-                for rest in [r#","Events":[]"#, r#", "Events" : []"#, r#","DocumentIncarnation":2,"Events":[]"#, ""] {
-                    assert_both_paths_agree(format!(r#"{{"DocumentIncarnation":{value}{rest}}}"#).as_bytes());
+                for rest in [
+                    r#","Events":[]"#,
+                    r#", "Events" : []"#,
+                    r#","DocumentIncarnation":2,"Events":[]"#,
+                    "",
+                ] {
+                    assert_both_paths_agree(
+                        format!(r#"{{"DocumentIncarnation":{value}{rest}}}"#).as_bytes(),
+                    );
                 }
             }
         }
@@ -354,7 +424,9 @@ mod tests {
             Just("Mon, 19 Sep 2016 18:29:47 GMT"),
             Just("Platform"),
             Just("caf\u{e9} \\u00e9"),
-            Just("a text that is longer than a block of sixty-four bytes, so that two of them are needed"),
+            Just(
+                "a text that is longer than a block of sixty-four bytes, so that two of them are needed"
+            ),
         ];
         let value = prop_oneof![
             6 => text.prop_map(|text| format!("\"{text}\"")),
@@ -378,7 +450,11 @@ mod tests {
                 "EventSource",
                 "DurationInSeconds",
             ];
-            names.iter().zip(values).map(|(name, value)| format!("\"{name}\":{value}")).collect()
+            names
+                .iter()
+                .zip(values)
+                .map(|(name, value)| format!("\"{name}\":{value}"))
+                .collect()
         })
     }
 

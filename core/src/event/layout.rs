@@ -55,7 +55,10 @@ impl EventLayout {
 
     #[inline]
     pub(super) fn span(&self, member: Member) -> Option<Span> {
-        self.values.get(member as usize).copied().filter(|span| span.start != 0)
+        self.values
+            .get(member as usize)
+            .copied()
+            .filter(|span| span.start != 0)
     }
 
     #[inline]
@@ -78,21 +81,35 @@ pub(super) struct Span {
 const ESCAPED: u32 = 1 << 31;
 
 impl Span {
-    const NONE: Self = Self { start: 0, length: 0 };
+    const NONE: Self = Self {
+        start: 0,
+        length: 0,
+    };
 
     /// `None` if start or length do not fit.
     #[inline]
     pub(super) fn new(start: usize, length: usize, escaped: bool) -> Option<Self> {
         let start = u32::try_from(start).ok().filter(|start| *start != 0)?;
-        let length = u32::try_from(length).ok().filter(|length| length & ESCAPED == 0)?;
-        Some(Self { start, length: if escaped { length | ESCAPED } else { length } })
+        let length = u32::try_from(length)
+            .ok()
+            .filter(|length| length & ESCAPED == 0)?;
+        Some(Self {
+            start,
+            length: if escaped { length | ESCAPED } else { length },
+        })
     }
 
     /// The text at this span, counted from byte `offset` of `text`.
     #[inline]
     pub(super) fn text_in(self, text: &str, offset: usize) -> Text<'_> {
-        let (start, length) = (offset.wrapping_add(self.start as usize), (self.length & !ESCAPED) as usize);
-        let raw = text.get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default();
+        let (start, length) = (
+            offset.wrapping_add(self.start as usize),
+            (self.length & !ESCAPED) as usize,
+        );
+        let raw = text
+            .get(start..)
+            .and_then(|rest| rest.get(..length))
+            .unwrap_or_default();
         Text::from_raw(raw, self.length & ESCAPED != 0)
     }
 }
@@ -106,7 +123,10 @@ impl Span {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // It fits.
     pub(super) const fn new_unchecked(start: usize, length: usize) -> Self {
-        Self { start: start as u32, length: length as u32 }
+        Self {
+            start: start as u32,
+            length: length as u32,
+        }
     }
 }
 
@@ -116,9 +136,13 @@ mod tests {
 
     #[test]
     fn a_span_too_far_from_the_brace_does_not_fit() {
-        let span = |start, length| Span::new(start, length, true).map(|span| (span.start, span.length));
+        let span =
+            |start, length| Span::new(start, length, true).map(|span| (span.start, span.length));
         assert_eq!(span(1, 0), Some((1, ESCAPED)));
-        assert_eq!(span(u32::MAX as usize, (ESCAPED - 1) as usize), Some((u32::MAX, u32::MAX)));
+        assert_eq!(
+            span(u32::MAX as usize, (ESCAPED - 1) as usize),
+            Some((u32::MAX, u32::MAX))
+        );
         assert_eq!(span(0, 0), None);
         assert_eq!(span(1, ESCAPED as usize), None);
         #[cfg(target_pointer_width = "64")]

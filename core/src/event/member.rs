@@ -54,12 +54,14 @@ impl Member {
 
     /// The event's member with this name, escapes decoded, case compared.
     pub(crate) fn of_event(name: &Text<'_>) -> Option<Self> {
-        Self::named(name).filter(|member| !matches!(member, Self::DocumentIncarnation | Self::Events))
+        Self::named(name)
+            .filter(|member| !matches!(member, Self::DocumentIncarnation | Self::Events))
     }
 
     /// The document's own member with this name.
     pub(crate) fn of_document(name: &Text<'_>) -> Option<Self> {
-        Self::named(name).filter(|member| matches!(member, Self::DocumentIncarnation | Self::Events))
+        Self::named(name)
+            .filter(|member| matches!(member, Self::DocumentIncarnation | Self::Events))
     }
 
     fn named(name: &Text<'_>) -> Option<Self> {

@@ -92,8 +92,13 @@ impl<'a> Event<'a> {
 
     /// `Resources`: the names of the affected machines; empty if the member is absent.
     pub fn resources(&self) -> Resources<'a> {
-        let bracket = self.layout.span(Member::Resources).map(|span| span.start as usize);
-        Resources::new(bracket.map(|bracket| Scanner::new(self.object, bracket, EVENT_DEPTH.wrapping_add(1))))
+        let bracket = self
+            .layout
+            .span(Member::Resources)
+            .map(|span| span.start as usize);
+        Resources::new(
+            bracket.map(|bracket| Scanner::new(self.object, bracket, EVENT_DEPTH.wrapping_add(1))),
+        )
     }
 
     /// `NotBefore`: the event does not start before this time unless it is approved.
@@ -101,7 +106,9 @@ impl<'a> Event<'a> {
         match self.layout.not_before {
             NotBeforeKind::At(moment) => NotBefore::At(moment),
             NotBeforeKind::Unset => NotBefore::Unset,
-            NotBeforeKind::Unreadable => NotBefore::Unreadable(self.text(Member::NotBefore).unwrap_or(Text::plain(""))),
+            NotBeforeKind::Unreadable => {
+                NotBefore::Unreadable(self.text(Member::NotBefore).unwrap_or(Text::plain("")))
+            }
         }
     }
 
@@ -226,7 +233,10 @@ impl<'a> Event<'a> {
     /// The offset of the value of `EventId`, or of the event's brace if it has none.
     pub(crate) fn id_offset(&self) -> usize {
         match self.layout.span(Member::EventId) {
-            Some(span) => self.offset.saturating_add(span.start as usize).saturating_sub(1),
+            Some(span) => self
+                .offset
+                .saturating_add(span.start as usize)
+                .saturating_sub(1),
             None => self.offset,
         }
     }
@@ -247,7 +257,11 @@ impl EventLayout {
     ///
     /// Other bytes do not panic: a text that does not fit into them is empty.
     pub const fn event<'b>(&self, object: &'b str) -> Event<'b> {
-        Event { object, offset: 0, layout: *self }
+        Event {
+            object,
+            offset: 0,
+            layout: *self,
+        }
     }
 }
 
@@ -281,8 +295,9 @@ mod tests {
 
     #[test]
     fn debug_shows_the_members_and_escapes_control_characters() {
-        let event =
-            Event::parse("{\"EventId\":\"a\u{9b}\",\"EventType\":\"Freeze\",\"Resources\":[\"vm\"]}".as_bytes());
+        let event = Event::parse(
+            "{\"EventId\":\"a\u{9b}\",\"EventType\":\"Freeze\",\"Resources\":[\"vm\"]}".as_bytes(),
+        );
         let shown = format!("{:?}", event.unwrap());
         for part in [
             "index: 0",

@@ -13,12 +13,20 @@ pub(crate) struct NameBuffer<'r, 'a> {
 
 impl<'r, 'a> NameBuffer<'r, 'a> {
     pub(crate) const fn new(buffer: &'r mut [Text<'a>]) -> Self {
-        Self { buffer, count: 0, skip: false }
+        Self {
+            buffer,
+            count: 0,
+            skip: false,
+        }
     }
 
     /// For a document that was read before. `has_problems` is whether arrays may hold anything but strings.
     pub(crate) const fn checked(has_problems: bool) -> Self {
-        Self { buffer: &mut [], count: 0, skip: !has_problems }
+        Self {
+            buffer: &mut [],
+            count: 0,
+            skip: !has_problems,
+        }
     }
 
     /// The names of the last event, if all of them fit.

@@ -1,7 +1,9 @@
 //! Reads an event member by member, in any order.
 
 use super::layout::{NotBeforeKind, Span};
-use super::{EVENT_DEPTH, Event, EventLayout, Member, MemberSet, NameBuffer, NotBefore, ProblemKind};
+use super::{
+    EVENT_DEPTH, Event, EventLayout, Member, MemberSet, NameBuffer, NotBefore, ProblemKind,
+};
 use crate::error::{ParseError, ParseErrorKind};
 use crate::event_id::{EVENT_ID_MAX, EventId};
 use crate::json::{Integer, Quoted, Scanner, Text, Value, integer};
@@ -22,7 +24,11 @@ impl<'a> Event<'a> {
     pub fn parse(input: &'a [u8]) -> Result<Self, ParseError> {
         let text = core::str::from_utf8(input).map_err(|error| {
             let offset = error.valid_up_to();
-            ParseError::found(ParseErrorKind::InvalidUtf8, offset, input.get(offset).copied())
+            ParseError::found(
+                ParseErrorKind::InvalidUtf8,
+                offset,
+                input.get(offset).copied(),
+            )
         })?;
         let mut scanner = Scanner::new(text, 0, EVENT_DEPTH);
         scanner.expect_object()?;
@@ -34,11 +40,19 @@ impl<'a> Event<'a> {
 
     /// An event that starts at the scanner's position and has not been read.
     pub(crate) const fn unread(scanner: &Scanner<'a>, index: usize) -> Self {
-        Self { object: "", offset: scanner.offset(), layout: EventLayout::new(index) }
+        Self {
+            object: "",
+            offset: scanner.offset(),
+            layout: EventLayout::new(index),
+        }
     }
 
     /// Reads the object that starts here into an unread event. In place, because events are not small.
-    pub(crate) fn read(&mut self, scanner: &mut Scanner<'a>, names: &mut NameBuffer<'_, 'a>) -> Result<(), ParseError> {
+    pub(crate) fn read(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        names: &mut NameBuffer<'_, 'a>,
+    ) -> Result<(), ParseError> {
         scanner.open_object()?;
         #[cfg(all(feature = "fast-path", target_pointer_width = "64"))]
         let mut seen = self.read_in_usual_order(scanner, names);
@@ -90,7 +104,9 @@ impl<'a> Event<'a> {
         if member == Member::Resources && scanner.peek() == Some(b'[') {
             let only_strings = names.read(scanner)?;
             let span = Span::new(start.wrapping_sub(self.offset), 0, false);
-            return Ok(self.set_span(member, span).or((!only_strings).then_some(ProblemKind::WrongType)));
+            return Ok(self
+                .set_span(member, span)
+                .or((!only_strings).then_some(ProblemKind::WrongType)));
         }
         if scanner.peek() == Some(b'"') {
             let string = scanner.string_here()?;
@@ -103,10 +119,18 @@ impl<'a> Event<'a> {
         let value = scanner.value()?;
         Ok(match (member, value) {
             (_, Value::Null) => None,
-            (Member::DurationInSeconds, Value::Number(number)) => self.set_duration(integer(number)),
+            (Member::DurationInSeconds, Value::Number(number)) => {
+                self.set_duration(integer(number))
+            }
             (Member::NotBefore, _) => {
                 let length = scanner.offset().wrapping_sub(start);
-                if self.set_span(member, Span::new(start.wrapping_sub(self.offset), length, false)).is_none() {
+                if self
+                    .set_span(
+                        member,
+                        Span::new(start.wrapping_sub(self.offset), length, false),
+                    )
+                    .is_none()
+                {
                     self.layout.not_before = NotBeforeKind::Unreadable;
                 }
                 Some(ProblemKind::WrongType)
@@ -118,16 +142,27 @@ impl<'a> Event<'a> {
     /// Sets the span of a value, or returns the problem if it does not fit.
     #[inline]
     fn set_span(&mut self, member: Member, span: Option<Span>) -> Option<ProblemKind> {
-        let Some(span) = span else { return Some(ProblemKind::TooLong) };
+        let Some(span) = span else {
+            return Some(ProblemKind::TooLong);
+        };
         self.layout.set_span(member, span);
         None
     }
 
     /// Sets the text of a member and returns its problem, if any.
     #[inline]
-    pub(super) fn set_text(&mut self, member: Member, scanner: &Scanner<'a>, string: Quoted) -> Option<ProblemKind> {
+    pub(super) fn set_text(
+        &mut self,
+        member: Member,
+        scanner: &Scanner<'a>,
+        string: Quoted,
+    ) -> Option<ProblemKind> {
         let length = string.end.wrapping_sub(string.start);
-        let span = Span::new(string.start.wrapping_sub(self.offset), length, string.escaped);
+        let span = Span::new(
+            string.start.wrapping_sub(self.offset),
+            length,
+            string.escaped,
+        );
         self.set_span(member, span).or_else(|| match member {
             Member::EventId => id_problem(scanner, string),
             Member::NotBefore => self.set_not_before(scanner.quoted(string)),
@@ -142,13 +177,16 @@ impl<'a> Event<'a> {
             NotBefore::Unset => NotBeforeKind::Unset,
             NotBefore::Unreadable(_) => NotBeforeKind::Unreadable,
         };
-        matches!(self.layout.not_before, NotBeforeKind::Unreadable).then_some(ProblemKind::UnreadableTime)
+        matches!(self.layout.not_before, NotBeforeKind::Unreadable)
+            .then_some(ProblemKind::UnreadableTime)
     }
 
     #[cold]
     fn set_duration_text(&mut self, text: &Text<'_>) -> Option<ProblemKind> {
         let mut buffer = [0; 32];
-        let Ok(text) = text.copy_to(&mut buffer) else { return Some(ProblemKind::NotAnInteger) };
+        let Ok(text) = text.copy_to(&mut buffer) else {
+            return Some(ProblemKind::NotAnInteger);
+        };
         let mut scanner = Scanner::new(text, 0, 0);
         match scanner.number() {
             Ok(number) if scanner.peek().is_none() => self.set_duration(integer(number)),
@@ -160,8 +198,14 @@ impl<'a> Event<'a> {
     #[inline]
     pub(super) fn set_duration(&mut self, seconds: Integer) -> Option<ProblemKind> {
         match seconds {
-            Integer::Exactly { negative: true, magnitude: 1 } => None,
-            Integer::Exactly { negative: false, magnitude } => match u32::try_from(magnitude) {
+            Integer::Exactly {
+                negative: true,
+                magnitude: 1,
+            } => None,
+            Integer::Exactly {
+                negative: false,
+                magnitude,
+            } => match u32::try_from(magnitude) {
                 Ok(seconds) if seconds != u32::MAX => {
                     self.layout.duration_in_seconds = seconds;
                     None

@@ -52,7 +52,10 @@ impl<'a> Resources<'a> {
         {
             inside = None;
         }
-        ResourceNames { inside, first: true }
+        ResourceNames {
+            inside,
+            first: true,
+        }
     }
 }
 
@@ -114,7 +117,10 @@ impl<'a> Iterator for ResourceNames<'a> {
         // The document was checked when it was parsed, so reading it again does not fail.
         while let Ok(true) = scanner.next_element(&mut self.first) {
             if scanner.peek() == Some(b'"') {
-                return scanner.string_here().ok().map(|string| scanner.quoted(string));
+                return scanner
+                    .string_here()
+                    .ok()
+                    .map(|string| scanner.quoted(string));
             }
             if scanner.value().is_err() {
                 break;

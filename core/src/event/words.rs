@@ -181,7 +181,9 @@ impl<'a> NotBefore<'a> {
 
     #[cold]
     fn parse_escaped(text: &Text<'_>) -> Option<UnixSeconds> {
-        text.copy_to(&mut [0; LONGEST_TIME]).ok().and_then(UnixSeconds::parse)
+        text.copy_to(&mut [0; LONGEST_TIME])
+            .ok()
+            .and_then(UnixSeconds::parse)
     }
 
     /// The time, if it is known.
@@ -205,7 +207,11 @@ mod tests {
             let plain = format!("2018-04-12T16:58:30.{}", "5".repeat(digits));
             let escaped = plain.replacen('T', "\\u0054", 1);
             for text in [Text::plain(&plain), Text::from_raw(&escaped, true)] {
-                assert_eq!(NotBefore::new(text).moment().is_some(), digits == 44, "{text}");
+                assert_eq!(
+                    NotBefore::new(text).moment().is_some(),
+                    digits == 44,
+                    "{text}"
+                );
             }
         }
     }

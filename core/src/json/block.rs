@@ -16,7 +16,9 @@ const WORDS_ARE_WIDE: bool = cfg!(target_pointer_width = "64");
 #[allow(clippy::inline_always)] // Measured: in a program that reads strings in many places a thousand names take 6 % more.
 pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     // A branch, because it is predicted: a default would have to be selected before the bytes can be loaded.
-    let Some(mut rest) = bytes.get(at..) else { return at };
+    let Some(mut rest) = bytes.get(at..) else {
+        return at;
+    };
     while WORDS_ARE_WIDE && let Some((block, after)) = rest.split_first_chunk() {
         let ends = masks::special(block);
         if ends != 0 {
@@ -25,7 +27,11 @@ pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
         at = at.wrapping_add(BLOCK);
         rest = after;
     }
-    at.wrapping_add(rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len()))
+    at.wrapping_add(
+        rest.iter()
+            .position(|&byte| is_special(byte))
+            .unwrap_or(rest.len()),
+    )
 }
 
 /// The offset, from `at` on, of the first byte that is not JSON white space.
@@ -50,12 +56,20 @@ pub(super) fn space_end(bytes: &[u8], at: usize) -> usize {
 /// checked before; if it was not, and there is no such bracket, the result is `bytes.len()`.
 #[inline(never)]
 pub(super) fn close_end(bytes: &[u8], mut at: usize) -> usize {
-    let mut state = Nesting { open: 1, in_string: false, escaped: false };
+    let mut state = Nesting {
+        open: 1,
+        in_string: false,
+        escaped: false,
+    };
     let mut rest = bytes.get(at..).unwrap_or_default();
     while WORDS_ARE_WIDE && let Some((block, after)) = rest.split_first_chunk() {
         let marks = masks::marks(block);
         // Blocks with escapes are rare, and are read byte by byte.
-        let end = if marks.backslashes == 0 && !state.escaped { state.pass(&marks) } else { state.pass_each(block) };
+        let end = if marks.backslashes == 0 && !state.escaped {
+            state.pass(&marks)
+        } else {
+            state.pass_each(block)
+        };
         if let Some(place) = end {
             return at.wrapping_add(place);
         }
@@ -151,8 +165,8 @@ pub(super) const fn is_special(byte: u8) -> bool {
 #[allow(unsafe_code)] // Measured: compared with `words`, S takes three quarters of the time, X two thirds.
 pub(super) mod masks {
     use core::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
-        _mm_xor_si128,
+        __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
+        _mm_set1_epi8, _mm_xor_si128,
     };
 
     use super::{BLOCK, Marks, WIDE, halves};
@@ -172,7 +186,12 @@ pub(super) mod masks {
     #[inline]
     #[target_feature(enable = "sse2")]
     fn sse2_marks(block: &[u8; WIDE]) -> Marks {
-        let mut marks = Marks { quotes: 0, backslashes: 0, opening: 0, closing: 0 };
+        let mut marks = Marks {
+            quotes: 0,
+            backslashes: 0,
+            opening: 0,
+            closing: 0,
+        };
         let (blocks, _) = block.as_chunks();
         for block in blocks.iter().rev() {
             let bytes = load(block);
@@ -192,7 +211,8 @@ pub(super) mod masks {
         let bytes = load(block);
         // Flipping this bit swaps the quote and the space; control characters remain control characters.
         let flipped = _mm_xor_si128(bytes, _mm_set1_epi8(2));
-        let quotes_and_controls = _mm_cmpeq_epi8(_mm_min_epu8(flipped, _mm_set1_epi8(0x20)), flipped);
+        let quotes_and_controls =
+            _mm_cmpeq_epi8(_mm_min_epu8(flipped, _mm_set1_epi8(0x20)), flipped);
         bits(_mm_or_si128(quotes_and_controls, equal(bytes, b'\\')))
     }
 
@@ -217,7 +237,10 @@ pub(super) mod masks {
     }
 }
 
-#[cfg(all(target_pointer_width = "64", not(all(target_arch = "x86_64", target_feature = "sse2"))))]
+#[cfg(all(
+    target_pointer_width = "64",
+    not(all(target_arch = "x86_64", target_feature = "sse2"))
+))]
 pub(super) use words as masks;
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -229,7 +252,10 @@ pub(super) mod bytes {
     use super::{BLOCK, Marks, WIDE, is_special};
 
     pub(in crate::json) fn special(block: &[u8; BLOCK]) -> u32 {
-        block.iter().rev().fold(0, |mask, &byte| mask << 1 | u32::from(is_special(byte)))
+        block
+            .iter()
+            .rev()
+            .fold(0, |mask, &byte| mask << 1 | u32::from(is_special(byte)))
     }
 
     pub(super) fn marks(block: &[u8; WIDE]) -> Marks {
@@ -242,12 +268,21 @@ pub(super) mod bytes {
     }
 
     fn mask(block: &[u8], test: impl Fn(u8) -> bool) -> u64 {
-        block.iter().rev().fold(0, |mask, &byte| mask << 1 | u64::from(test(byte)))
+        block
+            .iter()
+            .rev()
+            .fold(0, |mask, &byte| mask << 1 | u64::from(test(byte)))
     }
 }
 
 /// The same masks from 64-bit words.
-#[cfg(any(test, all(target_pointer_width = "64", not(all(target_arch = "x86_64", target_feature = "sse2")))))]
+#[cfg(any(
+    test,
+    all(
+        target_pointer_width = "64",
+        not(all(target_arch = "x86_64", target_feature = "sse2"))
+    )
+))]
 pub(super) mod words {
     use super::{BLOCK, Marks, WIDE, halves};
 
@@ -255,19 +290,29 @@ pub(super) mod words {
     const HIGHS: u64 = ONES << 7;
 
     pub(in crate::json) fn special(block: &[u8; BLOCK]) -> u32 {
-        mask(block, |word| equal(word, b'"') | equal(word, b'\\') | below_space(word))
+        mask(block, |word| {
+            equal(word, b'"') | equal(word, b'\\') | below_space(word)
+        })
     }
 
     pub(super) fn marks(block: &[u8; WIDE]) -> Marks {
-        let mut marks = Marks { quotes: 0, backslashes: 0, opening: 0, closing: 0 };
+        let mut marks = Marks {
+            quotes: 0,
+            backslashes: 0,
+            opening: 0,
+            closing: 0,
+        };
         let (blocks, _) = block.as_chunks();
         for block in blocks.iter().rev() {
             // `[` and `{` differ in one bit, and so do `]` and `}`.
             let folded = |word| word | ONES << 5;
             marks.quotes = marks.quotes << 16 | u64::from(mask(block, |word| equal(word, b'"')));
-            marks.backslashes = marks.backslashes << 16 | u64::from(mask(block, |word| equal(word, b'\\')));
-            marks.opening = marks.opening << 16 | u64::from(mask(block, |word| equal(folded(word), b'{')));
-            marks.closing = marks.closing << 16 | u64::from(mask(block, |word| equal(folded(word), b'}')));
+            marks.backslashes =
+                marks.backslashes << 16 | u64::from(mask(block, |word| equal(word, b'\\')));
+            marks.opening =
+                marks.opening << 16 | u64::from(mask(block, |word| equal(folded(word), b'{')));
+            marks.closing =
+                marks.closing << 16 | u64::from(mask(block, |word| equal(folded(word), b'}')));
         }
         marks
     }
@@ -276,7 +321,9 @@ pub(super) mod words {
     fn mask(block: &[u8; BLOCK], test: impl Fn(u64) -> u64) -> u32 {
         let [low, high] = halves(block).map(|word| {
             // The multiplication gathers the eight bits in the highest byte, the first byte's lowest.
-            let [.., bits] = (test(word) >> 7).wrapping_mul(0x0102_0408_1020_4080).to_le_bytes();
+            let [.., bits] = (test(word) >> 7)
+                .wrapping_mul(0x0102_0408_1020_4080)
+                .to_le_bytes();
             u32::from(bits)
         });
         low | high << 8
@@ -307,8 +354,13 @@ pub(super) mod tests {
 
     /// Bytes, many of which are special or differ from a special byte by little.
     pub(in crate::json) fn near_bytes() -> impl Strategy<Value = Vec<u8>> {
-        let near = prop::sample::select(b"\x00\x08\t\n\x0b\r\x1f !\"#[\\]\x7f\x80\x89\x8a\xa0\xa2\xdc\xff".to_vec());
-        prop::collection::vec(prop_oneof![2 => Just(b'a'), 5 => Just(b' '), 2 => near, 2 => any::<u8>()], 0..200)
+        let near = prop::sample::select(
+            b"\x00\x08\t\n\x0b\r\x1f !\"#[\\]\x7f\x80\x89\x8a\xa0\xa2\xdc\xff".to_vec(),
+        );
+        prop::collection::vec(
+            prop_oneof![2 => Just(b'a'), 5 => Just(b' '), 2 => near, 2 => any::<u8>()],
+            0..200,
+        )
     }
 
     #[test]
@@ -341,7 +393,12 @@ pub(super) mod tests {
         ] {
             // In the first block, in the next one, after an escape in its block, after an escape across two blocks.
             let long = "a".repeat(62);
-            for before in ["", &format!("{long}{long}"), r#""\\""#, &format!(r#""{long}\"""#)] {
+            for before in [
+                "",
+                &format!("{long}{long}"),
+                r#""\\""#,
+                &format!(r#""{long}\"""#),
+            ] {
                 for after in ["", &format!("{long}{long}")] {
                     let bytes = format!("{before}{rest}{after}");
                     let expected = end.map_or(bytes.len(), |end| before.len() + end);

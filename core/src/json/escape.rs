@@ -40,8 +40,9 @@ fn unit(digits: [u8; 4]) -> Option<u32> {
     const HIGHS: u32 = ONES << 7;
     let digits = u32::from_be_bytes(digits);
     // The highest bit of each byte that is at least `least`. No sum carries into the next byte.
-    let from =
-        |bytes: u32, least: u8| (bytes & !HIGHS).wrapping_add(ONES.wrapping_mul(0x80_u32.wrapping_sub(least.into())));
+    let from = |bytes: u32, least: u8| {
+        (bytes & !HIGHS).wrapping_add(ONES.wrapping_mul(0x80_u32.wrapping_sub(least.into())))
+    };
     let lower = digits | ONES << 5;
     let decimal = from(digits, b'0') & !from(digits, b'9' + 1);
     let letters = from(lower, b'a') & !from(lower, b'f' + 1);
@@ -49,7 +50,8 @@ fn unit(digits: [u8; 4]) -> Option<u32> {
         return None;
     }
     // In `a` and `A` the lower four bits are 1, and bit 6 is set.
-    let halves = (digits & ONES.wrapping_mul(0xf)).wrapping_add((digits >> 6 & ONES).wrapping_mul(9));
+    let halves =
+        (digits & ONES.wrapping_mul(0xf)).wrapping_add((digits >> 6 & ONES).wrapping_mul(9));
     let bytes = halves | halves >> 4;
     Some(bytes >> 8 & 0xff00 | bytes & 0xff)
 }
@@ -59,7 +61,10 @@ fn unit(digits: [u8; 4]) -> Option<u32> {
 #[inline(never)]
 pub(super) fn error(text: &[u8], backslash: usize) -> ParseError {
     let escape = text.get(backslash..).unwrap_or_default();
-    let is_high_half = matches!(escape, [_, b'u', _, b'8' | b'9' | b'A' | b'B' | b'a' | b'b', ..]);
+    let is_high_half = matches!(
+        escape,
+        [_, b'u', _, b'8' | b'9' | b'A' | b'B' | b'a' | b'b', ..]
+    );
     for place in 1..if is_high_half { 12 } else { 6 } {
         let (kind, expected) = match place {
             1 => (ParseErrorKind::InvalidEscape, ExpectedToken::EscapeLetter),

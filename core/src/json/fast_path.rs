@@ -52,7 +52,11 @@ impl<'a> Scanner<'a> {
     /// the others, if they are separated alike.
     #[inline]
     pub(crate) fn separator(&mut self) -> Separator {
-        if self.peek().is_some_and(|byte| byte <= b' ') { self.separator_with_space() } else { Separator::SPACE }
+        if self.peek().is_some_and(|byte| byte <= b' ') {
+            self.separator_with_space()
+        } else {
+            Separator::SPACE
+        }
     }
 
     #[inline(never)] // Compact documents have no white space.
@@ -115,8 +119,12 @@ pub(crate) fn plain_string(expected: Expected, text: &[u8]) -> Option<(usize, &[
 #[allow(clippy::inline_always)] // As for `plain_string`.
 fn is_plain(bytes: &[u8]) -> bool {
     let (blocks, _) = bytes.as_chunks();
-    let Some(last) = bytes.last_chunk() else { return false };
-    blocks.iter().fold(masks::special(last), |any, block| any | masks::special(block)) == 0
+    let Some(last) = bytes.last_chunk() else {
+        return false;
+    };
+    blocks.iter().fold(masks::special(last), |any, block| {
+        any | masks::special(block)
+    }) == 0
 }
 
 /// The rest of the text from the first byte on that is special in a string; `None` near the end of the text.
@@ -143,14 +151,27 @@ pub(crate) fn short_integer(text: &[u8]) -> Option<(Integer, &[u8])> {
     let mut rest = digits;
     while let [byte @ b'0'..=b'9', after @ ..] = rest {
         // A leading zero is not allowed, and a tenth digit may overflow.
-        if digits.len().wrapping_sub(after.len()) > 9 || magnitude == 0 && rest.len() != digits.len() {
+        if digits.len().wrapping_sub(after.len()) > 9
+            || magnitude == 0 && rest.len() != digits.len()
+        {
             return None;
         }
-        magnitude = magnitude.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf));
+        magnitude = magnitude
+            .wrapping_mul(10)
+            .wrapping_add(u32::from(byte & 0xf));
         rest = after;
     }
-    let is_whole = matches!(rest, [b',' | b'}' | b' ' | b'\n' | b'\r', ..]) && rest.len() != digits.len();
-    is_whole.then(|| (Integer::Exactly { negative: negative && magnitude != 0, magnitude: magnitude.into() }, rest))
+    let is_whole =
+        matches!(rest, [b',' | b'}' | b' ' | b'\n' | b'\r', ..]) && rest.len() != digits.len();
+    is_whole.then(|| {
+        (
+            Integer::Exactly {
+                negative: negative && magnitude != 0,
+                magnitude: magnitude.into(),
+            },
+            rest,
+        )
+    })
 }
 
 /// The ends of many short strings that follow each other. It tests 64 bytes at once for all strings in them, and the next
@@ -169,20 +190,30 @@ impl<'a> PlainEnds<'a> {
         let (blocks, _) = text.as_bytes().as_chunks();
         let mut blocks = blocks.iter();
         let ends = blocks.next().map_or(0, special);
-        Self { blocks, ends, position: 0 }
+        Self {
+            blocks,
+            ends,
+            position: 0,
+        }
     }
 
     /// Splits `rest`, which starts after an opening quote, into the string and the text after its closing quote. `None` for
     /// a long string, near the end of the text, and for one with escapes unless `ESCAPES`.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_string`.
-    pub(crate) fn split<const ESCAPES: bool>(&mut self, rest: &'a str) -> Option<(Text<'a>, &'a str)> {
+    pub(crate) fn split<const ESCAPES: bool>(
+        &mut self,
+        rest: &'a str,
+    ) -> Option<(Text<'a>, &'a str)> {
         let mut length = self.next()?;
         let mut escaped = false;
         while ESCAPES && let [b'\\', escape @ ..] = rest.as_bytes().get(length..)? {
             let (_, letters) = escape::decode(escape)?;
             self.skip(letters);
-            length = length.wrapping_add(1).wrapping_add(letters).wrapping_add(self.next()?);
+            length = length
+                .wrapping_add(1)
+                .wrapping_add(letters)
+                .wrapping_add(self.next()?);
             escaped = true;
         }
         let (string, after) = rest.split_at_checked(length)?;
@@ -226,7 +257,9 @@ impl<'a> PlainEnds<'a> {
 #[inline]
 fn special(block: &[u8; WIDE]) -> u64 {
     let (blocks, _) = block.as_chunks();
-    blocks.iter().rev().fold(0, |mask, block| mask << BLOCK | u64::from(masks::special(block)))
+    blocks.iter().rev().fold(0, |mask, block| {
+        mask << BLOCK | u64::from(masks::special(block))
+    })
 }
 
 /// What separates the members of an object or the strings of an array if it is more than a comma: a comma, white space and
@@ -242,17 +275,31 @@ pub(crate) struct Separator {
 
 impl Separator {
     /// A comma and one space, as some encoders write on one line.
-    const SPACE: Self = Self { bytes: 0x22_20_2c, mask: 0xff_ff_ff, length: 3 };
+    const SPACE: Self = Self {
+        bytes: 0x22_20_2c,
+        mask: 0xff_ff_ff,
+        length: 3,
+    };
     /// Matches nothing: no text has such bytes.
-    const NONE: Self = Self { bytes: u128::MAX, mask: u128::MAX, length: 0 };
+    const NONE: Self = Self {
+        bytes: u128::MAX,
+        mask: u128::MAX,
+        length: 0,
+    };
 
     /// A comma and the white space before the first quote: the first `length` bytes of `text`.
     fn new(text: &[u8], length: usize) -> Self {
-        let Some(white) = text.first_chunk().filter(|_| length <= 14) else { return Self::NONE };
+        let Some(white) = text.first_chunk().filter(|_| length <= 14) else {
+            return Self::NONE;
+        };
         let length = length.wrapping_add(2);
         let [unused, ..] = 16_usize.wrapping_sub(length).to_le_bytes();
         let mask = u128::MAX.wrapping_shr(u32::from(unused).wrapping_mul(8));
-        Self { bytes: (u128::from_le_bytes(*white) << 8 | u128::from(b',')) & mask, mask, length }
+        Self {
+            bytes: (u128::from_le_bytes(*white) << 8 | u128::from(b',')) & mask,
+            mask,
+            length,
+        }
     }
 
     /// The length in bytes, from the comma to the quote.
@@ -265,7 +312,11 @@ impl Separator {
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_string`.
     pub(crate) fn strip<'a>(&self, text: &'a str) -> Option<&'a str> {
-        if self.starts(text.as_bytes()) { text.get(self.length..) } else { None }
+        if self.starts(text.as_bytes()) {
+            text.get(self.length..)
+        } else {
+            None
+        }
     }
 
     /// The text after a comma and a quote, or after the separator.
@@ -282,7 +333,8 @@ impl Separator {
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_string`.
     fn starts(&self, text: &[u8]) -> bool {
-        text.first_chunk().is_some_and(|bytes| (u128::from_le_bytes(*bytes) ^ self.bytes) & self.mask == 0)
+        text.first_chunk()
+            .is_some_and(|bytes| (u128::from_le_bytes(*bytes) ^ self.bytes) & self.mask == 0)
     }
 }
 
@@ -304,32 +356,63 @@ mod tests {
             assert_eq!(separator.len(), white.len() + 2);
             let text = format!(",{white}\"EventId and the rest of the text");
             assert_eq!(separator.strip(&text), text.get(separator.len()..));
-            assert_eq!(separator.strip_any(text.as_bytes()), text.as_bytes().get(separator.len()..));
-            for other in
-                [&text[1..], &text.replace(',', ";"), &text.replace('"', "'"), &format!(", {text}"), &text[..12]]
-            {
+            assert_eq!(
+                separator.strip_any(text.as_bytes()),
+                text.as_bytes().get(separator.len()..)
+            );
+            for other in [
+                &text[1..],
+                &text.replace(',', ";"),
+                &text.replace('"', "'"),
+                &format!(", {text}"),
+                &text[..12],
+            ] {
                 assert_eq!(separator.strip(other), None, "{other}");
                 assert_eq!(separator.strip_any(other.as_bytes()), None, "{other}");
             }
             let compact = ",\"EventId and the rest of the text";
-            assert_eq!(separator.strip_any(compact.as_bytes()), compact.as_bytes().get(2..));
+            assert_eq!(
+                separator.strip_any(compact.as_bytes()),
+                compact.as_bytes().get(2..)
+            );
         }
         // A longer one, or one near the end of the text, matches nothing.
         let text = format!("{:15}\"{:20}", "", "");
-        assert_eq!(Separator::new(text.as_bytes(), 15).strip(&format!(",{text}")), None);
-        assert_eq!(Separator::new(b" \"a\": 1}", 1).strip(", \"and sixteen bytes"), None);
-        assert_eq!(Separator::SPACE.strip(", \"and sixteen bytes"), Some("and sixteen bytes"));
+        assert_eq!(
+            Separator::new(text.as_bytes(), 15).strip(&format!(",{text}")),
+            None
+        );
+        assert_eq!(
+            Separator::new(b" \"a\": 1}", 1).strip(", \"and sixteen bytes"),
+            None
+        );
+        assert_eq!(
+            Separator::SPACE.strip(", \"and sixteen bytes"),
+            Some("and sixteen bytes")
+        );
     }
 
     #[test]
     fn a_string_reads_the_same_with_any_expectation() {
         let rest = ",\"and so on for sixteen bytes";
         let long = "x".repeat(40);
-        for string in
-            ["", "Scheduled", "Schedule", "Scheduled1", "caf\u{e9}", &long[..28], &long[..29], &long[..30], &long]
-        {
+        for string in [
+            "",
+            "Scheduled",
+            "Schedule",
+            "Scheduled1",
+            "caf\u{e9}",
+            &long[..28],
+            &long[..29],
+            &long[..30],
+            &long,
+        ] {
             let text = format!("{string}\"{rest}");
-            for expected in [Expected::Unknown, Expected::Text(b"Scheduled"), Expected::Length(29)] {
+            for expected in [
+                Expected::Unknown,
+                Expected::Text(b"Scheduled"),
+                Expected::Length(29),
+            ] {
                 let read = plain_string(expected, text.as_bytes());
                 assert_eq!(read, Some((string.len(), rest.as_bytes())), "{string}");
             }
@@ -340,7 +423,11 @@ mod tests {
                 let text = format!("{}{special}{}\"{rest}", &long[..place], &long[..27 - place]);
                 assert_eq!(text.find(rest), Some(30));
                 let expected = (special == "\"\"").then(|| (place, &text.as_bytes()[place + 1..]));
-                assert_eq!(plain_string(Expected::Length(29), text.as_bytes()), expected, "{text}");
+                assert_eq!(
+                    plain_string(Expected::Length(29), text.as_bytes()),
+                    expected,
+                    "{text}"
+                );
             }
         }
         assert_eq!(plain_string(Expected::Unknown, b"near the end\""), None);
@@ -365,7 +452,10 @@ mod tests {
                 assert_eq!(after, &text.as_bytes()[text.len() - 1..]);
                 number
             });
-            let expected = number.map(|(negative, magnitude)| Integer::Exactly { negative, magnitude });
+            let expected = number.map(|(negative, magnitude)| Integer::Exactly {
+                negative,
+                magnitude,
+            });
             assert_eq!(read, expected, "{text}");
         }
     }
@@ -414,7 +504,18 @@ mod tests {
     }
 
     fn escapes() -> impl Strategy<Value = Vec<u8>> {
-        let escape = prop::sample::select([r"\n", r"\\", r#"\""#, r"\u0022", r"\ud83d\ude00", "\"", "ab"].to_vec());
+        let escape = prop::sample::select(
+            [
+                r"\n",
+                r"\\",
+                r#"\""#,
+                r"\u0022",
+                r"\ud83d\ude00",
+                "\"",
+                "ab",
+            ]
+            .to_vec(),
+        );
         prop::collection::vec(escape, 0..40).prop_map(|escapes| escapes.concat().into_bytes())
     }
 }

@@ -19,20 +19,27 @@ pub(crate) fn integer(number: &str) -> Integer {
     };
     // Most numbers are plain digits.
     if let Ok(magnitude) = unsigned.parse() {
-        return Integer::Exactly { negative: negative && magnitude != 0, magnitude };
+        return Integer::Exactly {
+            negative: negative && magnitude != 0,
+            magnitude,
+        };
     }
     let (decimal, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = decimal.split_once('.').unwrap_or((decimal, ""));
 
     // How many digits are before the point once the exponent has moved it.
-    let point = small_exponent(exponent).saturating_add(i64::try_from(whole.len()).unwrap_or(i64::MAX));
+    let point =
+        small_exponent(exponent).saturating_add(i64::try_from(whole.len()).unwrap_or(i64::MAX));
     let digits = whole.bytes().chain(fraction.bytes());
     let mut magnitude: u64 = 0;
     let mut place: i64 = 0;
     for byte in digits {
         let digit = u64::from(byte.wrapping_sub(b'0'));
         if place < point {
-            match magnitude.checked_mul(10).and_then(|tens| tens.checked_add(digit)) {
+            match magnitude
+                .checked_mul(10)
+                .and_then(|tens| tens.checked_add(digit))
+            {
                 Some(next) => magnitude = next,
                 None => return Integer::TooLarge,
             }
@@ -49,7 +56,10 @@ pub(crate) fn integer(number: &str) -> Integer {
         }
         place = place.saturating_add(1);
     }
-    Integer::Exactly { negative: negative && magnitude != 0, magnitude }
+    Integer::Exactly {
+        negative: negative && magnitude != 0,
+        magnitude,
+    }
 }
 
 /// The exponent, saturated: an input in memory has too few digits for larger ones to differ.
@@ -58,10 +68,16 @@ fn small_exponent(exponent: &str) -> i64 {
         Some(rest) => (true, rest),
         None => (false, exponent.strip_prefix('+').unwrap_or(exponent)),
     };
-    let magnitude = digits
-        .bytes()
-        .fold(0_i64, |value, byte| value.saturating_mul(10).saturating_add(i64::from(byte.wrapping_sub(b'0'))));
-    if negative { magnitude.saturating_neg() } else { magnitude }
+    let magnitude = digits.bytes().fold(0_i64, |value, byte| {
+        value
+            .saturating_mul(10)
+            .saturating_add(i64::from(byte.wrapping_sub(b'0')))
+    });
+    if negative {
+        magnitude.saturating_neg()
+    } else {
+        magnitude
+    }
 }
 
 #[cfg(test)]
@@ -70,8 +86,14 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_exact_in_every_notation() {
-        let plus = |magnitude| Integer::Exactly { negative: false, magnitude };
-        let minus = |magnitude| Integer::Exactly { negative: true, magnitude };
+        let plus = |magnitude| Integer::Exactly {
+            negative: false,
+            magnitude,
+        };
+        let minus = |magnitude| Integer::Exactly {
+            negative: true,
+            magnitude,
+        };
         for (text, expected) in [
             ("0", plus(0)),
             ("-0", plus(0)),

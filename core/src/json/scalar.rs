@@ -17,7 +17,10 @@ impl<'a> Scanner<'a> {
     /// The text of a string that was read.
     #[inline]
     pub(crate) fn quoted(&self, string: Quoted) -> Text<'a> {
-        Text::from_raw(self.text.get(string.start..string.end).unwrap_or_default(), string.escaped)
+        Text::from_raw(
+            self.text.get(string.start..string.end).unwrap_or_default(),
+            string.escaped,
+        )
     }
 
     /// Reads the string that starts here.
@@ -40,22 +43,33 @@ impl<'a> Scanner<'a> {
             end = escaped_string_end(self.text.as_bytes(), end)?;
         }
         self.at = end.wrapping_add(1);
-        Ok(Quoted { start, end, escaped })
+        Ok(Quoted {
+            start,
+            end,
+            escaped,
+        })
     }
 
     /// A number or one of the three literals.
     pub(super) fn number_or_literal(&mut self) -> Result<Value<'a>> {
         match self.peek() {
             Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
-            Some(b't') => self.literal(b"true", ExpectedToken::True).map(|()| Value::Boolean),
-            Some(b'f') => self.literal(b"false", ExpectedToken::False).map(|()| Value::Boolean),
-            Some(b'n') => self.literal(b"null", ExpectedToken::Null).map(|()| Value::Null),
+            Some(b't') => self
+                .literal(b"true", ExpectedToken::True)
+                .map(|()| Value::Boolean),
+            Some(b'f') => self
+                .literal(b"false", ExpectedToken::False)
+                .map(|()| Value::Boolean),
+            Some(b'n') => self
+                .literal(b"null", ExpectedToken::Null)
+                .map(|()| Value::Null),
             _ => self.unexpected(ExpectedToken::Value),
         }
     }
 
     fn literal(&mut self, word: &[u8], expected: ExpectedToken) -> Result<()> {
-        word.iter().try_for_each(|&byte| self.expect(byte, expected))
+        word.iter()
+            .try_for_each(|&byte| self.expect(byte, expected))
     }
 
     /// RFC 8259 section 6: `[ minus ] int [ frac ] [ exp ]`.
@@ -94,7 +108,9 @@ impl<'a> Scanner<'a> {
         if self.peek().is_none() {
             return self.unexpected(ExpectedToken::Digit);
         }
-        Err(self.error_at(ParseErrorKind::InvalidNumber, self.at).expected(ExpectedToken::Digit))
+        Err(self
+            .error_at(ParseErrorKind::InvalidNumber, self.at)
+            .expected(ExpectedToken::Digit))
     }
 }
 
@@ -106,9 +122,22 @@ fn escaped_string_end(bytes: &[u8], mut at: usize) -> Result<usize> {
         let rest = bytes.get(at..).unwrap_or_default();
         let length = match rest.split_first() {
             Some((b'"', _)) => return Ok(at),
-            Some((b'\\', escape)) => escape::decode(escape).ok_or_else(|| escape::error(bytes, at))?.1,
-            Some((byte, _)) => return Err(ParseError::found(ParseErrorKind::ControlCharacter, at, Some(*byte))),
-            None => return Err(ParseError::new(ParseErrorKind::UnexpectedEnd, at).expected(ExpectedToken::StringEnd)),
+            Some((b'\\', escape)) => {
+                escape::decode(escape)
+                    .ok_or_else(|| escape::error(bytes, at))?
+                    .1
+            }
+            Some((byte, _)) => {
+                return Err(ParseError::found(
+                    ParseErrorKind::ControlCharacter,
+                    at,
+                    Some(*byte),
+                ));
+            }
+            None => {
+                return Err(ParseError::new(ParseErrorKind::UnexpectedEnd, at)
+                    .expected(ExpectedToken::StringEnd));
+            }
         };
         at = plain_end(bytes, at.wrapping_add(1).wrapping_add(length));
     }

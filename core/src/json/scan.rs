@@ -41,13 +41,21 @@ pub(crate) struct Scanner<'a> {
 #[inline(never)] // Without a scanner as its argument, so that callers can keep theirs in registers.
 fn unexpected<T>(text: &str, at: usize, expected: ExpectedToken) -> Result<T> {
     let found = text.as_bytes().get(at).copied();
-    let kind = if found.is_some() { ParseErrorKind::UnexpectedByte } else { ParseErrorKind::UnexpectedEnd };
+    let kind = if found.is_some() {
+        ParseErrorKind::UnexpectedByte
+    } else {
+        ParseErrorKind::UnexpectedEnd
+    };
     Err(ParseError::found(kind, at, found).expected(expected))
 }
 
 /// What is expected after a value in an object or array.
 const fn separator_or_end(in_object: bool) -> ExpectedToken {
-    if in_object { ExpectedToken::CommaOrBrace } else { ExpectedToken::CommaOrBracket }
+    if in_object {
+        ExpectedToken::CommaOrBrace
+    } else {
+        ExpectedToken::CommaOrBracket
+    }
 }
 
 impl<'a> Scanner<'a> {
@@ -112,7 +120,11 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     pub(super) fn expect(&mut self, byte: u8, expected: ExpectedToken) -> Result<()> {
-        if self.eat(byte) { Ok(()) } else { self.unexpected(expected) }
+        if self.eat(byte) {
+            Ok(())
+        } else {
+            self.unexpected(expected)
+        }
     }
 
     /// Steps into an object or array whose opening bracket is here.
@@ -149,7 +161,9 @@ impl<'a> Scanner<'a> {
         }
         let start = self.at;
         self.value()?;
-        Err(self.error_at(ParseErrorKind::NotAnObject, start).expected(ExpectedToken::Object))
+        Err(self
+            .error_at(ParseErrorKind::NotAnObject, start)
+            .expected(ExpectedToken::Object))
     }
 
     /// Checks that nothing but white space is left.
@@ -163,12 +177,20 @@ impl<'a> Scanner<'a> {
 
     /// Steps into the object whose brace is here. Call [`next_member`](Self::next_member) until it returns `None`.
     pub(crate) fn open_object(&mut self) -> Result<()> {
-        if self.peek() == Some(b'{') { self.open() } else { self.unexpected(ExpectedToken::Object) }
+        if self.peek() == Some(b'{') {
+            self.open()
+        } else {
+            self.unexpected(ExpectedToken::Object)
+        }
     }
 
     /// Steps into the array whose bracket is here. Call [`next_element`](Self::next_element) until it returns `false`.
     pub(crate) fn open_array(&mut self) -> Result<()> {
-        if self.peek() == Some(b'[') { self.open() } else { self.unexpected(ExpectedToken::Array) }
+        if self.peek() == Some(b'[') {
+            self.open()
+        } else {
+            self.unexpected(ExpectedToken::Array)
+        }
     }
 
     /// Leaves the current object or array, whose text was checked before.
@@ -182,7 +204,11 @@ impl<'a> Scanner<'a> {
     /// object's end. `first` is whether no member was read yet.
     #[inline]
     pub(crate) fn next_member(&mut self, first: &mut bool) -> Result<Option<(usize, Text<'a>)>> {
-        let expected = if *first { ExpectedToken::MemberNameOrEnd } else { ExpectedToken::MemberName };
+        let expected = if *first {
+            ExpectedToken::MemberNameOrEnd
+        } else {
+            ExpectedToken::MemberName
+        };
         // Most members are separated by a comma alone.
         if !*first && self.rest().starts_with(b",\"") {
             self.bump();
@@ -314,7 +340,11 @@ mod tests {
         let mut scanner = Scanner::new(text, 0, 0);
         let value = scanner.value()?;
         scanner.skip_space();
-        if scanner.peek().is_some() { scanner.unexpected(ExpectedToken::Value) } else { Ok(value) }
+        if scanner.peek().is_some() {
+            scanner.unexpected(ExpectedToken::Value)
+        } else {
+            Ok(value)
+        }
     }
 
     fn refused(text: &str) -> (ParseErrorKind, usize) {
@@ -367,8 +397,15 @@ mod tests {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         let deepest = MAX_DEPTH as usize;
         assert!(read(&nested(deepest)).is_ok());
-        assert_eq!(refused(&nested(deepest + 1)), (ParseErrorKind::TooDeep, deepest));
-        assert!(ParseErrorKind::TooDeep.message().starts_with(&format!("more than {MAX_DEPTH} nested ")));
+        assert_eq!(
+            refused(&nested(deepest + 1)),
+            (ParseErrorKind::TooDeep, deepest)
+        );
+        assert!(
+            ParseErrorKind::TooDeep
+                .message()
+                .starts_with(&format!("more than {MAX_DEPTH} nested "))
+        );
         assert_eq!(refused(&"[".repeat(200_000)), (ParseErrorKind::TooDeep, 32));
         let objects: String = "{\"a\":".repeat(200_000);
         assert_eq!(refused(&objects), (ParseErrorKind::TooDeep, 32 * 5));
@@ -378,7 +415,9 @@ mod tests {
 
     #[test]
     fn a_surrogate_pair_is_one_character() {
-        let Ok(Value::String(text)) = read("\"\\ud83d\\ude00\"") else { panic!("not a string") };
+        let Ok(Value::String(text)) = read("\"\\ud83d\\ude00\"") else {
+            panic!("not a string")
+        };
         assert!(text == "\u{1f600}");
     }
 }

@@ -52,7 +52,10 @@ impl<'a> Text<'a> {
     /// assert!(Text::plain("vm_0").eq_ignore_ascii_case("VM_0"));
     /// ```
     pub const fn plain(text: &'a str) -> Self {
-        Self { raw: text, escaped: false }
+        Self {
+            raw: text,
+            escaped: false,
+        }
     }
 
     /// The text between the quotes, escapes not decoded.
@@ -104,14 +107,19 @@ impl<'a> Text<'a> {
     /// assert!(Text::from_raw(r"caf\u00e9", true).chars().eq("café".chars()));
     /// ```
     pub fn chars(&self) -> impl Iterator<Item = char> + Clone + use<'a> {
-        Chars { rest: self.raw.chars(), escaped: self.escaped }
+        Chars {
+            rest: self.raw.chars(),
+            escaped: self.escaped,
+        }
     }
 
     /// The length of the decoded text in UTF-8 bytes.
     pub fn decoded_len(&self) -> usize {
         match self.as_str() {
             Some(text) => text.len(),
-            None => self.chars().fold(0, |length: usize, char| length.wrapping_add(char.len_utf8())),
+            None => self.chars().fold(0, |length: usize, char| {
+                length.wrapping_add(char.len_utf8())
+            }),
         }
     }
 
@@ -159,7 +167,9 @@ impl<'a> Text<'a> {
     pub fn copy_to<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b str, BufferTooSmall> {
         let bytes = self.copy_bytes_to(buffer)?;
         // Whole characters were copied, so this is UTF-8.
-        core::str::from_utf8(bytes).map_err(|_| BufferTooSmall { needed: bytes.len() })
+        core::str::from_utf8(bytes).map_err(|_| BufferTooSmall {
+            needed: bytes.len(),
+        })
     }
 
     /// Copies the decoded text to the front of `buffer`, and returns its UTF-8 as bytes: faster than [`copy_to`](Self::copy_to)
@@ -175,14 +185,21 @@ impl<'a> Text<'a> {
     /// ```
     pub fn copy_bytes_to<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], BufferTooSmall> {
         // Decoding makes no text longer.
-        let needed = if self.raw.len() <= buffer.len() { 0 } else { self.decoded_len() };
+        let needed = if self.raw.len() <= buffer.len() {
+            0
+        } else {
+            self.decoded_len()
+        };
         if needed > buffer.len() {
             return Err(BufferTooSmall { needed });
         }
         let length = if self.escaped {
             copy_decoded(self.raw.as_bytes(), buffer)
         } else {
-            buffer.iter_mut().zip(self.raw.bytes()).for_each(|(to, from)| *to = from);
+            buffer
+                .iter_mut()
+                .zip(self.raw.bytes())
+                .for_each(|(to, from)| *to = from);
             self.raw.len()
         };
         Ok(buffer.get(..length).unwrap_or_default())
@@ -203,7 +220,9 @@ impl fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         f.write_char('"')?;
-        self.chars().flat_map(char::escape_debug).try_for_each(|char| f.write_char(char))?;
+        self.chars()
+            .flat_map(char::escape_debug)
+            .try_for_each(|char| f.write_char(char))?;
         f.write_char('"')
     }
 }
@@ -247,12 +266,19 @@ fn copy_decoded(raw: &[u8], buffer: &mut [u8]) -> usize {
     let mut rest = raw;
     let mut length: usize = 0;
     while let Some(places) = buffer.get_mut(length..) {
-        let plain = places.iter_mut().zip(rest).take_while(|(_, byte)| **byte != b'\\');
+        let plain = places
+            .iter_mut()
+            .zip(rest)
+            .take_while(|(_, byte)| **byte != b'\\');
         let run = plain.map(|(place, byte)| *place = *byte).count();
         length = length.wrapping_add(run);
         // Each of these is a branch, which is predicted.
-        let Some(special) = rest.get(run..) else { break };
-        let Some((_, escape)) = special.split_first() else { break };
+        let Some(special) = rest.get(run..) else {
+            break;
+        };
+        let Some((_, escape)) = special.split_first() else {
+            break;
+        };
         rest = escape;
         if let Some((char, letters)) = escape::decode(escape)
             && let Some(after) = escape.get(letters..)
@@ -274,7 +300,10 @@ fn put(char: char, places: &mut [u8]) -> usize {
     }
     let mut utf8 = [0; 4];
     let bytes = char.encode_utf8(&mut utf8).as_bytes();
-    places.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    places
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = *from);
     bytes.len()
 }
 
@@ -302,7 +331,9 @@ impl Chars<'_> {
     #[inline(never)] // It has many callers, all for texts with escapes.
     fn next_escaped(&mut self) -> Option<char> {
         let escape = self.rest.as_str();
-        let Some((char, length)) = escape::decode(escape.as_bytes()) else { return self.rest.next() };
+        let Some((char, length)) = escape::decode(escape.as_bytes()) else {
+            return self.rest.next();
+        };
         self.rest = escape.get(length..).unwrap_or_default().chars();
         Some(char)
     }
@@ -323,18 +354,41 @@ mod tests {
 
     #[test]
     fn copy_to_writes_the_decoded_characters() {
-        for raw in ["", "a", r"\n", r"\\", r"ab\n\tc", r"\u00e9é\ud83d\ude00x", r#"\"\/ \u0000"#, r"\ud800", r"\"] {
+        for raw in [
+            "",
+            "a",
+            r"\n",
+            r"\\",
+            r"ab\n\tc",
+            r"\u00e9é\ud83d\ude00x",
+            r#"\"\/ \u0000"#,
+            r"\ud800",
+            r"\",
+        ] {
             let text = Text::from_raw(raw, true);
             let characters: std::string::String = text.chars().collect();
             assert_eq!(text.decoded_len(), characters.len(), "{raw}");
             let mut buffer = [b'.'; 20];
             assert_eq!(text.copy_to(&mut buffer), Ok(characters.as_str()), "{raw}");
-            assert_eq!(text.copy_bytes_to(&mut buffer), Ok(characters.as_bytes()), "{raw}");
-            assert!(buffer[characters.len()..].iter().all(|byte| *byte == b'.'), "{raw}");
+            assert_eq!(
+                text.copy_bytes_to(&mut buffer),
+                Ok(characters.as_bytes()),
+                "{raw}"
+            );
+            assert!(
+                buffer[characters.len()..].iter().all(|byte| *byte == b'.'),
+                "{raw}"
+            );
             let mut short = [b'.'; 20];
             if let Some(less) = characters.len().checked_sub(1) {
                 let refused = text.copy_to(&mut short[..less]);
-                assert_eq!(refused, Err(BufferTooSmall { needed: characters.len() }), "{raw}");
+                assert_eq!(
+                    refused,
+                    Err(BufferTooSmall {
+                        needed: characters.len()
+                    }),
+                    "{raw}"
+                );
                 assert_eq!(short, [b'.'; 20], "{raw}");
             }
         }

@@ -26,7 +26,11 @@ pub struct NotificationCursor {
 }
 
 impl NotificationCursor {
-    pub(super) const START: Self = Self { offset: 0, index: 0, batch: None };
+    pub(super) const START: Self = Self {
+        offset: 0,
+        index: 0,
+        batch: None,
+    };
 }
 
 /// A message of 2023, which has several resources.

@@ -57,13 +57,20 @@ impl<'a> MachineId<'a> {
         let name = match (resource.kind(), resource.instance()) {
             (ResourceKind::VirtualMachine, _) => MachineName::Whole(resource.name()),
             (_, Some(number)) if number.chars().all(|char| char.is_ascii_digit()) => {
-                MachineName::Number { set: resource.name(), number }
+                MachineName::Number {
+                    set: resource.name(),
+                    number,
+                }
             }
             // In a flexible set.
             (_, Some(name)) => MachineName::Whole(name),
             (_, None) => return Err(ResourceIdError::Kind),
         };
-        Ok(Self { subscription: resource.subscription(), resource_group: resource.resource_group(), name })
+        Ok(Self {
+            subscription: resource.subscription(),
+            resource_group: resource.resource_group(),
+            name,
+        })
     }
 
     /// The subscription, a GUID.
@@ -104,18 +111,26 @@ impl<'a> MachineId<'a> {
     pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b str, BufferTooSmall> {
         let mut writer = SliceWriter::new(buffer);
         let mut put = |text: Text<'_>| {
-            text.chars().for_each(|char| writer.bytes(char.encode_utf8(&mut [0; 4]).as_bytes()));
+            text.chars()
+                .for_each(|char| writer.bytes(char.encode_utf8(&mut [0; 4]).as_bytes()));
         };
         self.parts().into_iter().for_each(&mut put);
         // Whole characters were written.
-        writer.written().map(|bytes| core::str::from_utf8(bytes).unwrap_or_default())
+        writer
+            .written()
+            .map(|bytes| core::str::from_utf8(bytes).unwrap_or_default())
     }
 
     /// What the id consists of.
     fn parts(&self) -> [Text<'a>; 10] {
         let (kind, set, machines, name) = match self.name {
             MachineName::Whole(name) => ("", Text::plain(""), "/virtualMachines/", name),
-            MachineName::Number { set, number } => ("/virtualMachineScaleSets/", set, "/virtualMachines/", number),
+            MachineName::Number { set, number } => (
+                "/virtualMachineScaleSets/",
+                set,
+                "/virtualMachines/",
+                number,
+            ),
         };
         [
             Text::plain("/subscriptions/"),
@@ -157,19 +172,29 @@ impl<'a> ResourceId<'a> {
             return Err(ResourceIdError::Name);
         }
         let set = (self.kind() == ResourceKind::ScaleSet).then_some(self.name());
-        let number = set.zip(name.as_str()).and_then(|(set, name)| number_in(&set, name));
+        let number = set
+            .zip(name.as_str())
+            .and_then(|(set, name)| number_in(&set, name));
         let name = match set.zip(number) {
             Some((set, number)) => MachineName::Number { set, number },
             None => MachineName::Whole(name),
         };
-        Ok(MachineId { subscription: self.subscription(), resource_group: self.resource_group(), name })
+        Ok(MachineId {
+            subscription: self.subscription(),
+            resource_group: self.resource_group(),
+            name,
+        })
     }
 }
 
 /// The number of the machine of this name in a uniform scale set, if it can be one.
 fn number_in<'a>(set: &Text<'_>, name: &'a str) -> Option<Text<'a>> {
     // The provided count could overflow as far as the compiler knows.
-    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).fold(0_usize, |count, _| count.saturating_add(1));
+    let digits = name
+        .bytes()
+        .rev()
+        .take_while(u8::is_ascii_digit)
+        .fold(0_usize, |count, _| count.saturating_add(1));
     let (start, number) = name.split_at_checked(name.len().checked_sub(digits)?)?;
     let (mark, set_name) = start.as_bytes().split_last()?;
     let is_in_set = *mark == b'_' && set.eq_ignore_ascii_case(core::str::from_utf8(set_name).ok()?);
@@ -221,6 +246,8 @@ impl Hash for MachineId<'_> {
 
 impl fmt::Display for MachineId<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.parts().into_iter().try_for_each(|part| fmt::Display::fmt(&part, f))
+        self.parts()
+            .into_iter()
+            .try_for_each(|part| fmt::Display::fmt(&part, f))
     }
 }

@@ -85,7 +85,8 @@ impl<'a> Notifications<'a> {
     pub(super) fn rows(&self) -> Result<Option<usize>, ParseError> {
         let mut scanner = Scanner::new(self.text, self.at, 0);
         let [event_type, kind, data] = object::read(&mut scanner, &["eventType", "type", "data"])?;
-        let rows = data.filter(|data| event_type.or(kind).is_none() && data.starts_with(self.text, b'['));
+        let rows =
+            data.filter(|data| event_type.or(kind).is_none() && data.starts_with(self.text, b'['));
         Ok(rows.map(|rows| rows.at))
     }
 
@@ -100,7 +101,9 @@ impl<'a> Notifications<'a> {
                     None => cursor.batch = None,
                 }
             }
-            let Some(mut scanner) = self.next_message(cursor)? else { return Ok(None) };
+            let Some(mut scanner) = self.next_message(cursor)? else {
+                return Ok(None);
+            };
             let index = cursor.index;
             cursor.index = index.saturating_add(1);
             let item = if scanner.peek() == Some(b'{') {
@@ -138,24 +141,61 @@ impl<'a> Notifications<'a> {
         index: usize,
         batch: &mut Option<Batch>,
     ) -> Result<Option<Item<'a>>, ParseError> {
-        let names = ["id", "subject", "eventType", "type", "eventTime", "time", "data", "properties"];
-        let [id, subject, event_type, kind, event_time, time, data, properties] = object::read(scanner, &names)?;
+        let names = [
+            "id",
+            "subject",
+            "eventType",
+            "type",
+            "eventTime",
+            "time",
+            "data",
+            "properties",
+        ];
+        let [
+            id,
+            subject,
+            event_type,
+            kind,
+            event_time,
+            time,
+            data,
+            properties,
+        ] = object::read(scanner, &names)?;
         let word = self.text(event_type).or(self.text(kind));
         let is_word = |known: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(known));
-        let message = Message { id: quoted(id), subject: quoted(subject), time: quoted(event_time).or(quoted(time)) };
+        let message = Message {
+            id: quoted(id),
+            subject: quoted(subject),
+            time: quoted(event_time).or(quoted(time)),
+        };
         let data = data.filter(|data| data.starts_with(self.text, b'{'));
         if EVENT_TYPES.into_iter().any(is_word) {
-            let Some(data) = data else { return Ok(Some(Item::LeftOut)) };
+            let Some(data) = data else {
+                return Ok(Some(Item::LeftOut));
+            };
             return self.read_data(message, data.at, index, batch);
         }
         if is_word(VALIDATION) {
-            let Some(data) = data else { return Ok(Some(Item::LeftOut)) };
-            let [code] = object::read(&mut Scanner::new(self.text, data.at, 0), &["validationCode"])?;
+            let Some(data) = data else {
+                return Ok(Some(Item::LeftOut));
+            };
+            let [code] = object::read(
+                &mut Scanner::new(self.text, data.at, 0),
+                &["validationCode"],
+            )?;
             return Ok(Some(Item::Validation(self.text(code))));
         }
-        if is_word(RESOURCE_TYPE) || word.is_none() && self.text(id).is_some_and(|id| contains(&id, EVENTS)) {
-            let row = Message { id: None, subject: None, time: None };
-            return self.notification(row, self.text(id), None, properties, index).map(Some);
+        if is_word(RESOURCE_TYPE)
+            || word.is_none() && self.text(id).is_some_and(|id| contains(&id, EVENTS))
+        {
+            let row = Message {
+                id: None,
+                subject: None,
+                time: None,
+            };
+            return self
+                .notification(row, self.text(id), None, properties, index)
+                .map(Some);
         }
         Ok(Some(Item::LeftOut))
     }
@@ -169,15 +209,24 @@ impl<'a> Notifications<'a> {
         batch: &mut Option<Batch>,
     ) -> Result<Option<Item<'a>>, ParseError> {
         let names = ["resourceInfo", "operationalInfo", "resources"];
-        let [info, operation, resources] = object::read(&mut Scanner::new(self.text, at, 0), &names)?;
+        let [info, operation, resources] =
+            object::read(&mut Scanner::new(self.text, at, 0), &names)?;
         if let Some(info) = info.filter(|info| info.starts_with(self.text, b'{')) {
             let mut changed = None;
-            if let Some(operation) = operation.filter(|operation| operation.starts_with(self.text, b'{')) {
-                [changed] = object::read(&mut Scanner::new(self.text, operation.at, 0), &["resourceEventTime"])?;
+            if let Some(operation) =
+                operation.filter(|operation| operation.starts_with(self.text, b'{'))
+            {
+                [changed] = object::read(
+                    &mut Scanner::new(self.text, operation.at, 0),
+                    &["resourceEventTime"],
+                )?;
             }
-            return self.read_resource(message, info.at, changed, index).map(Some);
+            return self
+                .read_resource(message, info.at, changed, index)
+                .map(Some);
         }
-        let Some(resources) = resources.filter(|resources| resources.starts_with(self.text, b'[')) else {
+        let Some(resources) = resources.filter(|resources| resources.starts_with(self.text, b'['))
+        else {
             return Ok(Some(Item::LeftOut));
         };
         let mut inside = Scanner::new(self.text, resources.at, 0);
@@ -185,12 +234,20 @@ impl<'a> Notifications<'a> {
         if !inside.next_element(&mut true)? {
             return Ok(Some(Item::LeftOut));
         }
-        *batch = Some(Batch { message, offset: resources.at, first: true });
+        *batch = Some(Batch {
+            message,
+            offset: resources.at,
+            first: true,
+        });
         Ok(None)
     }
 
     /// Reads the next resource of a message of 2023.
-    fn next_of_batch(&self, batch: &mut Batch, index: usize) -> Result<Option<Item<'a>>, ParseError> {
+    fn next_of_batch(
+        &self,
+        batch: &mut Batch,
+        index: usize,
+    ) -> Result<Option<Item<'a>>, ParseError> {
         let mut scanner = Scanner::new(self.text, batch.offset, u32::from(!batch.first));
         if batch.first {
             scanner.open_array()?;
@@ -206,11 +263,16 @@ impl<'a> Notifications<'a> {
         let names = ["resourceId", "armResource", "resourceEventTime"];
         let [id, resource, changed] = object::read(&mut scanner, &names)?;
         batch.offset = scanner.offset();
-        let Some(resource) = resource.filter(|resource| resource.starts_with(self.text, b'{')) else {
+        let Some(resource) = resource.filter(|resource| resource.starts_with(self.text, b'{'))
+        else {
             return Ok(Some(Item::LeftOut));
         };
-        let message = Message { subject: quoted(id).or(batch.message.subject), ..batch.message };
-        self.read_resource(message, resource.at, changed, index).map(Some)
+        let message = Message {
+            subject: quoted(id).or(batch.message.subject),
+            ..batch.message
+        };
+        self.read_resource(message, resource.at, changed, index)
+            .map(Some)
     }
 
     /// Reads the event as a resource of Azure Resource Manager: an object with `id`, `type` and `properties`.
@@ -221,11 +283,23 @@ impl<'a> Notifications<'a> {
         changed: Option<Member>,
         index: usize,
     ) -> Result<Item<'a>, ParseError> {
-        let [id, kind, properties] = object::read(&mut Scanner::new(self.text, at, 0), &["id", "type", "properties"])?;
-        if self.text(kind).is_some_and(|kind| !kind.eq_ignore_ascii_case(RESOURCE_TYPE)) {
+        let [id, kind, properties] = object::read(
+            &mut Scanner::new(self.text, at, 0),
+            &["id", "type", "properties"],
+        )?;
+        if self
+            .text(kind)
+            .is_some_and(|kind| !kind.eq_ignore_ascii_case(RESOURCE_TYPE))
+        {
             return Ok(Item::LeftOut);
         }
-        self.notification(message, self.text(id), self.text(changed), properties, index)
+        self.notification(
+            message,
+            self.text(id),
+            self.text(changed),
+            properties,
+            index,
+        )
     }
 
     /// Reads the event in `properties`. It is left out if it cannot be identified, or is not of a machine.
@@ -238,7 +312,9 @@ impl<'a> Notifications<'a> {
         properties: Option<Member>,
         index: usize,
     ) -> Result<Item<'a>, ParseError> {
-        let Some(properties) = properties.filter(|properties| properties.starts_with(self.text, b'{')) else {
+        let Some(properties) =
+            properties.filter(|properties| properties.starts_with(self.text, b'{'))
+        else {
             return Ok(Item::LeftOut);
         };
         let mut scanner = Scanner::new(self.text, properties.at, EVENT_DEPTH);
@@ -249,8 +325,15 @@ impl<'a> Notifications<'a> {
         if !event.has_id() || contains(&resource_id, OTHER_PROVIDER) {
             return Ok(Item::LeftOut);
         }
-        let time = changed.and_then(moment).or(text(message.time).and_then(moment));
-        Ok(Item::Notification(Notification { id: text(message.id), time, resource_id, event }))
+        let time = changed
+            .and_then(moment)
+            .or(text(message.time).and_then(moment));
+        Ok(Item::Notification(Notification {
+            id: text(message.id),
+            time,
+            resource_id,
+            event,
+        }))
     }
 
     fn text(&self, member: Option<Member>) -> Option<Text<'a>> {

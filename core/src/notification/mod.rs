@@ -89,15 +89,26 @@ impl<'a> Notifications<'a> {
         };
         // An error in the text before the first wrong byte comes first.
         let offset = error.valid_up_to();
-        let valid = input.get(..offset).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default();
+        let valid = input
+            .get(..offset)
+            .and_then(|valid| core::str::from_utf8(valid).ok())
+            .unwrap_or_default();
         match Self::read(valid) {
             Err(error) if error.kind != ParseErrorKind::UnexpectedEnd => Err(error),
-            _ => Err(ParseError::found(ParseErrorKind::InvalidUtf8, offset, input.get(offset).copied())),
+            _ => Err(ParseError::found(
+                ParseErrorKind::InvalidUtf8,
+                offset,
+                input.get(offset).copied(),
+            )),
         }
     }
 
     fn read(text: &'a str) -> Result<Self, ParseError> {
-        let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let start = if text.starts_with('\u{feff}') {
+            '\u{feff}'.len_utf8()
+        } else {
+            0
+        };
         let mut scanner = Scanner::new(text, start, 0);
         scanner.skip_space();
         let (at, is_array) = (scanner.offset(), scanner.peek() == Some(b'['));
@@ -109,7 +120,14 @@ impl<'a> Notifications<'a> {
             scanner.value()?;
         }
         scanner.expect_end()?;
-        let mut read = Self { text, at, is_list: is_array, count: 0, left_out: 0, validation_code: None };
+        let mut read = Self {
+            text,
+            at,
+            is_list: is_array,
+            count: 0,
+            left_out: 0,
+            validation_code: None,
+        };
         if !is_array && let Some(rows) = read.rows()? {
             (read.at, read.is_list) = (rows, true);
         }
@@ -119,7 +137,11 @@ impl<'a> Notifications<'a> {
 
     /// The notifications, in the order of the body.
     pub const fn iter(&self) -> NotificationIter<'a> {
-        NotificationIter { notifications: *self, cursor: NotificationCursor::START, left: self.count }
+        NotificationIter {
+            notifications: *self,
+            cursor: NotificationCursor::START,
+            left: self.count,
+        }
     }
 
     /// How many notifications there are.
@@ -255,7 +277,12 @@ impl<'a> Notification<'a> {
     /// # Ok::<(), scheduled_events_core::ParseError>(())
     /// ```
     pub const fn new(event: Event<'a>, time: Option<UnixMillis>) -> Self {
-        Self { id: None, time, resource_id: Text::plain(""), event }
+        Self {
+            id: None,
+            time,
+            resource_id: Text::plain(""),
+            event,
+        }
     }
 
     /// The id of the message. A message that is delivered again has the same one. `None` for a row of Resource Graph.
@@ -301,9 +328,16 @@ impl<'a> Notification<'a> {
     /// [`ResourceIdError`] as [`resource`](Self::resource); and for each name that no machine can have.
     pub fn machines(
         &self,
-    ) -> Result<impl Iterator<Item = Result<MachineId<'a>, ResourceIdError>> + use<'a>, ResourceIdError> {
+    ) -> Result<
+        impl Iterator<Item = Result<MachineId<'a>, ResourceIdError>> + use<'a>,
+        ResourceIdError,
+    > {
         let resource = self.resource()?;
-        Ok(self.event.resources().iter().map(move |name| resource.machine(name)))
+        Ok(self
+            .event
+            .resources()
+            .iter()
+            .map(move |name| resource.machine(name)))
     }
 
     /// How far the event is.

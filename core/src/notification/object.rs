@@ -32,7 +32,11 @@ pub(super) fn read<const N: usize>(
 }
 
 #[inline(never)] // Once for all numbers of names.
-fn read_into(scanner: &mut Scanner<'_>, names: &[&str], members: &mut [Option<Member>]) -> Result<(), ParseError> {
+fn read_into(
+    scanner: &mut Scanner<'_>,
+    names: &[&str],
+    members: &mut [Option<Member>],
+) -> Result<(), ParseError> {
     // One bit for each name: there are at most eight.
     let mut seen: u32 = 0;
     let mut first = true;

@@ -104,11 +104,23 @@ impl EventOrder {
             if time != i64::MIN && time <= known.time {
                 return Arrival::Late;
             }
-            *self = Self { stage, time: known.time.max(time), content };
+            *self = Self {
+                stage,
+                time: known.time.max(time),
+                content,
+            };
             return Arrival::Changed;
         }
-        *self = Self { stage, time, content: content(notification) };
-        if known.stage == Stage::Unseen { Arrival::New } else { Arrival::Changed }
+        *self = Self {
+            stage,
+            time,
+            content: content(notification),
+        };
+        if known.stage == Stage::Unseen {
+            Arrival::New
+        } else {
+            Arrival::Changed
+        }
     }
 
     /// Records that the event is over, as a document says that does not have it any more.
@@ -184,7 +196,10 @@ impl<const N: usize> NotificationOrder<N> {
     /// Creates an order that knows no event.
     pub const fn new() -> Self {
         const { assert!(N > 0, "an order holds at least one event") };
-        Self { known: heapless::Vec::new(), observed: 0 }
+        Self {
+            known: heapless::Vec::new(),
+            observed: 0,
+        }
     }
 
     /// Records a notification, and returns how it relates to those of the same event before it. It takes time linear in `N`.
@@ -212,15 +227,26 @@ impl<const N: usize> NotificationOrder<N> {
     fn with<T>(&mut self, event_id: EventId, work: impl FnOnce(&mut EventOrder) -> T) -> T {
         self.observed = self.observed.wrapping_add(1);
         let observed = self.observed;
-        if let Some(known) = self.known.iter_mut().find(|known| known.event_id == event_id) {
+        if let Some(known) = self
+            .known
+            .iter_mut()
+            .find(|known| known.event_id == event_id)
+        {
             known.observed = observed;
             return work(&mut known.order);
         }
         let mut order = EventOrder::default();
         let result = work(&mut order);
-        let new = Known { event_id, order, observed };
+        let new = Known {
+            event_id,
+            order,
+            observed,
+        };
         if let Err(new) = self.known.push(new)
-            && let Some(oldest) = self.known.iter_mut().min_by_key(|known| (!known.order.is_over(), known.observed))
+            && let Some(oldest) = self
+                .known
+                .iter_mut()
+                .min_by_key(|known| (!known.order.is_over(), known.observed))
         {
             *oldest = new;
         }

@@ -66,21 +66,34 @@ impl<'a> ResourceId<'a> {
     /// and `-_.()`, and end with no point, so that nothing else can get into the path of a request.
     #[inline(never)] // It has several callers.
     pub fn parse(id: Text<'a>) -> Result<Self, ResourceIdError> {
-        let mut segments = Segments { rest: id.raw(), escaped: id.as_str().is_none() };
+        let mut segments = Segments {
+            rest: id.raw(),
+            escaped: id.as_str().is_none(),
+        };
         let is_subscription = segments.next_is("subscriptions");
         let subscription = segments.next().filter(|id| is_subscription && is_guid(id));
         let subscription = subscription.ok_or(ResourceIdError::Subscription)?;
         let is_group = segments.next_is("resourceGroups");
-        let resource_group = segments.next().filter(|name| is_group && is_name(name, GROUP_MAX));
+        let resource_group = segments
+            .next()
+            .filter(|name| is_group && is_name(name, GROUP_MAX));
         let resource_group = resource_group.ok_or(ResourceIdError::ResourceGroup)?;
         if !(segments.next_is("providers") && segments.next_is(PROVIDER)) {
             return Err(ResourceIdError::Provider);
         }
         let word = segments.next().ok_or(ResourceIdError::Kind)?;
-        let kind = ResourceKind::ALL.into_iter().find(|kind| word.eq_ignore_ascii_case(kind.word()));
+        let kind = ResourceKind::ALL
+            .into_iter()
+            .find(|kind| word.eq_ignore_ascii_case(kind.word()));
         let kind = kind.ok_or(ResourceIdError::Kind)?;
         let name = segments.next_name()?;
-        let mut id = Self { subscription, resource_group, kind, name, instance: None };
+        let mut id = Self {
+            subscription,
+            resource_group,
+            kind,
+            name,
+            instance: None,
+        };
         let mut after = segments.clone();
         if kind == ResourceKind::ScaleSet && after.next_is(ResourceKind::VirtualMachine.word()) {
             id.instance = Some(after.next_name()?);
@@ -94,7 +107,11 @@ impl<'a> ResourceId<'a> {
                 && (segments.rest.is_empty() || segments.next_name().is_ok())
                 && segments.rest.is_empty()
         };
-        if is_end || is_event() { Ok(id) } else { Err(ResourceIdError::Rest) }
+        if is_end || is_event() {
+            Ok(id)
+        } else {
+            Err(ResourceIdError::Rest)
+        }
     }
 
     /// The subscription, a GUID.
@@ -141,8 +158,17 @@ impl Eq for ResourceId<'_> {}
 
 impl fmt::Display for ResourceId<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { subscription, resource_group, kind, name, instance } = self;
-        write!(f, "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/{PROVIDER}/{kind}/{name}")?;
+        let Self {
+            subscription,
+            resource_group,
+            kind,
+            name,
+            instance,
+        } = self;
+        write!(
+            f,
+            "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/{PROVIDER}/{kind}/{name}"
+        )?;
         match instance {
             Some(instance) => write!(f, "/{}/{instance}", ResourceKind::VirtualMachine),
             None => Ok(()),
@@ -184,16 +210,24 @@ impl ResourceIdError {
             Self::Subscription => "expected `/subscriptions/` and a GUID at the start",
             Self::ResourceGroup => "expected `/resourceGroups/` and a name after the subscription",
             Self::Provider => "expected `/providers/Microsoft.Compute` after the resource group",
-            Self::Kind => "expected `virtualMachines`, `virtualMachineScaleSets` or `availabilitySets`",
+            Self::Kind => {
+                "expected `virtualMachines`, `virtualMachineScaleSets` or `availabilitySets`"
+            }
             Self::Name => "expected a name of at most 80 letters, digits, `-`, `_` and `.`",
-            Self::Rest => "expected nothing, or `/providers/Microsoft.Maintenance/scheduledevents/` and an event",
+            Self::Rest => {
+                "expected nothing, or `/providers/Microsoft.Maintenance/scheduledevents/` and an event"
+            }
         }
     }
 }
 
 impl fmt::Display for ResourceIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not the id of a resource with Scheduled Events: {}", self.message())
+        write!(
+            f,
+            "not the id of a resource with Scheduled Events: {}",
+            self.message()
+        )
     }
 }
 
@@ -216,26 +250,43 @@ impl<'a> Segments<'a> {
     #[inline(never)]
     fn next(&mut self) -> Option<Text<'a>> {
         // JSON may escape a slash.
-        let unescaped = if self.escaped { self.rest.strip_prefix('\\').unwrap_or(self.rest) } else { self.rest };
+        let unescaped = if self.escaped {
+            self.rest.strip_prefix('\\').unwrap_or(self.rest)
+        } else {
+            self.rest
+        };
         let rest = unescaped.strip_prefix('/')?;
-        let end = rest.bytes().take_while(|byte| *byte != b'/').fold(0_usize, |end, _| end.saturating_add(1));
+        let end = rest
+            .bytes()
+            .take_while(|byte| *byte != b'/')
+            .fold(0_usize, |end, _| end.saturating_add(1));
         let (mut segment, after) = rest.split_at_checked(end)?;
-        let is_odd = segment.bytes().rev().take_while(|byte| *byte == b'\\').fold(false, |is_odd, _| !is_odd);
+        let is_odd = segment
+            .bytes()
+            .rev()
+            .take_while(|byte| *byte == b'\\')
+            .fold(false, |is_odd, _| !is_odd);
         if self.escaped && is_odd {
             // The last one belongs to the slash.
             segment = segment.get(..end.saturating_sub(1))?;
         }
         self.rest = after;
-        Some(Text::from_raw(segment, self.escaped && segment.bytes().any(|byte| byte == b'\\')))
+        Some(Text::from_raw(
+            segment,
+            self.escaped && segment.bytes().any(|byte| byte == b'\\'),
+        ))
     }
 
     #[inline(never)]
     fn next_is(&mut self, word: &str) -> bool {
-        self.next().is_some_and(|segment| segment.eq_ignore_ascii_case(word))
+        self.next()
+            .is_some_and(|segment| segment.eq_ignore_ascii_case(word))
     }
 
     fn next_name(&mut self) -> Result<Text<'a>, ResourceIdError> {
-        self.next().filter(|name| is_name(name, NAME_MAX)).ok_or(ResourceIdError::Name)
+        self.next()
+            .filter(|name| is_name(name, NAME_MAX))
+            .ok_or(ResourceIdError::Name)
     }
 }
 
@@ -253,8 +304,7 @@ pub(crate) fn is_guid(text: &Text<'_>) -> bool {
 /// has them percent-encoded.
 #[inline(never)]
 pub(super) fn is_name(text: &Text<'_>, longest: usize) -> bool {
-    let is_letter =
-        |char: char| matches!(char, '0'..='9' | 'A'..='Z' | 'a'..='z' | '-' | '_' | '.' | '(' | ')' | '\u{a1}'..);
+    let is_letter = |char: char| matches!(char, '0'..='9' | 'A'..='Z' | 'a'..='z' | '-' | '_' | '.' | '(' | ')' | '\u{a1}'..);
     let (mut length, mut last) = (0_usize, '.');
     for char in text.chars() {
         if !is_letter(char) || length >= longest {
@@ -281,42 +331,115 @@ mod tests {
         let (long, longest) = ("n".repeat(81), "n".repeat(80));
         for (id, expected) in [
             (String::new(), Err(ResourceIdError::Subscription)),
-            (compute.replace("/sub", "sub"), Err(ResourceIdError::Subscription)),
-            (format!("/{compute}/virtualMachines/v"), Err(ResourceIdError::Subscription)),
-            (compute.replace('7', "x"), Err(ResourceIdError::Subscription)),
-            (compute.replace("-5a42", ""), Err(ResourceIdError::Subscription)),
-            (compute.replace("7955", "79550"), Err(ResourceIdError::Subscription)),
+            (
+                compute.replace("/sub", "sub"),
+                Err(ResourceIdError::Subscription),
+            ),
+            (
+                format!("/{compute}/virtualMachines/v"),
+                Err(ResourceIdError::Subscription),
+            ),
+            (
+                compute.replace('7', "x"),
+                Err(ResourceIdError::Subscription),
+            ),
+            (
+                compute.replace("-5a42", ""),
+                Err(ResourceIdError::Subscription),
+            ),
+            (
+                compute.replace("7955", "79550"),
+                Err(ResourceIdError::Subscription),
+            ),
             (start.clone(), Err(ResourceIdError::ResourceGroup)),
-            (format!("{start}/resourceGroups/"), Err(ResourceIdError::ResourceGroup)),
-            (format!("{start}/resourceGroups/.."), Err(ResourceIdError::ResourceGroup)),
-            (format!("{start}/groups/g"), Err(ResourceIdError::ResourceGroup)),
-            (format!("{start}/resourceGroups/g"), Err(ResourceIdError::Provider)),
+            (
+                format!("{start}/resourceGroups/"),
+                Err(ResourceIdError::ResourceGroup),
+            ),
+            (
+                format!("{start}/resourceGroups/.."),
+                Err(ResourceIdError::ResourceGroup),
+            ),
+            (
+                format!("{start}/groups/g"),
+                Err(ResourceIdError::ResourceGroup),
+            ),
+            (
+                format!("{start}/resourceGroups/g"),
+                Err(ResourceIdError::Provider),
+            ),
             (
                 format!("{start}/resourceGroups/g/providers/Microsoft.Network/virtualMachines/v"),
                 Err(ResourceIdError::Provider),
             ),
             (compute.clone(), Err(ResourceIdError::Kind)),
             (format!("{compute}/disks/v"), Err(ResourceIdError::Kind)),
-            (format!("{compute}/virtualMachines"), Err(ResourceIdError::Name)),
-            (format!("{compute}/virtualMachines/"), Err(ResourceIdError::Name)),
-            (format!("{compute}/virtualMachines/."), Err(ResourceIdError::Name)),
-            (format!("{compute}/virtualMachines/a b"), Err(ResourceIdError::Name)),
-            (format!("{compute}/virtualMachines/a%2fb"), Err(ResourceIdError::Name)),
-            (format!("{compute}/virtualMachines/a?b"), Err(ResourceIdError::Name)),
-            (format!("{compute}/virtualMachines/{long}"), Err(ResourceIdError::Name)),
-            (format!("{compute}/virtualMachines/v/"), Err(ResourceIdError::Rest)),
-            (format!("{compute}/virtualMachines/v/virtualMachines/1"), Err(ResourceIdError::Rest)),
-            (format!("{compute}/virtualMachines/v/extensions/e"), Err(ResourceIdError::Rest)),
-            (format!("{compute}/virtualMachineScaleSets/s/virtualMachines"), Err(ResourceIdError::Name)),
-            (format!("{compute}/virtualMachineScaleSets/s/virtualMachines/1/x"), Err(ResourceIdError::Rest)),
-            (format!("{compute}/virtualMachines/{longest}"), Ok(ResourceKind::VirtualMachine)),
-            (format!("{compute}/virtualMachines/zoë"), Ok(ResourceKind::VirtualMachine)),
             (
-                format!("{compute}/VIRTUALMACHINES/v/providers/microsoft.maintenance/ScheduledEvents"),
+                format!("{compute}/virtualMachines"),
+                Err(ResourceIdError::Name),
+            ),
+            (
+                format!("{compute}/virtualMachines/"),
+                Err(ResourceIdError::Name),
+            ),
+            (
+                format!("{compute}/virtualMachines/."),
+                Err(ResourceIdError::Name),
+            ),
+            (
+                format!("{compute}/virtualMachines/a b"),
+                Err(ResourceIdError::Name),
+            ),
+            (
+                format!("{compute}/virtualMachines/a%2fb"),
+                Err(ResourceIdError::Name),
+            ),
+            (
+                format!("{compute}/virtualMachines/a?b"),
+                Err(ResourceIdError::Name),
+            ),
+            (
+                format!("{compute}/virtualMachines/{long}"),
+                Err(ResourceIdError::Name),
+            ),
+            (
+                format!("{compute}/virtualMachines/v/"),
+                Err(ResourceIdError::Rest),
+            ),
+            (
+                format!("{compute}/virtualMachines/v/virtualMachines/1"),
+                Err(ResourceIdError::Rest),
+            ),
+            (
+                format!("{compute}/virtualMachines/v/extensions/e"),
+                Err(ResourceIdError::Rest),
+            ),
+            (
+                format!("{compute}/virtualMachineScaleSets/s/virtualMachines"),
+                Err(ResourceIdError::Name),
+            ),
+            (
+                format!("{compute}/virtualMachineScaleSets/s/virtualMachines/1/x"),
+                Err(ResourceIdError::Rest),
+            ),
+            (
+                format!("{compute}/virtualMachines/{longest}"),
                 Ok(ResourceKind::VirtualMachine),
             ),
             (
-                format!("{compute}/availabilitySets/v/providers/Microsoft.Maintenance/scheduledevents/e"),
+                format!("{compute}/virtualMachines/zoë"),
+                Ok(ResourceKind::VirtualMachine),
+            ),
+            (
+                format!(
+                    "{compute}/VIRTUALMACHINES/v/providers/microsoft.maintenance/ScheduledEvents"
+                ),
+                Ok(ResourceKind::VirtualMachine),
+            ),
+            (
+                format!(
+                    "{compute}/availabilitySets/v/providers/Microsoft.Maintenance/scheduledevents/e"
+                ),
                 Ok(ResourceKind::AvailabilitySet),
             ),
             (
@@ -326,33 +449,47 @@ mod tests {
                 Ok(ResourceKind::ScaleSet),
             ),
             (
-                format!("{compute}/virtualMachines/v/providers/Microsoft.Maintenance/scheduledevents/e/acknowledge"),
+                format!(
+                    "{compute}/virtualMachines/v/providers/Microsoft.Maintenance/scheduledevents/e/acknowledge"
+                ),
                 Err(ResourceIdError::Rest),
             ),
             (
-                format!("{compute}/virtualMachines/v/providers/Microsoft.Maintenance/scheduledevents/"),
+                format!(
+                    "{compute}/virtualMachines/v/providers/Microsoft.Maintenance/scheduledevents/"
+                ),
                 Err(ResourceIdError::Rest),
             ),
             (
-                format!("{compute}/virtualMachines/v/providers/Microsoft.Maintenance/applyUpdates/e"),
+                format!(
+                    "{compute}/virtualMachines/v/providers/Microsoft.Maintenance/applyUpdates/e"
+                ),
                 Err(ResourceIdError::Rest),
             ),
         ] {
-            assert_eq!(ResourceId::parse(Text::plain(&id)).map(|id| id.kind()), expected, "{id}");
+            assert_eq!(
+                ResourceId::parse(Text::plain(&id)).map(|id| id.kind()),
+                expected,
+                "{id}"
+            );
         }
     }
 
     #[test]
     fn escaped_slashes_and_letters_are_decoded() {
-        let plain =
-            format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/g-1/providers/Microsoft.Compute/virtualMachines/v");
+        let plain = format!(
+            "/subscriptions/{SUBSCRIPTION}/resourceGroups/g-1/providers/Microsoft.Compute/virtualMachines/v"
+        );
         let escaped = plain.replace('/', "\\/").replace("g-1", "\\u0047-1");
         let id = ResourceId::parse(Text::from_raw(&escaped, true)).unwrap();
         assert_eq!(id, ResourceId::parse(Text::plain(&plain)).unwrap());
         assert_eq!(id.to_string(), plain.replace("g-1", "G-1"));
         for wrong in ["\\\\/v", "\\\\", "\\u002fv", "\\\\\\/v"] {
             let escaped = format!("{}{wrong}", plain.replace('/', "\\/"));
-            assert!(ResourceId::parse(Text::from_raw(&escaped, true)).is_err(), "{wrong}");
+            assert!(
+                ResourceId::parse(Text::from_raw(&escaped, true)).is_err(),
+                "{wrong}"
+            );
         }
     }
 
@@ -361,14 +498,28 @@ mod tests {
         let id = format!(
             "/subscriptions/{SUBSCRIPTION}/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/s/virtualMachines/1"
         );
-        let parse = |id: &str| ResourceId::parse(Text::plain(id)).map(|id| id.to_string()).unwrap();
+        let parse = |id: &str| {
+            ResourceId::parse(Text::plain(id))
+                .map(|id| id.to_string())
+                .unwrap()
+        };
         let read = ResourceId::parse(Text::plain(&id)).unwrap();
         let upper = id.to_ascii_uppercase();
         assert_eq!(read, ResourceId::parse(Text::plain(&upper)).unwrap());
         assert_eq!(parse(&id), id);
-        for (from, to) in [("62d7", "62d8"), ("/g/", "/h/"), ("/s/", "/t/"), ("/1", "/2"), ("/virtualMachines/1", "")] {
+        for (from, to) in [
+            ("62d7", "62d8"),
+            ("/g/", "/h/"),
+            ("/s/", "/t/"),
+            ("/1", "/2"),
+            ("/virtualMachines/1", ""),
+        ] {
             let other = id.replace(from, to);
-            assert_ne!(read, ResourceId::parse(Text::plain(&other)).unwrap(), "{other}");
+            assert_ne!(
+                read,
+                ResourceId::parse(Text::plain(&other)).unwrap(),
+                "{other}"
+            );
         }
     }
 }

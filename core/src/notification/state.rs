@@ -35,10 +35,19 @@ pub enum NotificationState<'a> {
 impl<'a> NotificationState<'a> {
     pub(super) fn new(status: Option<Text<'a>>) -> Self {
         let text = status.unwrap_or(Text::plain(""));
-        let known = [Self::Scheduled, Self::Started, Self::Completed, Self::Canceled];
-        let state = known.into_iter().find(|state| state.word().is_same_name(&text));
+        let known = [
+            Self::Scheduled,
+            Self::Started,
+            Self::Completed,
+            Self::Canceled,
+        ];
+        let state = known
+            .into_iter()
+            .find(|state| state.word().is_same_name(&text));
         // Both spellings are known outside.
-        let canceled = text.eq_ignore_ascii_case("cancelled").then_some(Self::Canceled);
+        let canceled = text
+            .eq_ignore_ascii_case("cancelled")
+            .then_some(Self::Canceled);
         state.or(canceled).unwrap_or(Self::Other(text))
     }
 

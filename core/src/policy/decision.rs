@@ -48,7 +48,11 @@ pub struct Decision {
 impl Decision {
     /// Whether this decision equals `other`, apart from the times that follow from `NotBefore`.
     pub fn same_as(&self, other: &Self) -> bool {
-        let timeless = |decision: &Self| Self { time_left: None, act_from: None, ..*decision };
+        let timeless = |decision: &Self| Self {
+            time_left: None,
+            act_from: None,
+            ..*decision
+        };
         timeless(self) == timeless(other)
     }
 }

@@ -112,7 +112,11 @@ impl EventTypes {
 
     /// The set of these [`bits`](Self::bits); `None` for bits that have no meaning.
     pub const fn from_bits(bits: u8) -> Option<Self> {
-        if bits & !Self::ANY.0 == 0 { Some(Self(bits)) } else { None }
+        if bits & !Self::ANY.0 == 0 {
+            Some(Self(bits))
+        } else {
+            None
+        }
     }
 
     /// Whether events of this type are among them.
@@ -154,7 +158,11 @@ impl EventSources {
 
     /// The set of these [`bits`](Self::bits); `None` for bits that have no meaning.
     pub const fn from_bits(bits: u8) -> Option<Self> {
-        if bits & !Self::ANY.0 == 0 { Some(Self(bits)) } else { None }
+        if bits & !Self::ANY.0 == 0 {
+            Some(Self(bits))
+        } else {
+            None
+        }
     }
 
     pub(super) fn matches(self, source: Option<EventSource<'_>>) -> bool {

@@ -56,7 +56,10 @@ impl Policy {
     /// assert!(Policy::observe().rules().is_empty());
     /// ```
     pub const fn observe() -> Self {
-        Self { rules: heapless::Vec::new(), leader: None }
+        Self {
+            rules: heapless::Vec::new(),
+            leader: None,
+        }
     }
 
     /// The preset modelled on Microsoft's published sample. For this machine's events only: approves those that a user
@@ -72,7 +75,10 @@ impl Policy {
     /// assert_eq!(policy.rules()[1].max_duration, Some(8));
     /// ```
     pub fn sample() -> Self {
-        let user = Rule { sources: EventSources::of(&[SourceKind::User]), ..Rule::new(Action::Approve) };
+        let user = Rule {
+            sources: EventSources::of(&[SourceKind::User]),
+            ..Rule::new(Action::Approve)
+        };
         let short_freeze = Rule {
             event_types: EventTypes::of(&[EventKind::Freeze]),
             max_duration: Some(8),
@@ -92,7 +98,10 @@ impl Policy {
     /// [`TooManyRules`] for more than [`MAX_RULES`].
     pub fn new(rules: &[Rule]) -> Result<Self, TooManyRules> {
         let rules = heapless::Vec::from_slice(rules).map_err(|_| TooManyRules)?;
-        Ok(Self { rules, leader: None })
+        Ok(Self {
+            rules,
+            leader: None,
+        })
     }
 
     /// The rules, in order.
@@ -124,8 +133,14 @@ impl Policy {
     ) -> Decision {
         let start = event.not_before().moment();
         let time_left = start.map(|start| start.since(now));
-        let decision =
-            |action, rule, reason| Decision { action, rule, reason, approve_after: None, act_from: None, time_left };
+        let decision = |action, rule, reason| Decision {
+            action,
+            rule,
+            reason,
+            approve_after: None,
+            act_from: None,
+            time_left,
+        };
         let hold = |rule, reason| decision(Action::Hold, rule, reason);
 
         if let Some(member) = event.unreliable_member() {
@@ -146,8 +161,9 @@ impl Policy {
 
         let mine = rank.is_some();
         let notice = start.map(|start| start.since(noticed));
-        let Some((number, rule)) =
-            (1..=u16::MAX).zip(&self.rules).find(|(_, rule)| rule.matches(event, event_type, mine, notice))
+        let Some((number, rule)) = (1..=u16::MAX)
+            .zip(&self.rules)
+            .find(|(_, rule)| rule.matches(event, event_type, mine, notice))
         else {
             return hold(
                 None,
@@ -176,15 +192,28 @@ impl Policy {
         let (approve_after, reason) = match self.leader {
             // Nobody knows when this is early enough.
             _ if rule.prepare_before.is_some() && start.is_none() => (None, Reason::StartUnknown),
-            None if rule.action == Action::Prepare && is_shared() => (None, Reason::SeveralMachines),
+            None if rule.action == Action::Prepare && is_shared() => {
+                (None, Reason::SeveralMachines)
+            }
             leader => (leader.unwrap_or_default().approve_after(rank), reason),
         };
         if rule.action == Action::Approve && approve_after.is_none() {
-            let reason = if reason == Reason::StartUnknown { reason } else { Reason::AnotherLeads };
+            let reason = if reason == Reason::StartUnknown {
+                reason
+            } else {
+                Reason::AnotherLeads
+            };
             return hold(Some(number), reason);
         }
-        let act_from = rule.prepare_before.zip(start).map(|(before, start)| start.minus(before));
-        Decision { approve_after, act_from, ..decision(rule.action, Some(number), reason) }
+        let act_from = rule
+            .prepare_before
+            .zip(start)
+            .map(|(before, start)| start.minus(before));
+        Decision {
+            approve_after,
+            act_from,
+            ..decision(rule.action, Some(number), reason)
+        }
     }
 }
 

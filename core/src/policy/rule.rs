@@ -73,7 +73,11 @@ impl Rule {
             Scope::Any => true,
         };
         in_scope
-            && is_within(event.duration_in_seconds().map(i64::from), self.min_duration, self.max_duration)
+            && is_within(
+                event.duration_in_seconds().map(i64::from),
+                self.min_duration,
+                self.max_duration,
+            )
             && is_within(notice, self.min_notice, self.max_notice)
             && self.event_types.matches(event_type)
             && self.sources.matches(event.event_source())
@@ -85,7 +89,8 @@ fn is_within(number: Option<i64>, min: Option<u32>, max: Option<u32>) -> bool {
     match (min, max) {
         (None, None) => true,
         _ => number.is_some_and(|number| {
-            min.is_none_or(|min| i64::from(min) <= number) && max.is_none_or(|max| number <= i64::from(max))
+            min.is_none_or(|min| i64::from(min) <= number)
+                && max.is_none_or(|max| number <= i64::from(max))
         }),
     }
 }

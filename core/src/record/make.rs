@@ -36,7 +36,9 @@ impl<'a> EventMembers<'a> {
             event_type: event.event_type().map(|word| word.text()),
             event_status: event.event_status().map(|word| word.text()),
             resource_type: event.resource_type(),
-            resources: resources.is_present().then_some(ResourceList::Document(resources)),
+            resources: resources
+                .is_present()
+                .then_some(ResourceList::Document(resources)),
             not_before: event.not_before().moment(),
             description: event.description(),
             event_source: event.event_source().map(|word| word.text()),
@@ -88,7 +90,9 @@ impl<'a> Record<'a> {
             incarnation: document.incarnation(),
             events: document.events().len(),
             // `count` panics on overflow.
-            problems: document.problems().fold(0, |count: usize, _| count.saturating_add(1)),
+            problems: document
+                .problems()
+                .fold(0, |count: usize, _| count.saturating_add(1)),
         }
     }
 
@@ -120,7 +124,12 @@ impl<'a> Record<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const fn from_decision(decision: &Decision, event: EventMembers<'a>) -> Self {
-        Self::Decision { event, action: decision.action, rule: decision.rule, reason: decision.reason }
+        Self::Decision {
+            event,
+            action: decision.action,
+            rule: decision.rule,
+            reason: decision.reason,
+        }
     }
 
     /// The last call for an event: the machine prepares for it although the gate has not answered yes.
@@ -136,7 +145,11 @@ impl<'a> Record<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const fn last_call(event: EventMembers<'a>) -> Self {
-        Self::Gate { phase: GatePhase::Prepare, outcome: GateOutcome::LastCall, event }
+        Self::Gate {
+            phase: GatePhase::Prepare,
+            outcome: GateOutcome::LastCall,
+            event,
+        }
     }
 
     /// A report of a [`Session`](crate::Session). `body` is the newest document, if it is still in memory.
@@ -157,13 +170,19 @@ impl<'a> Record<'a> {
     /// ```
     pub fn from_report(report: &Report<'a>, body: Option<&[u8]>) -> Self {
         match report {
-            Report::Change { change, event } => {
-                Self::Change { change: *change, event: EventMembers::from_tracked(event) }
+            Report::Change { change, event } => Self::Change {
+                change: *change,
+                event: EventMembers::from_tracked(event),
+            },
+            Report::Decision { decision, event } => {
+                Self::from_decision(decision, EventMembers::from_tracked(event))
             }
-            Report::Decision { decision, event } => Self::from_decision(decision, EventMembers::from_tracked(event)),
             Report::LastCall { event } => Self::last_call(EventMembers::from_tracked(event)),
             Report::Problem(problem) => Self::from_problem(problem, body),
-            Report::Untracked(Untracked { own, others }) => Self::Untracked { own: *own, others: *others },
+            Report::Untracked(Untracked { own, others }) => Self::Untracked {
+                own: *own,
+                others: *others,
+            },
         }
     }
 

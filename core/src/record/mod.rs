@@ -481,7 +481,8 @@ impl Serialize for Record<'_> {
 
 impl Serialize for TimedRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut output = serializer.serialize_struct("TimedRecord", self.record.member_count().saturating_add(1))?;
+        let mut output = serializer
+            .serialize_struct("TimedRecord", self.record.member_count().saturating_add(1))?;
         self.record.serialize_members(&mut output)?;
         output.serialize_field("time", &self.time)?;
         output.end()

@@ -80,9 +80,10 @@ pub struct PrintableJson<'a>(pub &'a str);
 impl fmt::Display for PrintableJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|char| match char {
-            char if is_unsafe_to_print(char) => {
-                char.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(f, "\\u{unit:04x}"))
-            }
+            char if is_unsafe_to_print(char) => char
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .try_for_each(|unit| write!(f, "\\u{unit:04x}")),
             char => f.write_char(char),
         })
     }
@@ -95,8 +96,7 @@ mod tests {
     use super::*;
 
     /// Unicode 16, `PropList.txt`: `Bidi_Control`.
-    const BIDI_CONTROL: &str =
-        "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}";
+    const BIDI_CONTROL: &str = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}";
 
     /// Unicode 16, `DerivedCoreProperties.txt`: `Default_Ignorable_Code_Point`.
     const DEFAULT_IGNORABLE: [(u32, u32); 17] = [
@@ -125,7 +125,9 @@ mod tests {
     #[test]
     fn the_unsafe_characters_are_those_of_the_documentation() {
         let in_ranges = |ranges: &[(u32, u32)], char: char| {
-            ranges.iter().any(|(first, last)| (*first..=*last).contains(&u32::from(char)))
+            ranges
+                .iter()
+                .any(|(first, last)| (*first..=*last).contains(&u32::from(char)))
         };
         for char in (0..=char::MAX as u32).filter_map(char::from_u32) {
             let expected = char.is_control()
@@ -143,10 +145,17 @@ mod tests {
 
     #[test]
     fn control_bidirectional_and_invisible_characters_are_unsafe() {
-        for char in (0..=char::MAX as u32).filter_map(char::from_u32).filter(|char| char.is_control()) {
+        for char in (0..=char::MAX as u32)
+            .filter_map(char::from_u32)
+            .filter(|char| char.is_control())
+        {
             assert!(is_unsafe_to_print(char), "{char:?}");
         }
-        for char in BIDI_CONTROL.chars().chain(INVISIBLE.chars()).chain("\u{2028}\u{2029}".chars()) {
+        for char in BIDI_CONTROL
+            .chars()
+            .chain(INVISIBLE.chars())
+            .chain("\u{2028}\u{2029}".chars())
+        {
             assert!(is_unsafe_to_print(char), "{char:?}");
         }
     }
@@ -161,14 +170,23 @@ mod tests {
 
     #[test]
     fn escaped_json_has_the_same_value_and_no_unsafe_character() {
-        let text: String =
-            BIDI_CONTROL.chars().chain(INVISIBLE.chars()).chain("\0\n\u{7f}\u{9b}Zoë😀\\u\"".chars()).collect();
+        let text: String = BIDI_CONTROL
+            .chars()
+            .chain(INVISIBLE.chars())
+            .chain("\0\n\u{7f}\u{9b}Zoë😀\\u\"".chars())
+            .collect();
         let json = serde_json::to_string(&text).unwrap();
         let printable = PrintableJson(&json).to_string();
         assert!(!printable.chars().any(is_unsafe_to_print), "{printable:?}");
         assert_eq!(serde_json::from_str::<String>(&printable).unwrap(), text);
-        assert!(printable.contains(r"\udb40\udc01"), "an astral character takes a surrogate pair: {printable}");
+        assert!(
+            printable.contains(r"\udb40\udc01"),
+            "an astral character takes a surrogate pair: {printable}"
+        );
         let shown = Printable(&text).to_string();
-        assert!(!shown.chars().any(is_unsafe_to_print) && shown.contains(r"\u{e0001}"), "{shown:?}");
+        assert!(
+            !shown.chars().any(is_unsafe_to_print) && shown.contains(r"\u{e0001}"),
+            "{shown:?}"
+        );
     }
 }

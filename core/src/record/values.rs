@@ -34,7 +34,10 @@ impl<'a> ResourceList<'a> {
             Self::Document(resources) => (Some(resources.iter()), [].as_slice()),
             Self::Names(names) => (None, *names),
         };
-        document.into_iter().flatten().chain(names.iter().map(|name| Text::plain(name)))
+        document
+            .into_iter()
+            .flatten()
+            .chain(names.iter().map(|name| Text::plain(name)))
     }
 }
 
@@ -149,7 +152,9 @@ pub struct CauseWord(pub Cause);
 impl fmt::Display for CauseWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Cause::Status(status) | Cause::Redirect(status) => write!(f, "{}-{status}", self.0.word()),
+            Cause::Status(status) | Cause::Redirect(status) => {
+                write!(f, "{}-{status}", self.0.word())
+            }
             _ => f.write_str(self.0.word()),
         }
     }

@@ -43,7 +43,11 @@ enum Cancellation {
 
 impl Command {
     pub(super) const fn new(attempt: u32, now: UnixMillis) -> Self {
-        Self { attempt, since: now, cancellation: Cancellation::None }
+        Self {
+            attempt,
+            since: now,
+            cancellation: Cancellation::None,
+        }
     }
 
     /// Makes the session ask the host to end the command. Its answer will not count.

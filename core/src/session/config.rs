@@ -133,9 +133,15 @@ pub enum SessionConfigError {
 impl fmt::Display for SessionConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::IntervalTooShort => write!(f, "the poll interval is too short: the minimum is {INTERVAL_MIN_MS} ms"),
+            Self::IntervalTooShort => write!(
+                f,
+                "the poll interval is too short: the minimum is {INTERVAL_MIN_MS} ms"
+            ),
             Self::TooManyNames => write!(f, "too many machine names: the maximum is {NAMES_MAX}"),
-            Self::NameTooLong => write!(f, "a machine name is too long: the maximum is {NAME_MAX} bytes"),
+            Self::NameTooLong => write!(
+                f,
+                "a machine name is too long: the maximum is {NAME_MAX} bytes"
+            ),
         }
     }
 }

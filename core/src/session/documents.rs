@@ -44,11 +44,19 @@ impl Documents {
     /// Distinguishes a new document from the newest one and from a superseded one.
     ///
     /// Without an incarnation, equal bytes do not mean that a document is old: an empty one looks like all others.
-    pub(super) fn classify(&self, hash: u64, incarnation: Incarnation<'_>, now: UnixMillis) -> DocumentKind {
+    pub(super) fn classify(
+        &self,
+        hash: u64,
+        incarnation: Incarnation<'_>,
+        now: UnixMillis,
+    ) -> DocumentKind {
         if self.newest == Some(hash) {
             return DocumentKind::Newest;
         }
-        if incarnation != Incarnation::Absent && self.newest.is_some() && self.superseded.contains(&hash) {
+        if incarnation != Incarnation::Absent
+            && self.newest.is_some()
+            && self.superseded.contains(&hash)
+        {
             let since = self.stale_since.unwrap_or(now);
             if now.millis_since(since) < u64::from(STALE_GRACE_MS) {
                 return DocumentKind::Stale { since };

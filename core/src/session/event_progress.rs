@@ -75,7 +75,11 @@ impl Context {
     /// This time of day on the session's clock; `now` if it has passed.
     fn at(self, time: UnixSeconds) -> UnixMillis {
         let left = time.since(self.time_of_day);
-        if left <= 0 { self.now } else { UnixMillis(self.now.0.saturating_add(left.saturating_mul(1000))) }
+        if left <= 0 {
+            self.now
+        } else {
+            UnixMillis(self.now.0.saturating_add(left.saturating_mul(1000)))
+        }
     }
 }
 
@@ -136,19 +140,29 @@ impl EventProgress {
         if let Some((_, question)) = &mut self.question
             && question.take_cancellation()
         {
-            return Some(Step::Cancel { attempt: question.attempt });
+            return Some(Step::Cancel {
+                attempt: question.attempt,
+            });
         }
         // What the gate answers after the last call counts as usual.
         if self.lacks_yes() && self.may_ask(event, GatePhase::Prepare, context) {
             return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
         }
-        let is_preparation_due = context.acts && self.needs_preparation(event) && self.act_at(context) <= context.now;
-        if let Some(recovery) = self.recovery.command.as_mut().filter(|_| is_preparation_due) {
+        let is_preparation_due =
+            context.acts && self.needs_preparation(event) && self.act_at(context) <= context.now;
+        if let Some(recovery) = self
+            .recovery
+            .command
+            .as_mut()
+            .filter(|_| is_preparation_due)
+        {
             recovery.cancel();
         }
         if let Some(command) = self.command.as_mut().or(self.recovery.command.as_mut()) {
             let attempt = command.attempt;
-            return command.take_cancellation().then_some(Step::Cancel { attempt });
+            return command
+                .take_cancellation()
+                .then_some(Step::Cancel { attempt });
         }
         if is_preparation_due {
             return self.prepare(event, context, attempts, machine);
@@ -156,10 +170,16 @@ impl EventProgress {
         if self.recovery.may_start(context.now) && (event.is_gone() || !self.prepare_was_issued()) {
             let attempt = attempts.next();
             self.recovery.start(attempt, context.now);
-            return Some(Step::Recover { event, own: false, attempt });
+            return Some(Step::Recover {
+                event,
+                own: false,
+                attempt,
+            });
         }
         let is_approval_due = !self.lacks_yes()
-            && self.may_approve_at(event, machine).is_some_and(|at| at <= context.now)
+            && self
+                .may_approve_at(event, machine)
+                .is_some_and(|at| at <= context.now)
             && self.act_at(context) <= context.now;
         if is_approval_due && self.may_ask(event, GatePhase::Approve, context) {
             return Some(self.ask_gate(event, GatePhase::Approve, attempts, context.now));
@@ -179,7 +199,10 @@ impl EventProgress {
             if self.may_ask(event, GatePhase::Prepare, context) {
                 return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
             }
-            if self.last_call_at(event, context).is_none_or(|at| at > context.now) {
+            if self
+                .last_call_at(event, context)
+                .is_none_or(|at| at > context.now)
+            {
                 return None;
             }
             self.by_last_call = true;
@@ -209,41 +232,78 @@ impl EventProgress {
     ) -> Step<'s> {
         let attempt = attempts.next();
         self.question = Some((phase, Command::new(attempt, now)));
-        Step::Gate { event, phase, attempt }
+        Step::Gate {
+            event,
+            phase,
+            attempt,
+        }
     }
 
     /// Whether the gate is to be asked now: it is not open, no question waits for an answer, and the event has not started.
     fn may_ask(&self, event: &TrackedEvent, phase: GatePhase, context: Context) -> bool {
         let has_started = event.is_gone()
             || event.status == TrackedStatus::Started
-            || event.not_before().is_some_and(|start| start <= context.time_of_day);
+            || event
+                .not_before()
+                .is_some_and(|start| start <= context.time_of_day);
         let is_due = self.gate.ask_at(phase).is_some_and(|at| at <= context.now);
         context.acts && context.has_gate && self.question.is_none() && !has_started && is_due
     }
 
     /// When the event is prepared for although the gate has not answered yes; `None` for never.
     fn last_call_at(&self, event: &TrackedEvent, context: Context) -> Option<UnixMillis> {
-        let at = context.at(context.last_call.from(event.event_type(), self.noticed, event.not_before())?);
-        let first_answer = self.question.filter(|_| !self.gate.has_refused_to_prepare());
-        Some(first_answer.map_or(at, |(_, question)| at.max(question.since.plus(LAST_CALL_ANSWER_MS))))
+        let at = context.at(context.last_call.from(
+            event.event_type(),
+            self.noticed,
+            event.not_before(),
+        )?);
+        let first_answer = self
+            .question
+            .filter(|_| !self.gate.has_refused_to_prepare());
+        Some(first_answer.map_or(at, |(_, question)| {
+            at.max(question.since.plus(LAST_CALL_ANSWER_MS))
+        }))
     }
 
     /// The next time at which a step may become due by itself.
-    pub(super) fn wake_at(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Option<UnixMillis> {
-        let gate = self.gate.ask_at(GatePhase::Prepare).or(self.gate.ask_at(GatePhase::Approve));
+    pub(super) fn wake_at(
+        &self,
+        event: &TrackedEvent,
+        context: Context,
+        machine: &Recovery,
+    ) -> Option<UnixMillis> {
+        let gate = self
+            .gate
+            .ask_at(GatePhase::Prepare)
+            .or(self.gate.ask_at(GatePhase::Approve));
         let gate = gate.filter(|_| context.has_gate);
         let approval = self.may_approve_at(event, machine);
         let waits_for_gate = self.gate_holds(context) && self.needs_preparation(event);
-        let last_call = if waits_for_gate { self.last_call_at(event, context) } else { None };
-        let times = [Some(self.act_at(context)), gate, last_call, approval, self.recovery.retry_at()];
-        times.into_iter().flatten().filter(|&at| at > context.now).min()
+        let last_call = if waits_for_gate {
+            self.last_call_at(event, context)
+        } else {
+            None
+        };
+        let times = [
+            Some(self.act_at(context)),
+            gate,
+            last_call,
+            approval,
+            self.recovery.retry_at(),
+        ];
+        times
+            .into_iter()
+            .flatten()
+            .filter(|&at| at > context.now)
+            .min()
     }
 
     /// Records the decision about the event in the newest document.
     pub(super) fn decide(&mut self, decision: Decision) {
         if !self.decision.is_some_and(|known| known.same_as(&decision)) {
             // The change `started` already reports why a known event is now held.
-            let known_started = self.decision.is_some() && decision.reason == Reason::AlreadyStarted;
+            let known_started =
+                self.decision.is_some() && decision.reason == Reason::AlreadyStarted;
             self.decision_unreported |= !known_started;
         }
         self.decision = Some(decision);
@@ -251,7 +311,12 @@ impl EventProgress {
 
     /// Applies what a document or a notification changed about the event. One may come before the changes of the other are
     /// reported.
-    pub(super) fn changed(&mut self, changes: Changes, voids_preparation: bool, time_of_day: UnixSeconds) {
+    pub(super) fn changed(
+        &mut self,
+        changes: Changes,
+        voids_preparation: bool,
+        time_of_day: UnixSeconds,
+    ) {
         self.changes.extend(changes);
         if changes.iter().any(|change| change == Change::Rescheduled) {
             self.noticed = time_of_day;
@@ -264,7 +329,10 @@ impl EventProgress {
             self.void_preparation();
         }
         // A preparation that has not begun is for the event as it is now.
-        self.by_last_call &= !matches!(self.preparation, PreparationState::NotIssued | PreparationState::Void);
+        self.by_last_call &= !matches!(
+            self.preparation,
+            PreparationState::NotIssued | PreparationState::Void
+        );
     }
 
     /// Records that the result of the preparation does not count, if there is one.
@@ -351,14 +419,20 @@ impl EventProgress {
     /// Whether the decision says that it is too early to be prepared.
     pub(super) fn is_too_early(&self, time_of_day: UnixSeconds) -> bool {
         self.decision.is_some_and(|decision| {
-            decision.action == Action::Prepare && decision.act_from.is_some_and(|from| time_of_day < from)
+            decision.action == Action::Prepare
+                && decision.act_from.is_some_and(|from| time_of_day < from)
         })
     }
 
     pub(super) fn needs_preparation(&self, event: &TrackedEvent) -> bool {
         !event.is_gone()
-            && matches!(self.preparation, PreparationState::NotIssued | PreparationState::Void)
-            && self.decision.is_some_and(|decision| decision.action == Action::Prepare)
+            && matches!(
+                self.preparation,
+                PreparationState::NotIssued | PreparationState::Void
+            )
+            && self
+                .decision
+                .is_some_and(|decision| decision.action == Action::Prepare)
     }
 
     /// The earliest time at which the event may be prepared for or approved, on the session's clock.
@@ -389,7 +463,8 @@ impl EventProgress {
 
     /// Whether the event keeps this machine out of service.
     pub(super) fn keeps_out(&self, event: &TrackedEvent) -> bool {
-        let is_open = !event.is_gone() && (self.prepare_was_issued() || event.status == TrackedStatus::Started);
+        let is_open = !event.is_gone()
+            && (self.prepare_was_issued() || event.status == TrackedStatus::Started);
         // A preparation that was cancelled may still run. The one for another machine has a recovery of its own.
         let is_preparing = self.command.is_some() && !self.recovery.is_due();
         self.own && is_open || is_preparing
@@ -401,8 +476,15 @@ impl EventProgress {
     pub(super) fn dispensability(&self, event: &TrackedEvent) -> Option<(bool, bool, i64)> {
         let is_foreign = event.mine() != Some(true);
         let is_named = self.ended.is_some() && !is_foreign;
-        let is_needed = self.prepare_was_issued() || self.keeps_out(event) || is_named || !self.is_at_rest();
-        (!is_needed).then(|| (is_foreign, !event.is_approved(), deadline(event.not_before())))
+        let is_needed =
+            self.prepare_was_issued() || self.keeps_out(event) || is_named || !self.is_at_rest();
+        (!is_needed).then(|| {
+            (
+                is_foreign,
+                !event.is_approved(),
+                deadline(event.not_before()),
+            )
+        })
     }
 
     /// Whether nothing is left to do about the event, so that it can be forgotten.
@@ -420,29 +502,49 @@ impl EventProgress {
     }
 
     /// The earliest time at which the event may be approved; `None` if it may not be, or not yet.
-    pub(super) fn approve_at(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Option<UnixMillis> {
+    pub(super) fn approve_at(
+        &self,
+        event: &TrackedEvent,
+        context: Context,
+        machine: &Recovery,
+    ) -> Option<UnixMillis> {
         if context.has_gate && (self.lacks_yes() || !self.gate.lets_approve()) {
             return None;
         }
-        Some(self.may_approve_at(event, machine)?.max(self.act_at(context)))
+        Some(
+            self.may_approve_at(event, machine)?
+                .max(self.act_at(context)),
+        )
     }
 
     /// The same, whatever the gate says.
-    pub(super) fn may_approve_at(&self, event: &TrackedEvent, machine: &Recovery) -> Option<UnixMillis> {
+    pub(super) fn may_approve_at(
+        &self,
+        event: &TrackedEvent,
+        machine: &Recovery,
+    ) -> Option<UnixMillis> {
         let decision = self.decision?;
         let allowed = match decision.action {
             // The event may have required a preparation before it changed.
-            Action::Approve => self.command.is_none() && self.preparation != PreparationState::Failed,
+            Action::Approve => {
+                self.command.is_none() && self.preparation != PreparationState::Failed
+            }
             Action::Prepare => {
                 let is_out = !self.own || machine.is_due() && machine.command.is_none();
                 self.preparation == PreparationState::Ready && is_out
             }
             Action::Hold | Action::Ignore => false,
         };
-        if !allowed || event.is_approved() || event.is_gone() || event.status != TrackedStatus::Scheduled {
+        if !allowed
+            || event.is_approved()
+            || event.is_gone()
+            || event.status != TrackedStatus::Scheduled
+        {
             return None;
         }
-        let turn = self.first_seen.plus(decision.approve_after?.saturating_mul(1000));
+        let turn = self
+            .first_seen
+            .plus(decision.approve_after?.saturating_mul(1000));
         Some(self.approval_retry_at.map_or(turn, |retry| retry.max(turn)))
     }
 
@@ -469,7 +571,10 @@ impl EventProgress {
         polls: u32,
         now: UnixMillis,
     ) -> AnswerOutcome {
-        match self.question.take_if(|(_, question)| question.attempt == attempt) {
+        match self
+            .question
+            .take_if(|(_, question)| question.attempt == attempt)
+        {
             None => AnswerOutcome::Unexpected,
             Some((_, question)) if question.is_cancelled() => AnswerOutcome::Cancelled,
             Some((phase, _)) => {

@@ -73,15 +73,27 @@ impl Gate {
             GatePhase::Prepare => self.prepare_open,
             GatePhase::Approve => self.opened_at_poll.is_some(),
         };
-        if is_open { None } else { Some(self.ask_at.unwrap_or(UnixMillis(i64::MIN))) }
+        if is_open {
+            None
+        } else {
+            Some(self.ask_at.unwrap_or(UnixMillis(i64::MIN)))
+        }
     }
 
     /// Records an answer, after so many polls have begun.
-    pub(super) fn answer(&mut self, phase: GatePhase, answer: GateAnswer, polls: u32, now: UnixMillis) {
+    pub(super) fn answer(
+        &mut self,
+        phase: GatePhase,
+        answer: GateAnswer,
+        polls: u32,
+        now: UnixMillis,
+    ) {
         self.ask_at = None;
         match (phase, answer) {
             (GatePhase::Prepare, GateAnswer::Open) => self.prepare_open = true,
-            (GatePhase::Approve, GateAnswer::Open) => (self.opened_at_poll, self.confirmed) = (Some(polls), false),
+            (GatePhase::Approve, GateAnswer::Open) => {
+                (self.opened_at_poll, self.confirmed) = (Some(polls), false)
+            }
             _ => self.ask_at = Some(now.plus(GATE_RETRY_MS)),
         }
     }

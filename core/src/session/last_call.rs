@@ -44,18 +44,28 @@ pub enum LastCall {
 impl LastCall {
     /// The time of day from which an event of this type is prepared for without the gate's yes; `None` for never. `noticed` is
     /// when this `NotBefore` was first seen.
-    pub fn from(self, event_type: &str, noticed: UnixSeconds, not_before: Option<UnixSeconds>) -> Option<UnixSeconds> {
-        let start = not_before.unwrap_or(UnixSeconds(noticed.0.saturating_add(NOTICE_IF_UNKNOWN_S.into())));
+    pub fn from(
+        self,
+        event_type: &str,
+        noticed: UnixSeconds,
+        not_before: Option<UnixSeconds>,
+    ) -> Option<UnixSeconds> {
+        let start = not_before.unwrap_or(UnixSeconds(
+            noticed.0.saturating_add(NOTICE_IF_UNKNOWN_S.into()),
+        ));
         let notice = start.since(noticed);
         match self {
             Self::Never => None,
             Self::Before(seconds) => Some(start.minus(seconds)),
-            Self::Standard if event_type == EventKind::Preempt.word() || notice < LAST_CALL_NOTICE_MIN_S.into() => {
+            Self::Standard
+                if event_type == EventKind::Preempt.word()
+                    || notice < LAST_CALL_NOTICE_MIN_S.into() =>
+            {
                 Some(noticed.min(start))
             }
-            Self::Standard => {
-                Some(start.minus(u32::try_from(notice / 2).map_or(LAST_CALL_MAX_S, |half| half.min(LAST_CALL_MAX_S))))
-            }
+            Self::Standard => Some(start.minus(
+                u32::try_from(notice / 2).map_or(LAST_CALL_MAX_S, |half| half.min(LAST_CALL_MAX_S)),
+            )),
         }
     }
 }

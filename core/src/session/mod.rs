@@ -273,14 +273,19 @@ impl<const N: usize> Session<N> {
         let mut kept = heapless::Vec::new();
         for name in names.iter() {
             let name = fixed_str::from_str(name).ok_or(SessionConfigError::NameTooLong)?;
-            kept.push(name).map_err(|_| SessionConfigError::TooManyNames)?;
+            kept.push(name)
+                .map_err(|_| SessionConfigError::TooManyNames)?;
         }
         self.names = kept;
         self.underscored = names.is_underscored();
         self.renamed = self.source != SessionSource::Notifications;
         for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
             // No document may ever show it.
-            if self.tracker.get(slot).is_some_and(|event| event.flags.has(Flags::NOTIFIED)) {
+            if self
+                .tracker
+                .get(slot)
+                .is_some_and(|event| event.flags.has(Flags::NOTIFIED))
+            {
                 progress.decision = None;
             }
         }
@@ -317,7 +322,11 @@ impl<const N: usize> Session<N> {
         if id != 0 {
             self.machine_id = id;
         }
-        if is_other { Err(SnapshotError::OtherMachine) } else { Ok(()) }
+        if is_other {
+            Err(SnapshotError::OtherMachine)
+        } else {
+            Ok(())
+        }
     }
 
     /// Sets how many milliseconds the time of day is ahead of the caller's clock; initially 0. A `NotBefore` is a time
@@ -348,7 +357,9 @@ impl<const N: usize> Session<N> {
     /// first and 5 minutes at last, until it succeeds or a preparation replaces it.
     pub fn recovered(&mut self, attempt: u32, done: bool, now: UnixMillis) -> AnswerOutcome {
         match self.machine.answer(attempt, done, now) {
-            AnswerOutcome::Unexpected => self.each_progress(|progress| progress.recovery.answer(attempt, done, now)),
+            AnswerOutcome::Unexpected => {
+                self.each_progress(|progress| progress.recovery.answer(attempt, done, now))
+            }
             outcome => {
                 if !self.machine.is_due() {
                     self.recovered_at = Some(now);
@@ -390,7 +401,12 @@ impl<const N: usize> Session<N> {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn gate_answered(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) -> AnswerOutcome {
+    pub fn gate_answered(
+        &mut self,
+        attempt: u32,
+        answer: GateAnswer,
+        now: UnixMillis,
+    ) -> AnswerOutcome {
         let polls = self.polls;
         let is_polling = self.source != SessionSource::Notifications;
         let mut awaits_confirmation = false;
@@ -399,7 +415,8 @@ impl<const N: usize> Session<N> {
             if !is_polling {
                 progress.confirm(u32::MAX);
             }
-            awaits_confirmation |= outcome == AnswerOutcome::Accepted && progress.awaits_confirmation();
+            awaits_confirmation |=
+                outcome == AnswerOutcome::Accepted && progress.awaits_confirmation();
             outcome
         });
         if awaits_confirmation {
@@ -409,7 +426,10 @@ impl<const N: usize> Session<N> {
     }
 
     /// The first outcome other than `Unexpected`.
-    fn each_progress(&mut self, mut answer: impl FnMut(&mut EventProgress) -> AnswerOutcome) -> AnswerOutcome {
+    fn each_progress(
+        &mut self,
+        mut answer: impl FnMut(&mut EventProgress) -> AnswerOutcome,
+    ) -> AnswerOutcome {
         let outcomes = self.progress.iter_mut().map(&mut answer);
         let mut expected = outcomes.filter(|outcome| *outcome != AnswerOutcome::Unexpected);
         expected.next().unwrap_or(AnswerOutcome::Unexpected)
@@ -424,15 +444,26 @@ impl<const N: usize> Session<N> {
     /// Since when this machine is in service: since its last recovery. `None` if it is out of service, and if it never was, so
     /// that this is not known.
     pub const fn in_service_since(&self) -> Option<UnixMillis> {
-        if self.machine.is_due() { None } else { self.recovered_at }
+        if self.machine.is_due() {
+            None
+        } else {
+            self.recovered_at
+        }
     }
 
     /// The events that the recovery of this machine is for: those that ended while it was out of service, each once. If there
     /// are too many events to track, some may be missing, but not the one that ended last.
     pub fn recovering(&self) -> impl Iterator<Item = &TrackedEvent> {
-        let ended = || self.tracked().filter(|(_, _, progress)| progress.ended.is_some()).map(|(_, event, _)| event);
+        let ended = || {
+            self.tracked()
+                .filter(|(_, _, progress)| progress.ended.is_some())
+                .map(|(_, event, _)| event)
+        };
         // It may have returned and ended again.
-        let last = self.last_ended.iter().filter(move |last| ended().all(|event| event.event_id != last.event_id));
+        let last = self
+            .last_ended
+            .iter()
+            .filter(move |last| ended().all(|event| event.event_id != last.event_id));
         last.chain(ended())
     }
 
@@ -442,7 +473,10 @@ impl<const N: usize> Session<N> {
             Request::Post(slots) => slots.as_slice(),
             Request::None | Request::Get => &[],
         };
-        slots.iter().filter_map(|&slot| self.tracker.get(slot)).map(TrackedEvent::event_id)
+        slots
+            .iter()
+            .filter_map(|&slot| self.tracker.get(slot))
+            .map(TrackedEvent::event_id)
     }
 
     /// Whether the POST in progress approves the event in this slot: the slot is not used for another one then.
@@ -491,7 +525,14 @@ impl<const N: usize> Session<N> {
             *place = name;
         }
         let known = VmNames::new(list.get(..names.len()).unwrap_or_default());
-        let result = work(self, if self.underscored { known.underscored() } else { known });
+        let result = work(
+            self,
+            if self.underscored {
+                known.underscored()
+            } else {
+                known
+            },
+        );
         self.names = names;
         result
     }
@@ -540,9 +581,15 @@ impl<const N: usize> Session<N> {
 /// hyphens, in capitals, and with the line feed of the file that it is from: none of that counts.
 fn id_hash(id: &str) -> u64 {
     let mut hash = Hash::new();
-    let digits = id.bytes().filter(|byte| *byte != b'-' && !byte.is_ascii_whitespace());
+    let digits = id
+        .bytes()
+        .filter(|byte| *byte != b'-' && !byte.is_ascii_whitespace());
     digits.for_each(|byte| hash.byte(byte.to_ascii_lowercase()));
-    if id.trim_ascii().is_empty() { 0 } else { hash.finish() }
+    if id.trim_ascii().is_empty() {
+        0
+    } else {
+        hash.finish()
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ impl<const N: usize> Session<N> {
         let context = self.context(now);
         for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
             if let Some(event) = self.tracker.get(slot)
-                && let Some(step) = progress.next_step(event, context, &mut self.attempts, &mut self.machine)
+                && let Some(step) =
+                    progress.next_step(event, context, &mut self.attempts, &mut self.machine)
             {
                 return step;
             }
@@ -26,15 +27,26 @@ impl<const N: usize> Session<N> {
         if let Some(command) = self.machine.command.as_mut()
             && command.take_cancellation()
         {
-            return Step::Cancel { attempt: command.attempt };
+            return Step::Cancel {
+                attempt: command.attempt,
+            };
         }
         if self.machine.may_start(now) && self.may_recover() {
-            let ended = self.tracked().filter_map(|(slot, _, progress)| Some((progress.ended?, slot)));
-            let last = ended.max().and_then(|(_, slot)| self.tracker.get(slot)).or(self.last_ended.as_ref());
+            let ended = self
+                .tracked()
+                .filter_map(|(slot, _, progress)| Some((progress.ended?, slot)));
+            let last = ended
+                .max()
+                .and_then(|(_, slot)| self.tracker.get(slot))
+                .or(self.last_ended.as_ref());
             if let Some(event) = last {
                 let attempt = self.attempts.next();
                 self.machine.start(attempt, now);
-                return Step::Recover { event, own: true, attempt };
+                return Step::Recover {
+                    event,
+                    own: true,
+                    attempt,
+                };
             }
         }
         if let Some(&problem) = self.problems.get(self.problems_reported) {
@@ -46,18 +58,27 @@ impl<const N: usize> Session<N> {
         }
         let wake_at = self.wake_at(now);
         if self.awaits_answer() {
-            return Step::Wait { until: wake_at.min(now.plus(TIMEOUT_MS)) };
+            return Step::Wait {
+                until: wake_at.min(now.plus(TIMEOUT_MS)),
+            };
         }
         let post_at = self.approve_at(now).map(|at| at.max(self.pacer.post_at()));
         let is_polling = self.source != SessionSource::Notifications;
-        let poll_at = if is_polling { self.pacer.poll_at() } else { now.plus(WAIT_MAX_MS) };
+        let poll_at = if is_polling {
+            self.pacer.poll_at()
+        } else {
+            now.plus(WAIT_MAX_MS)
+        };
         let poll_has_priority = is_polling && self.pacer.poll_has_priority(now);
         if post_at.is_some_and(|at| at <= now) && !poll_has_priority {
             let slots = self.due_approvals(now);
             if write_start_requests(&self.tracker, &slots, &mut self.body) {
                 self.pacer.posted(now);
                 self.request = Request::Post(slots);
-                return Step::Post { body: &self.body, timeout_ms: TIMEOUT_MS };
+                return Step::Post {
+                    body: &self.body,
+                    timeout_ms: TIMEOUT_MS,
+                };
             }
         }
         if poll_at <= now {
@@ -67,7 +88,9 @@ impl<const N: usize> Session<N> {
             return Step::Get { timeout_ms };
         }
         let post_at = post_at.filter(|_| !poll_has_priority);
-        Step::Wait { until: post_at.map_or(poll_at, |at| at.min(poll_at)).min(wake_at) }
+        Step::Wait {
+            until: post_at.map_or(poll_at, |at| at.min(poll_at)).min(wake_at),
+        }
     }
 
     pub(super) fn context(&self, now: UnixMillis) -> Context {
@@ -99,7 +122,9 @@ impl<const N: usize> Session<N> {
     /// The next time at which a step of an event, or the recovery of this machine, may become due by itself.
     fn wake_at(&self, now: UnixMillis) -> UnixMillis {
         let context = self.context(now);
-        let events = self.tracked().filter_map(|(_, event, progress)| progress.wake_at(event, context, &self.machine));
+        let events = self
+            .tracked()
+            .filter_map(|(_, event, progress)| progress.wake_at(event, context, &self.machine));
         let retry = self.machine.retry_at().filter(|&at| at > now);
         events.chain(retry).min().unwrap_or(UnixMillis(i64::MAX))
     }
@@ -108,7 +133,8 @@ impl<const N: usize> Session<N> {
     /// answer.
     fn forget_finished_events(&mut self) {
         for slot in 0..self.tracker.slots_used() {
-            if let (Some(event), Some(progress)) = (self.tracker.get(slot), self.progress.get(usize::from(slot)))
+            if let (Some(event), Some(progress)) =
+                (self.tracker.get(slot), self.progress.get(usize::from(slot)))
                 && progress.is_finished(event)
                 && !self.is_being_approved(slot)
             {
@@ -122,6 +148,9 @@ impl<const N: usize> Session<N> {
     pub(super) fn may_recover(&self) -> bool {
         let has_read = self.documents.has_read_one() || self.source == SessionSource::Notifications;
         let is_known = !self.renamed && has_read;
-        is_known && !self.tracked().any(|(_, event, progress)| progress.keeps_out(event))
+        is_known
+            && !self
+                .tracked()
+                .any(|(_, event, progress)| progress.keeps_out(event))
     }
 }

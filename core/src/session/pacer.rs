@@ -1,7 +1,8 @@
 //! When the next request may be sent.
 
 use super::limits::{
-    BACK_OFF_FIRST_MS, BACK_OFF_MAX_MS, FIRST_TIMEOUT_MS, POLL_GAP_MAX_MS, REQUEST_SPACING_MS, SILENCE_MS, TIMEOUT_MS,
+    BACK_OFF_FIRST_MS, BACK_OFF_MAX_MS, FIRST_TIMEOUT_MS, POLL_GAP_MAX_MS, REQUEST_SPACING_MS,
+    SILENCE_MS, TIMEOUT_MS,
 };
 use crate::time::UnixMillis;
 
@@ -42,17 +43,23 @@ impl Pacer {
 
     /// The earliest time for a request of any kind, as far as the number of requests per second is concerned.
     fn spaced_at(&self) -> UnixMillis {
-        self.last_request.map_or(UnixMillis(i64::MIN), |last| last.plus(REQUEST_SPACING_MS))
+        self.last_request
+            .map_or(UnixMillis(i64::MIN), |last| last.plus(REQUEST_SPACING_MS))
     }
 
     /// The latest time for a poll.
     fn latest_poll_at(&self) -> UnixMillis {
-        self.last_poll.map_or(UnixMillis(i64::MIN), |last| last.plus(self.interval_ms.max(POLL_GAP_MAX_MS)))
+        self.last_poll.map_or(UnixMillis(i64::MIN), |last| {
+            last.plus(self.interval_ms.max(POLL_GAP_MAX_MS))
+        })
     }
 
     /// The earliest time for a poll.
     pub(super) fn poll_at(&self) -> UnixMillis {
-        let due = self.next_poll.max(self.paused_until).min(self.latest_poll_at());
+        let due = self
+            .next_poll
+            .max(self.paused_until)
+            .min(self.latest_poll_at());
         due.max(self.spaced_at())
     }
 
@@ -85,7 +92,10 @@ impl Pacer {
         self.last_poll = Some(now);
         self.posted_last = false;
         self.next_poll = now.plus(self.interval_ms);
-        if self.patient_at.is_some_and(|at| now.millis_since(at) < u64::from(SILENCE_MS)) {
+        if self
+            .patient_at
+            .is_some_and(|at| now.millis_since(at) < u64::from(SILENCE_MS))
+        {
             return TIMEOUT_MS;
         }
         self.patient_at = Some(now);
@@ -104,7 +114,11 @@ impl Pacer {
         let latest = now.plus(self.interval_ms.max(POLL_GAP_MAX_MS));
         self.next_poll = self.next_poll.min(latest);
         self.paused_until = self.paused_until.min(latest);
-        for last in [&mut self.last_poll, &mut self.last_request, &mut self.patient_at] {
+        for last in [
+            &mut self.last_poll,
+            &mut self.last_request,
+            &mut self.patient_at,
+        ] {
             *last = last.map(|last| last.min(now));
         }
     }
@@ -119,7 +133,11 @@ impl Pacer {
     /// longest interval.
     pub(super) fn failed(&mut self, now: UnixMillis, permanent: bool) -> u32 {
         self.failures = self.failures.saturating_add(1);
-        let delay = if permanent { BACK_OFF_MAX_MS } else { self.back_off(self.failures) };
+        let delay = if permanent {
+            BACK_OFF_MAX_MS
+        } else {
+            self.back_off(self.failures)
+        };
         self.next_poll = now.plus(delay);
         self.next_poll_in(now)
     }
@@ -200,21 +218,37 @@ mod tests {
         // The first outputs of the reference implementation for these seeds.
         assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
-        assert_eq!(mix(0_u64.wrapping_sub(0x9e37_79b9_7f4a_7c15)), 1, "a zero state would stay zero");
+        assert_eq!(
+            mix(0_u64.wrapping_sub(0x9e37_79b9_7f4a_7c15)),
+            1,
+            "a zero state would stay zero"
+        );
     }
 
     #[test]
     fn delays_differ_between_failures_and_between_machines() {
         // The first numbers of xorshift64 with the shifts 13, 7 and 17, computed independently of this code.
-        let mut pacer = Pacer { random: 88_172_645_463_325_252, ..Pacer::new(1000, 0) };
-        for expected in [8_748_534_153_485_358_512_u64, 3_040_900_993_826_735_515, 3_453_997_556_048_239_312] {
+        let mut pacer = Pacer {
+            random: 88_172_645_463_325_252,
+            ..Pacer::new(1000, 0)
+        };
+        for expected in [
+            8_748_534_153_485_358_512_u64,
+            3_040_900_993_826_735_515,
+            3_453_997_556_048_239_312,
+        ] {
             assert_eq!(u64::from(pacer.random()), expected >> 32);
             assert_eq!(pacer.random, expected);
         }
-        let machines: std::collections::BTreeSet<_> = (0..100).map(|seed| Pacer::new(1000, seed).back_off(4)).collect();
+        let machines: std::collections::BTreeSet<_> = (0..100)
+            .map(|seed| Pacer::new(1000, seed).back_off(4))
+            .collect();
         let failures: std::collections::BTreeSet<_> = (0..100).map(|_| pacer.back_off(4)).collect();
         for delays in [machines, failures] {
-            assert!(delays.len() > 30 && delays.first() < Some(&5000) && delays.last() > Some(&7000), "{delays:?}");
+            assert!(
+                delays.len() > 30 && delays.first() < Some(&5000) && delays.last() > Some(&7000),
+                "{delays:?}"
+            );
         }
     }
 }

@@ -40,12 +40,15 @@ impl Recovery {
 
     /// When a failed recovery is tried again.
     pub(super) fn retry_at(&self) -> Option<UnixMillis> {
-        self.retry_at.filter(|_| self.is_due() && self.command.is_none())
+        self.retry_at
+            .filter(|_| self.is_due() && self.command.is_none())
     }
 
     /// Limits the delay, so that a clock that was set back does not extend it.
     pub(super) fn set_clock(&mut self, now: UnixMillis) {
-        self.retry_at = self.retry_at.map(|at| at.min(now.plus(RECOVERY_RETRY_MAX_MS)));
+        self.retry_at = self
+            .retry_at
+            .map(|at| at.min(now.plus(RECOVERY_RETRY_MAX_MS)));
     }
 
     /// Records that `Step::Recover` is issued.
@@ -65,7 +68,8 @@ impl Recovery {
             *self = Self::default();
         } else {
             let doublings = u32::from(self.failures.min(8));
-            self.retry_at = Some(now.plus((RECOVERY_RETRY_FIRST_MS << doublings).min(RECOVERY_RETRY_MAX_MS)));
+            self.retry_at =
+                Some(now.plus((RECOVERY_RETRY_FIRST_MS << doublings).min(RECOVERY_RETRY_MAX_MS)));
             self.failures = self.failures.saturating_add(1);
         }
         AnswerOutcome::Accepted

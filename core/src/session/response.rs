@@ -164,7 +164,11 @@ impl fmt::Display for Cause {
             Self::EmptyBody => f.write_str("the response is empty, expected a document"),
             Self::NotADocument { error, position } => {
                 let Position { line, column } = position;
-                write!(f, "invalid document: line {line}, column {column}: {}", error.message())
+                write!(
+                    f,
+                    "invalid document: line {line}, column {column}: {}",
+                    error.message()
+                )
             }
         }
     }
@@ -207,13 +211,18 @@ impl<const N: usize> Session<N> {
         if let (429 | 500..=599, Some(seconds)) = (response.status, response.retry_after) {
             self.pacer.pause(now, seconds);
         }
-        match (core::mem::replace(&mut self.request, Request::None), response.status) {
+        match (
+            core::mem::replace(&mut self.request, Request::None),
+            response.status,
+        ) {
             (Request::None, _) => RequestOutcome::Unexpected,
             (Request::Post(slots), 200..=299) => {
                 self.pacer.answered(now);
                 self.approved(&slots)
             }
-            (Request::Post(slots), status) => self.approval_failed(&slots, Cause::of_status(status), now),
+            (Request::Post(slots), status) => {
+                self.approval_failed(&slots, Cause::of_status(status), now)
+            }
             (Request::Get, 200) => self.on_body(response.body, now, on_document),
             (Request::Get, status) => self.poll_failed(Cause::of_status(status), now),
         }
@@ -248,11 +257,19 @@ impl<const N: usize> Session<N> {
     }
 
     /// The body of a response with status 200 to a poll.
-    fn on_body(&mut self, body: &[u8], now: UnixMillis, on_document: impl FnOnce(&Document<'_>)) -> RequestOutcome {
+    fn on_body(
+        &mut self,
+        body: &[u8],
+        now: UnixMillis,
+        on_document: impl FnOnce(&Document<'_>),
+    ) -> RequestOutcome {
         if body.trim_ascii().is_empty() {
             // The service responds, so the next poll is not delayed.
             self.pacer.answered(now);
-            return RequestOutcome::PollFailed { cause: Cause::EmptyBody, retry_in_ms: self.pacer.next_poll_in(now) };
+            return RequestOutcome::PollFailed {
+                cause: Cause::EmptyBody,
+                retry_in_ms: self.pacer.next_poll_in(now),
+            };
         }
         let hash = Hash::of(body);
         if self.documents.is_unchanged(hash) {
@@ -292,7 +309,11 @@ impl<const N: usize> Session<N> {
     /// Records that the newest poll showed the events as they are, but for those that no document has shown.
     fn confirm_events(&mut self) {
         for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
-            if self.tracker.get(slot).is_some_and(|event| !event.flags.has(Flags::NOTIFIED)) {
+            if self
+                .tracker
+                .get(slot)
+                .is_some_and(|event| !event.flags.has(Flags::NOTIFIED))
+            {
                 progress.confirm(self.polls);
             }
         }

@@ -131,12 +131,27 @@ impl fmt::Display for Report<'_> {
         match self {
             Self::Change { change, event } => write!(f, "{}: {change}", event.event_id()),
             Self::Decision { decision, event } => {
-                write!(f, "{}: {} ({})", event.event_id(), decision.action, decision.reason)
+                write!(
+                    f,
+                    "{}: {} ({})",
+                    event.event_id(),
+                    decision.action,
+                    decision.reason
+                )
             }
-            Self::LastCall { event } => write!(f, "{}: last call: preparing without the gate's yes", event.event_id()),
-            Self::Problem(problem) => write!(f, "{} at byte {}", problem.kind.word(), problem.offset),
+            Self::LastCall { event } => write!(
+                f,
+                "{}: last call: preparing without the gate's yes",
+                event.event_id()
+            ),
+            Self::Problem(problem) => {
+                write!(f, "{} at byte {}", problem.kind.word(), problem.offset)
+            }
             Self::Untracked(Untracked { own, others }) => {
-                write!(f, "not tracked: {own} own events, {others} of other machines")
+                write!(
+                    f,
+                    "not tracked: {own} own events, {others} of other machines"
+                )
             }
         }
     }

@@ -164,7 +164,9 @@ impl<const N: usize> Session<N> {
             let pending = progress.waits_for(event, context, &machine);
             let waiting = Waiting {
                 waits_for: pending.waits_for,
-                since: pending.command.map(|command| self.time_of_day(command.since)),
+                since: pending
+                    .command
+                    .map(|command| self.time_of_day(command.since)),
                 until: pending.until.map(|until| match until {
                     Until::Clock(at) => self.time_of_day(at),
                     Until::TimeOfDay(at) => at,
@@ -182,7 +184,9 @@ impl<const N: usize> Session<N> {
         let machine = Some(self.shown_machine()).filter(Recovery::is_due)?;
         Some(RecoveryStatus {
             attempt: machine.command.map(|command| command.attempt),
-            since: machine.command.map(|command| self.time_of_day(command.since)),
+            since: machine
+                .command
+                .map(|command| self.time_of_day(command.since)),
             failures: machine.failures,
             retry_at: machine.retry_at().map(|at| self.time_of_day(at)),
         })
@@ -214,16 +218,30 @@ enum Until {
 
 impl Pending {
     fn new(waits_for: WaitsFor) -> Self {
-        Self { waits_for, command: None, until: None }
+        Self {
+            waits_for,
+            command: None,
+            until: None,
+        }
     }
 
     fn of_command(waits_for: WaitsFor, command: Command) -> Self {
-        let waits_for = if command.is_cancelled() { WaitsFor::CancelledCommand } else { waits_for };
-        Self { command: Some(command), ..Self::new(waits_for) }
+        let waits_for = if command.is_cancelled() {
+            WaitsFor::CancelledCommand
+        } else {
+            waits_for
+        };
+        Self {
+            command: Some(command),
+            ..Self::new(waits_for)
+        }
     }
 
     fn until(waits_for: WaitsFor, until: Option<Until>) -> Self {
-        Self { until, ..Self::new(waits_for) }
+        Self {
+            until,
+            ..Self::new(waits_for)
+        }
     }
 }
 
@@ -244,7 +262,11 @@ impl EventProgress {
             return Pending::of_command(WaitsFor::Recovery, command);
         }
         if event.is_gone() {
-            let recovery = if self.recovery.is_due() { &self.recovery } else { machine };
+            let recovery = if self.recovery.is_due() {
+                &self.recovery
+            } else {
+                machine
+            };
             return Pending {
                 command: recovery.command,
                 ..Pending::until(WaitsFor::Recovery, recovery.retry_at().map(Until::Clock))
@@ -261,7 +283,12 @@ impl EventProgress {
         };
         let is_early = self.act_at(context) > context.now;
         let due = || Pending::until(WaitsFor::DueTime, decision.act_from.map(Until::TimeOfDay));
-        let gate_retry = |phase| self.gate.ask_at(phase).filter(|&at| at > context.now).map(Until::Clock);
+        let gate_retry = |phase| {
+            self.gate
+                .ask_at(phase)
+                .filter(|&at| at > context.now)
+                .map(Until::Clock)
+        };
         if self.needs_preparation(event) {
             return if is_early {
                 due()
@@ -273,13 +300,15 @@ impl EventProgress {
                 Pending::new(WaitsFor::Preparation)
             };
         }
-        if self.preparation == PreparationState::Failed && matches!(decision.action, Action::Approve | Action::Prepare)
+        if self.preparation == PreparationState::Failed
+            && matches!(decision.action, Action::Approve | Action::Prepare)
         {
             return Pending::until(WaitsFor::StartUnprepared, start);
         }
         let Some(at) = self.may_approve_at(event, machine) else {
             // Ready, but the machine is being taken back into service, or is in service again.
-            let recovers = self.preparation == PreparationState::Ready && decision.approve_after.is_some();
+            let recovers =
+                self.preparation == PreparationState::Ready && decision.approve_after.is_some();
             return match machine.command {
                 Some(command) if recovers => Pending::of_command(WaitsFor::Recovery, command),
                 _ => Pending::until(WaitsFor::StartUnapproved, start),
@@ -288,8 +317,13 @@ impl EventProgress {
         if is_early {
             return due();
         }
-        let awaits_yes = context.has_gate && (self.lacks_yes() || self.gate.ask_at(GatePhase::Approve).is_some());
-        if awaits_yes && event.not_before().is_some_and(|start| start <= context.time_of_day) {
+        let awaits_yes = context.has_gate
+            && (self.lacks_yes() || self.gate.ask_at(GatePhase::Approve).is_some());
+        if awaits_yes
+            && event
+                .not_before()
+                .is_some_and(|start| start <= context.time_of_day)
+        {
             // No gate is asked any more.
             return Pending::until(WaitsFor::StartUnapproved, start);
         }

@@ -55,7 +55,10 @@ impl EvictionType {
     /// assert!(EvictionType::PriceOrCapacity.is_evicted_for(EvictionCause::Price));
     /// ```
     pub const fn is_evicted_for(self, cause: EvictionCause) -> bool {
-        matches!((self, cause), (_, EvictionCause::Capacity) | (Self::PriceOrCapacity, EvictionCause::Price))
+        matches!(
+            (self, cause),
+            (_, EvictionCause::Capacity) | (Self::PriceOrCapacity, EvictionCause::Price)
+        )
     }
 }
 
@@ -186,10 +189,15 @@ impl EvictionPolicy {
 /// // A machine that is evicted for capacity only keeps its place whatever the price.
 /// assert!(evictions().all(|(kind, cause, ..)| kind != EvictionType::CapacityOnly || cause == EvictionCause::Capacity));
 /// ```
-pub fn evictions() -> impl Iterator<Item = (EvictionType, EvictionCause, EvictionPolicy, EvictionEffect)> {
+pub fn evictions()
+-> impl Iterator<Item = (EvictionType, EvictionCause, EvictionPolicy, EvictionEffect)> {
     EvictionType::ALL.into_iter().flat_map(|kind| {
-        let causes = EvictionCause::ALL.into_iter().filter(move |cause| kind.is_evicted_for(*cause));
-        causes.flat_map(move |cause| EvictionPolicy::ALL.map(|policy| (kind, cause, policy, policy.effect())))
+        let causes = EvictionCause::ALL
+            .into_iter()
+            .filter(move |cause| kind.is_evicted_for(*cause));
+        causes.flat_map(move |cause| {
+            EvictionPolicy::ALL.map(|policy| (kind, cause, policy, policy.effect()))
+        })
     })
 }
 
@@ -351,14 +359,21 @@ impl SpotTransition {
         price
             && self.input == input
             && self.from.is_none_or(|from| Some(from) == state)
-            && self.has_capacity.is_none_or(|required| required == allocation.has_capacity)
-            && self.policy.is_none_or(|required| required == allocation.policy)
+            && self
+                .has_capacity
+                .is_none_or(|required| required == allocation.has_capacity)
+            && self
+                .policy
+                .is_none_or(|required| required == allocation.policy)
     }
 }
 
 /// The rows of the guide's table "Spot VM states", in its order.
 pub const SPOT_TRANSITIONS: [SpotTransition; 9] = {
-    use {Charges as Pay, EvictionPolicy as Policy, MaxPrice as Price, SpotInput as Input, SpotState as State};
+    use {
+        Charges as Pay, EvictionPolicy as Policy, MaxPrice as Price, SpotInput as Input,
+        SpotState as State,
+    };
     const fn row(
         from: Option<State>,
         input: Input,
@@ -367,21 +382,83 @@ pub const SPOT_TRANSITIONS: [SpotTransition; 9] = {
         charges: Pay,
     ) -> SpotTransition {
         let (max_price, has_capacity, policy) = required;
-        SpotTransition { from, input, max_price, has_capacity, policy, to, charges }
+        SpotTransition {
+            from,
+            input,
+            max_price,
+            has_capacity,
+            policy,
+            to,
+            charges,
+        }
     }
     let (running, stopped) = (Some(State::Running), Some(State::Stopped));
     let (below, enough) = (Some(Price::Exceeded), Some(Price::Sufficient));
     let (deallocate, delete) = (Some(Policy::Deallocate), Some(Policy::Delete));
     [
-        row(None, Input::Deploy, (enough, Some(true), None), State::Running, Pay::MachineAndDisks),
-        row(running, Input::Evict, (Some(Price::Unlimited), Some(true), None), State::Running, Pay::MachineAndDisks),
-        row(running, Input::Evict, (None, Some(false), deallocate), State::Stopped, Pay::Disks),
-        row(running, Input::Evict, (None, Some(false), delete), State::Deleted, Pay::Nothing),
-        row(running, Input::Evict, (below, None, deallocate), State::Stopped, Pay::Disks),
-        row(running, Input::Evict, (below, None, delete), State::Deleted, Pay::Nothing),
-        row(stopped, Input::Restart, (below, None, deallocate), State::Stopped, Pay::Disks),
-        row(stopped, Input::Restart, (below, None, delete), State::Deleted, Pay::Nothing),
-        row(stopped, Input::Restart, (enough, Some(true), None), State::Running, Pay::MachineAndDisks),
+        row(
+            None,
+            Input::Deploy,
+            (enough, Some(true), None),
+            State::Running,
+            Pay::MachineAndDisks,
+        ),
+        row(
+            running,
+            Input::Evict,
+            (Some(Price::Unlimited), Some(true), None),
+            State::Running,
+            Pay::MachineAndDisks,
+        ),
+        row(
+            running,
+            Input::Evict,
+            (None, Some(false), deallocate),
+            State::Stopped,
+            Pay::Disks,
+        ),
+        row(
+            running,
+            Input::Evict,
+            (None, Some(false), delete),
+            State::Deleted,
+            Pay::Nothing,
+        ),
+        row(
+            running,
+            Input::Evict,
+            (below, None, deallocate),
+            State::Stopped,
+            Pay::Disks,
+        ),
+        row(
+            running,
+            Input::Evict,
+            (below, None, delete),
+            State::Deleted,
+            Pay::Nothing,
+        ),
+        row(
+            stopped,
+            Input::Restart,
+            (below, None, deallocate),
+            State::Stopped,
+            Pay::Disks,
+        ),
+        row(
+            stopped,
+            Input::Restart,
+            (below, None, delete),
+            State::Deleted,
+            Pay::Nothing,
+        ),
+        row(
+            stopped,
+            Input::Restart,
+            (enough, Some(true), None),
+            State::Running,
+            Pay::MachineAndDisks,
+        ),
     ]
 };
 
@@ -400,7 +477,13 @@ impl SpotState {
     /// let row = SpotState::after(Some(SpotState::Running), SpotInput::Evict, allocation).unwrap();
     /// assert_eq!((row.to, row.charges), (SpotState::Stopped, Charges::Disks));
     /// ```
-    pub fn after(state: Option<Self>, input: SpotInput, allocation: Allocation) -> Option<&'static SpotTransition> {
-        SPOT_TRANSITIONS.iter().find(|row| row.matches(state, input, allocation))
+    pub fn after(
+        state: Option<Self>,
+        input: SpotInput,
+        allocation: Allocation,
+    ) -> Option<&'static SpotTransition> {
+        SPOT_TRANSITIONS
+            .iter()
+            .find(|row| row.matches(state, input, allocation))
     }
 }

@@ -112,15 +112,18 @@ impl Phase {
     pub const fn next(self, signal: Signal) -> Option<Self> {
         Some(match (self, signal) {
             (Self::Warmup, Signal::WarmedUp) => Self::Processing,
-            (Self::Warmup | Self::Processing | Self::Recover | Self::Resume, Signal::Notice) => Self::Evicted,
+            (Self::Warmup | Self::Processing | Self::Recover | Self::Resume, Signal::Notice) => {
+                Self::Evicted
+            }
             (Self::Evicted, Signal::Withdrawn) => Self::Processing,
             (Self::Evicted, Signal::Stopped) => Self::Shutdown,
             (Self::Shutdown, Signal::Withdrawn) => Self::Recover,
             // Nothing was processed before the first warm-up ended, so there is nothing to recover.
             (Self::Warmup, Signal::Restarted) => Self::Warmup,
-            (Self::Processing | Self::Evicted | Self::Shutdown | Self::Recover | Self::Resume, Signal::Restarted) => {
-                Self::Recover
-            }
+            (
+                Self::Processing | Self::Evicted | Self::Shutdown | Self::Recover | Self::Resume,
+                Signal::Restarted,
+            ) => Self::Recover,
             (Self::Recover, Signal::Recovered) => Self::Resume,
             (Self::Resume, Signal::Resumed) => Self::Warmup,
             _ => return None,

@@ -24,7 +24,7 @@ mod eviction;
 mod lifecycle;
 
 pub use eviction::{
-    Allocation, Charges, EvictionCause, EvictionEffect, EvictionPolicy, EvictionType, MaxPrice, Replacement,
-    SPOT_TRANSITIONS, SpotInput, SpotState, SpotTransition, evictions,
+    Allocation, Charges, EvictionCause, EvictionEffect, EvictionPolicy, EvictionType, MaxPrice,
+    Replacement, SPOT_TRANSITIONS, SpotInput, SpotState, SpotTransition, evictions,
 };
 pub use lifecycle::{Phase, Signal};

@@ -112,6 +112,8 @@ impl Changes {
 
     /// The changes, in the order in which they are reported.
     pub(crate) fn iter(self) -> impl Iterator<Item = Change> {
-        Self::ORDER.into_iter().filter(move |&change| self.0 & Self::bit(change) != 0)
+        Self::ORDER
+            .into_iter()
+            .filter(move |&change| self.0 & Self::bit(change) != 0)
     }
 }

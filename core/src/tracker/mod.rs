@@ -95,8 +95,20 @@ impl<const N: usize> Tracker<N> {
     /// assert!(Tracker::<16>::with_seed(seed).is_empty());
     /// ```
     pub const fn with_seed(seed: u64) -> Self {
-        const { assert!(0 < N && N < NO_SLOT as usize, "a tracker holds 1 to 65,534 events") };
-        Self { seed, slots: heapless::Vec::new(), buckets: [NO_SLOT; N], free: NO_SLOT, used: 0, last: None }
+        const {
+            assert!(
+                0 < N && N < NO_SLOT as usize,
+                "a tracker holds 1 to 65,534 events"
+            )
+        };
+        Self {
+            seed,
+            slots: heapless::Vec::new(),
+            buckets: [NO_SLOT; N],
+            free: NO_SLOT,
+            used: 0,
+            last: None,
+        }
     }
 
     /// Applies a document and calls `on_change` for each change, with the event after it: changes of known events first,
@@ -128,12 +140,17 @@ impl<const N: usize> Tracker<N> {
             }
         }
         let seen = self.observe_known(document, names, |_, difference, event| {
-            difference.changes.iter().for_each(|change| on_change(change, event));
+            difference
+                .changes
+                .iter()
+                .for_each(|change| on_change(change, event));
         });
         for slot in 0..self.slots_used() {
             let change = self.end_if_absent(slot, now);
             // The end of an event with a final status was reported above.
-            let Some(event) = self.get(slot).filter(|event| event.is_gone()) else { continue };
+            let Some(event) = self.get(slot).filter(|event| event.is_gone()) else {
+                continue;
+            };
             if let Some(change) = change {
                 on_change(change, event);
             }
@@ -175,7 +192,9 @@ impl<const N: usize> Tracker<N> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn approved(&mut self, event_id: &EventId) -> bool {
-        let Some(event) = self.find(event_id).and_then(|slot| self.get_mut(slot)) else { return false };
+        let Some(event) = self.find(event_id).and_then(|slot| self.get_mut(slot)) else {
+            return false;
+        };
         event.flags.set(Flags::APPROVED, true);
         true
     }
@@ -195,7 +214,10 @@ impl<const N: usize> Tracker<N> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = &TrackedEvent> {
-        self.slots.iter().filter(|slot| slot.used).map(|slot| &slot.event)
+        self.slots
+            .iter()
+            .filter(|slot| slot.used)
+            .map(|slot| &slot.event)
     }
 
     /// How many events are tracked.
@@ -241,7 +263,9 @@ impl<const N: usize> Tracker<N> {
             }
             seen.open = seen.open.saturating_add(1);
             let slot = self.find_text(&event.event_id());
-            let known = slot.and_then(|slot| Some((slot, self.get_mut(slot)?))).filter(|(_, known)| !known.is_gone());
+            let known = slot
+                .and_then(|slot| Some((slot, self.get_mut(slot)?)))
+                .filter(|(_, known)| !known.is_gone());
             let Some((slot, tracked)) = known else {
                 seen.new = seen.new.saturating_add(1);
                 continue;
@@ -260,8 +284,12 @@ impl<const N: usize> Tracker<N> {
         }
         // Some servers leave an event that is over in the document for a while, with a final status.
         for event in document.events().filter(is_over) {
-            let Some(slot) = self.find_text(&event.event_id()) else { continue };
-            let Some(tracked) = self.get_mut(slot) else { continue };
+            let Some(slot) = self.find_text(&event.event_id()) else {
+                continue;
+            };
+            let Some(tracked) = self.get_mut(slot) else {
+                continue;
+            };
             if tracked.flags.has(Flags::PRESENT) {
                 seen.repeated = seen.repeated.saturating_add(1);
             } else if !tracked.is_gone() {
@@ -269,7 +297,14 @@ impl<const N: usize> Tracker<N> {
                 tracked.flags.set(Flags::GONE, true);
                 let mut changes = Changes::default();
                 changes.insert(change);
-                on_difference(slot, Difference { changes, voids_preparation: false }, tracked);
+                on_difference(
+                    slot,
+                    Difference {
+                        changes,
+                        voids_preparation: false,
+                    },
+                    tracked,
+                );
             }
         }
         seen
@@ -286,7 +321,11 @@ impl<const N: usize> Tracker<N> {
     }
 
     /// Starts to track an event. Returns `None` if it is tracked already, if it is over, or if the tracker is full.
-    pub(crate) fn insert(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Option<(u16, Change)> {
+    pub(crate) fn insert(
+        &mut self,
+        event: &Event<'_>,
+        names: VmNames<'_>,
+    ) -> Option<(u16, Change)> {
         if is_over(event) {
             return None;
         }
@@ -299,7 +338,12 @@ impl<const N: usize> Tracker<N> {
     }
 
     /// Starts to track the gone event in this slot anew: the event has returned under its id. An approval is remembered.
-    pub(crate) fn renew(&mut self, slot: u16, event: &Event<'_>, names: VmNames<'_>) -> Option<Change> {
+    pub(crate) fn renew(
+        &mut self,
+        slot: u16,
+        event: &Event<'_>,
+        names: VmNames<'_>,
+    ) -> Option<Change> {
         let known = self.get_mut(slot)?;
         let (mut renewed, change) = TrackedEvent::first_seen(event, known.event_id.clone(), names);
         renewed.flags.set(Flags::APPROVED, known.is_approved());
@@ -311,7 +355,11 @@ impl<const N: usize> Tracker<N> {
     pub(crate) fn place(&mut self, event: TrackedEvent) -> Option<u16> {
         let bucket = self.bucket(&Text::plain(event.event_id.as_str()));
         let head = *self.buckets.get(bucket)?;
-        let new = Slot { event, next: head, used: true };
+        let new = Slot {
+            event,
+            next: head,
+            used: true,
+        };
         let slot = if let Some(free) = self.slots.get_mut(usize::from(self.free)) {
             let slot = self.free;
             self.free = free.next;
@@ -330,8 +378,13 @@ impl<const N: usize> Tracker<N> {
     pub(crate) fn remove(&mut self, slot: u16) {
         let Some(event) = self.get(slot) else { return };
         let bucket = self.bucket(&Text::plain(event.event_id.as_str()));
-        let after = self.slots.get(usize::from(slot)).map_or(NO_SLOT, |removed| removed.next);
-        let Some(head) = self.buckets.get_mut(bucket) else { return };
+        let after = self
+            .slots
+            .get(usize::from(slot))
+            .map_or(NO_SLOT, |removed| removed.next);
+        let Some(head) = self.buckets.get_mut(bucket) else {
+            return;
+        };
         if *head == slot {
             *head = after;
         } else {
@@ -383,11 +436,17 @@ impl<const N: usize> Tracker<N> {
     }
 
     pub(crate) fn get(&self, slot: u16) -> Option<&TrackedEvent> {
-        self.slots.get(usize::from(slot)).filter(|slot| slot.used).map(|slot| &slot.event)
+        self.slots
+            .get(usize::from(slot))
+            .filter(|slot| slot.used)
+            .map(|slot| &slot.event)
     }
 
     pub(crate) fn get_mut(&mut self, slot: u16) -> Option<&mut TrackedEvent> {
-        self.slots.get_mut(usize::from(slot)).filter(|slot| slot.used).map(|slot| &mut slot.event)
+        self.slots
+            .get_mut(usize::from(slot))
+            .filter(|slot| slot.used)
+            .map(|slot| &mut slot.event)
     }
 
     /// The number of slots in use or free again: every slot is below it.
@@ -397,7 +456,10 @@ impl<const N: usize> Tracker<N> {
 
     fn bucket(&self, id: &Text<'_>) -> usize {
         let hash = Hash::of_id_with(self.seed, id);
-        usize::try_from(hash >> 1 & 0x7fff_ffff).unwrap_or(0).checked_rem(N).unwrap_or(0)
+        usize::try_from(hash >> 1 & 0x7fff_ffff)
+            .unwrap_or(0)
+            .checked_rem(N)
+            .unwrap_or(0)
     }
 }
 
@@ -414,7 +476,10 @@ pub(crate) struct Seen {
 
 /// How many events of the document are not over.
 fn count_open(document: &Document<'_>) -> usize {
-    document.events().filter(|event| !is_over(event)).fold(0, |count: usize, _| count.saturating_add(1))
+    document
+        .events()
+        .filter(|event| !is_over(event))
+        .fold(0, |count: usize, _| count.saturating_add(1))
 }
 
 /// Whether the event has a final status.
@@ -442,7 +507,11 @@ pub struct TrackerFull {
 
 impl fmt::Display for TrackerFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the document contains {} events, more than the tracker can hold", self.needed)
+        write!(
+            f,
+            "the document contains {} events, more than the tracker can hold",
+            self.needed
+        )
     }
 }
 
@@ -461,10 +530,14 @@ mod tests {
         let body = br#"{"Events":[{"EventId":"a","Resources":["vm_0"]}]}"#;
         let document = Document::parse(body).unwrap();
         let mut tracker = Tracker::<4>::new();
-        for (names, mine) in
-            [(VmNames::UNKNOWN, None), (VmNames::new(&["vm_0"]), Some(true)), (VmNames::new(&["vm_1"]), Some(false))]
-        {
-            tracker.observe(&document, names, UnixSeconds(0), |_, _| ()).unwrap();
+        for (names, mine) in [
+            (VmNames::UNKNOWN, None),
+            (VmNames::new(&["vm_0"]), Some(true)),
+            (VmNames::new(&["vm_1"]), Some(false)),
+        ] {
+            tracker
+                .observe(&document, names, UnixSeconds(0), |_, _| ())
+                .unwrap();
             assert_eq!(tracker.iter().next().unwrap().mine(), mine);
         }
     }
@@ -484,13 +557,22 @@ mod tests {
     #[test]
     fn events_of_one_bucket_can_be_removed_in_any_order() {
         let document = |ids: &[String]| {
-            let events: Vec<_> = ids.iter().map(|id| format!("{{\"EventId\":\"{id}\"}}")).collect();
+            let events: Vec<_> = ids
+                .iter()
+                .map(|id| format!("{{\"EventId\":\"{id}\"}}"))
+                .collect();
             format!("{{\"Events\":[{}]}}", events.join(","))
         };
         let bucket = |id: &String| Tracker::<4>::new().bucket(&Text::plain(id));
-        let all: Vec<_> = (0..).map(|n| format!("e{n}")).filter(|id| bucket(id) == 3).take(4).collect();
+        let all: Vec<_> = (0..)
+            .map(|n| format!("e{n}"))
+            .filter(|id| bucket(id) == 3)
+            .take(4)
+            .collect();
         // The digits of a number in base 4: every order in which four events can be removed, and more.
-        for order in (0..256).map(|order| [order >> 6 & 3, order >> 4 & 3, order >> 2 & 3, order & 3]) {
+        for order in
+            (0..256).map(|order| [order >> 6 & 3, order >> 4 & 3, order >> 2 & 3, order & 3])
+        {
             let (mut tracker, mut left) = (Tracker::<4>::new(), all.clone());
             for step in 0..=4_usize {
                 if let Some(place) = step.checked_sub(1) {
@@ -498,10 +580,18 @@ mod tests {
                 }
                 let body = document(&left);
                 tracker
-                    .observe(&Document::parse(body.as_bytes()).unwrap(), VmNames::UNKNOWN, UnixSeconds(0), |_, _| {})
+                    .observe(
+                        &Document::parse(body.as_bytes()).unwrap(),
+                        VmNames::UNKNOWN,
+                        UnixSeconds(0),
+                        |_, _| {},
+                    )
                     .unwrap();
                 let found = |id: &String| tracker.find_text(&Text::plain(id)).is_some();
-                assert!(all.iter().all(|id| found(id) == left.contains(id)), "{order:?}, {left:?}");
+                assert!(
+                    all.iter().all(|id| found(id) == left.contains(id)),
+                    "{order:?}, {left:?}"
+                );
                 assert_eq!(tracker.len(), left.len());
             }
         }
@@ -511,20 +601,32 @@ mod tests {
     fn repeated_ids_that_the_document_does_not_omit_are_ignored_and_counted() {
         const FIRST: usize = 70;
         let document = |status: &str| {
-            let first = (0..FIRST).map(|n| format!(r#"{{"EventId":"e{n}","EventStatus":"{status}"}}"#));
-            let again = ["e66", "E67", "e66"].map(|id| format!(r#"{{"EventId":"{id}","EventStatus":"Unknown"}}"#));
-            format!(r#"{{"Events":[{}]}}"#, first.chain(again).collect::<Vec<_>>().join(","))
+            let first =
+                (0..FIRST).map(|n| format!(r#"{{"EventId":"e{n}","EventStatus":"{status}"}}"#));
+            let again = ["e66", "E67", "e66"]
+                .map(|id| format!(r#"{{"EventId":"{id}","EventStatus":"Unknown"}}"#));
+            format!(
+                r#"{{"Events":[{}]}}"#,
+                first.chain(again).collect::<Vec<_>>().join(",")
+            )
         };
         let mut tracker = Tracker::<80>::new();
-        for (status, change) in [("Scheduled", Change::Scheduled), ("Started", Change::Started)] {
+        for (status, change) in [
+            ("Scheduled", Change::Scheduled),
+            ("Started", Change::Started),
+        ] {
             let body = document(status);
             let document = Document::parse(body.as_bytes()).unwrap();
             let mut changes = Vec::new();
             let ignored =
-                tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| changes.push(change));
+                tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| {
+                    changes.push(change)
+                });
             assert_eq!(ignored, Ok(3));
             assert_eq!(changes, [change; FIRST]);
-            let again = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| panic!("a change"));
+            let again = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| {
+                panic!("a change")
+            });
             assert_eq!(again, Ok(3), "the same document again");
         }
         assert_eq!(tracker.len(), FIRST);
@@ -537,7 +639,11 @@ mod tests {
             move |id: &String| tracker.bucket(&Text::plain(id))
         };
         let known = buckets(0);
-        let ids: Vec<_> = (0..).map(|n| format!("e{n}")).filter(|id| known(id) == 7).take(200).collect();
+        let ids: Vec<_> = (0..)
+            .map(|n| format!("e{n}"))
+            .filter(|id| known(id) == 7)
+            .take(200)
+            .collect();
         for seed in 1..20 {
             let bucket = buckets(seed);
             let mut places: Vec<_> = ids.iter().map(bucket).collect();

@@ -102,7 +102,11 @@ impl Flags {
     /// The facts of a snapshot; `None` for some that exclude each other.
     pub(crate) const fn from_bits(bits: u8) -> Option<Self> {
         let flags = Self(bits);
-        if flags.has(Self::END_NOTIFIED) && !flags.has(Self::GONE) { None } else { Some(flags) }
+        if flags.has(Self::END_NOTIFIED) && !flags.has(Self::GONE) {
+            None
+        } else {
+            Some(flags)
+        }
     }
 
     pub(crate) const fn has(self, bit: u8) -> bool {
@@ -136,17 +140,29 @@ impl TrackedEvent {
 
     /// The last known `NotBefore`. Documents omit it when the event starts.
     pub const fn not_before(&self) -> Option<UnixSeconds> {
-        if self.not_before.0 == NOT_BEFORE_UNKNOWN.0 { None } else { Some(self.not_before) }
+        if self.not_before.0 == NOT_BEFORE_UNKNOWN.0 {
+            None
+        } else {
+            Some(self.not_before)
+        }
     }
 
     /// The `DurationInSeconds` of the last document in which the event was readable; `None` if it is unknown.
     pub const fn duration_in_seconds(&self) -> Option<u32> {
-        if self.duration == u32::MAX { None } else { Some(self.duration) }
+        if self.duration == u32::MAX {
+            None
+        } else {
+            Some(self.duration)
+        }
     }
 
     /// Whether `Resources` names this machine; `None` while the names of this machine are unknown.
     pub const fn mine(&self) -> Option<bool> {
-        if self.flags.has(Flags::NAMES_KNOWN) { Some(self.flags.has(Flags::MINE)) } else { None }
+        if self.flags.has(Flags::NAMES_KNOWN) {
+            Some(self.flags.has(Flags::MINE))
+        } else {
+            None
+        }
     }
 
     /// Whether an approval of the event succeeded.
@@ -159,8 +175,14 @@ impl TrackedEvent {
         self.flags.has(Flags::GONE)
     }
 
-    pub(super) fn first_seen(event: &Event<'_>, event_id: EventId, names: VmNames<'_>) -> (Self, Change) {
-        let word = event.event_type().map_or(Text::plain(""), |word| word.text());
+    pub(super) fn first_seen(
+        event: &Event<'_>,
+        event_id: EventId,
+        names: VmNames<'_>,
+    ) -> (Self, Change) {
+        let word = event
+            .event_type()
+            .map_or(Text::plain(""), |word| word.text());
         let (event_type, _) = fixed_str::truncated(&word, TYPE_MAX);
         let mut tracked = Self {
             not_before: event.not_before().moment().unwrap_or(NOT_BEFORE_UNKNOWN),
@@ -202,9 +224,13 @@ impl TrackedEvent {
             Some(EventStatus::Started) => TrackedStatus::Started,
             Some(EventStatus::Other(_)) | None => TrackedStatus::Unclear,
         };
-        let voids_preparation = self.update_interruption(event, status) && self.status != TrackedStatus::Started;
+        let voids_preparation =
+            self.update_interruption(event, status) && self.status != TrackedStatus::Started;
         if self.status == TrackedStatus::Started {
-            return Difference { changes, voids_preparation };
+            return Difference {
+                changes,
+                voids_preparation,
+            };
         }
         if let NotBefore::At(moment) = event.not_before()
             && status != TrackedStatus::Started
@@ -220,7 +246,11 @@ impl TrackedEvent {
                 TrackedStatus::Started => {
                     changes = Changes::default();
                     let noticed = self.flags.has(Flags::SEEN_SCHEDULED);
-                    changes.insert(if noticed { Change::Started } else { Change::StartedWithoutNotice });
+                    changes.insert(if noticed {
+                        Change::Started
+                    } else {
+                        Change::StartedWithoutNotice
+                    });
                 }
                 _ if changes.is_empty() => changes.insert(Change::Updated),
                 _ => {}
@@ -229,7 +259,10 @@ impl TrackedEvent {
                 self.flags.set(Flags::SEEN_SCHEDULED, true);
             }
         }
-        Difference { changes, voids_preparation }
+        Difference {
+            changes,
+            voids_preparation,
+        }
     }
 
     /// Updates the type and the duration from a document that can be read. Returns whether the event is another kind of
@@ -238,7 +271,9 @@ impl TrackedEvent {
         if status == TrackedStatus::Unclear || event.unreliable_member().is_some() {
             return false;
         }
-        let word = event.event_type().map_or(Text::plain(""), |word| word.text());
+        let word = event
+            .event_type()
+            .map_or(Text::plain(""), |word| word.text());
         let (event_type, _) = fixed_str::truncated(&word, TYPE_MAX);
         let duration = event.duration_in_seconds().unwrap_or(u32::MAX);
         let is_other = event_type != self.event_type || duration > self.duration;
@@ -257,13 +292,20 @@ impl TrackedEvent {
     /// Classifies the end of the event, which is absent or has the final status `last`.
     pub(super) fn end(&self, last: Option<&EventStatus<'_>>, now: UnixSeconds) -> Change {
         match last {
-            Some(status) if status.is_cancelled() && self.status != TrackedStatus::Started => Change::Cancelled,
-            Some(_) if self.flags.has(Flags::SEEN_SCHEDULED) || self.status == TrackedStatus::Started => {
+            Some(status) if status.is_cancelled() && self.status != TrackedStatus::Started => {
+                Change::Cancelled
+            }
+            Some(_)
+                if self.flags.has(Flags::SEEN_SCHEDULED)
+                    || self.status == TrackedStatus::Started =>
+            {
                 Change::Completed
             }
             _ if self.status == TrackedStatus::Started => Change::Completed,
             _ if self.is_approved() => Change::Ended,
-            _ if self.status == TrackedStatus::Scheduled && self.not_before().is_some_and(|start| now < start) => {
+            _ if self.status == TrackedStatus::Scheduled
+                && self.not_before().is_some_and(|start| now < start) =>
+            {
                 Change::Cancelled
             }
             _ => Change::Ended,
@@ -285,7 +327,12 @@ pub(crate) fn digest(event: &Event<'_>) -> u32 {
         hash.byte(u8::from(word.is_some()));
         hash.text(&word.unwrap_or(Text::plain("")));
     }
-    hash.bytes(&event.duration_in_seconds().unwrap_or(u32::MAX).to_le_bytes());
+    hash.bytes(
+        &event
+            .duration_in_seconds()
+            .unwrap_or(u32::MAX)
+            .to_le_bytes(),
+    );
     for name in event.resources() {
         hash.text(&name);
     }

@@ -48,8 +48,14 @@ fn unescaped(text: &str) -> Vec<u8> {
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (file, verdict) in [("accept.txt", Some(true)), ("refuse.txt", Some(false)), ("defined.txt", None)] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance").join(file);
+    for (file, verdict) in [
+        ("accept.txt", Some(true)),
+        ("refuse.txt", Some(false)),
+        ("defined.txt", None),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../tests/conformance")
+            .join(file);
         for line in fs::read_to_string(path).unwrap().split('\n') {
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -62,7 +68,13 @@ fn cases() -> Vec<Case> {
                 _ => panic!("{file}: {line}"),
             };
             let (name, value, reason) = (fields[0].into(), unescaped(value), (*reason).into());
-            cases.push(Case { name, accepted, value, reason, bare: verdict.is_some() });
+            cases.push(Case {
+                name,
+                accepted,
+                value,
+                reason,
+                bare: verdict.is_some(),
+            });
         }
     }
     cases
@@ -90,25 +102,51 @@ fn every_case_is_accepted_or_refused_as_the_rfc_says() {
             let body = placed(document, &case.value);
             let verdict = Document::parse(&body);
             if verdict.is_ok() != case.accepted {
-                wrong.push(format!("{} in {document}: {:?}, but {}", case.name, verdict.err(), case.reason));
+                wrong.push(format!(
+                    "{} in {document}: {:?}, but {}",
+                    case.name,
+                    verdict.err(),
+                    case.reason
+                ));
             }
         }
         // As a member of an event, a value is nested two levels deeper.
         if !case.accepted || !case.name.contains("depth") && !case.name.contains("nest") {
-            for member in ["EventId", "EventType", "Resources", "NotBefore", "DurationInSeconds", "Unknown"] {
+            for member in [
+                "EventId",
+                "EventType",
+                "Resources",
+                "NotBefore",
+                "DurationInSeconds",
+                "Unknown",
+            ] {
                 let document = format!(r#"{{"Events":[{{"{member}":@}}]}}"#);
                 let body = placed(&document, &case.value);
                 let verdict = Document::parse(&body);
                 if verdict.is_ok() != case.accepted {
-                    wrong.push(format!("{} as {member}: {:?}, but {}", case.name, verdict.err(), case.reason));
+                    wrong.push(format!(
+                        "{} as {member}: {:?}, but {}",
+                        case.name,
+                        verdict.err(),
+                        case.reason
+                    ));
                 }
             }
         }
         if !case.accepted && case.bare && Document::parse(&case.value).is_ok() {
-            wrong.push(format!("{} alone: accepted, but {}", case.name, case.reason));
+            wrong.push(format!(
+                "{} alone: accepted, but {}",
+                case.name, case.reason
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
     assert!(counts[1] >= 90 && counts[0] >= 180, "{counts:?}");
 }
 
@@ -117,20 +155,38 @@ fn case_names_are_unique_and_have_reasons() {
     let mut names = HashSet::new();
     for case in cases() {
         assert!(!case.reason.is_empty(), "{}", case.name);
-        assert!(names.insert(case.name.clone()), "{} is there twice", case.name);
+        assert!(
+            names.insert(case.name.clone()),
+            "{} is there twice",
+            case.name
+        );
     }
 }
 
 #[test]
 fn serde_json_agrees_except_for_depth_and_large_numbers() {
     for case in cases() {
-        let body = placed(r#"{"DocumentIncarnation":1,"Events":[],"Unknown":@}"#, &case.value);
+        let body = placed(
+            r#"{"DocumentIncarnation":1,"Events":[],"Unknown":@}"#,
+            &case.value,
+        );
         let theirs = serde_json::from_slice::<serde_json::Value>(&body);
         if theirs.is_ok() == case.accepted {
             continue;
         }
-        let why = theirs.err().map(|error| error.to_string()).unwrap_or_default();
-        let explained = if case.accepted { why.contains("number out of range") } else { case.name.contains("depth") };
-        assert!(explained, "{}: serde_json says {why:?}, we say {}", case.name, case.accepted);
+        let why = theirs
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        let explained = if case.accepted {
+            why.contains("number out of range")
+        } else {
+            case.name.contains("depth")
+        };
+        assert!(
+            explained,
+            "{}: serde_json says {why:?}, we say {}",
+            case.name, case.accepted
+        );
     }
 }

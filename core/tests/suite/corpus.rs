@@ -38,10 +38,20 @@ fn reading(body: &[u8], expected: &Value) -> Value {
             });
         }
     };
-    let names: Vec<_> = expected["vm_names"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let names: Vec<_> = expected["vm_names"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let names = VmNames::new(&names);
-    let names = if expected["api_version"] == "2017-03-01" { names.underscored() } else { names };
-    let now = UnixSeconds::parse(expected["now"].as_str().unwrap_or_default()).unwrap_or(UnixSeconds(0));
+    let names = if expected["api_version"] == "2017-03-01" {
+        names.underscored()
+    } else {
+        names
+    };
+    let now =
+        UnixSeconds::parse(expected["now"].as_str().unwrap_or_default()).unwrap_or(UnixSeconds(0));
     let mut reading = json!({
         "about": expected["about"],
         "vm_names": expected["vm_names"],
@@ -73,18 +83,27 @@ fn reading(body: &[u8], expected: &Value) -> Value {
 fn every_document_reads_as_expected() {
     let mut cases = 0;
     let mut wrong = Vec::new();
-    let mut names: Vec<_> = fs::read_dir(corpus()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut names: Vec<_> = fs::read_dir(corpus())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     names.sort();
     for path in names {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let Some(case) = name.strip_suffix(".expected.json") else { continue };
+        let Some(case) = name.strip_suffix(".expected.json") else {
+            continue;
+        };
         cases += 1;
         let expected: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         let body = fs::read(corpus().join(format!("{case}.json"))).unwrap();
         let reading = reading(&body, &expected);
         if reading != expected {
-            let keys: std::collections::BTreeSet<_> =
-                reading.as_object().unwrap().keys().chain(expected.as_object().unwrap().keys()).collect();
+            let keys: std::collections::BTreeSet<_> = reading
+                .as_object()
+                .unwrap()
+                .keys()
+                .chain(expected.as_object().unwrap().keys())
+                .collect();
             for key in keys {
                 if reading.get(key) != expected.get(key) {
                     wrong.push(format!(
@@ -97,12 +116,19 @@ fn every_document_reads_as_expected() {
         }
     }
     assert!(cases >= 40, "only {cases} documents were found");
-    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differences:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn truncated_documents_do_not_panic() {
-    let paths = fs::read_dir(corpus()).unwrap().map(|entry| entry.unwrap().path());
+    let paths = fs::read_dir(corpus())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     for path in paths.filter(|path| path.is_file()) {
         let body = fs::read(path).unwrap();
         for end in 0..body.len().min(4_096) {

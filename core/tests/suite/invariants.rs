@@ -6,8 +6,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use scheduled_events_core::{
-    Action, Cause, Change, Document, EventKind, EventTypes, GateAnswer, Leader, Policy, Preparation, Response, Rule,
-    Scope, SnapshotError, Step, Tracker, UnixMillis, UnixSeconds, VmNames, WaitsFor,
+    Action, Cause, Change, Document, EventKind, EventTypes, GateAnswer, Leader, Policy,
+    Preparation, Response, Rule, Scope, SnapshotError, Step, Tracker, UnixMillis, UnixSeconds,
+    VmNames, WaitsFor,
 };
 
 use crate::common::invariants::{self, CheckResult};
@@ -54,7 +55,9 @@ enum Modification {
 
 impl Modification {
     fn apply(self, events: &mut Vec<Spec>, which: usize) {
-        let Some(which) = which.checked_rem(events.len()) else { return };
+        let Some(which) = which.checked_rem(events.len()) else {
+            return;
+        };
         let spec = &mut events[which];
         match self {
             Self::Vanish => drop(events.remove(which)),
@@ -69,14 +72,27 @@ impl Modification {
 
 const IDS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const RESOURCES: &[&[&str]] = &[&[VM], &[VM], &[OTHER], &[OTHER, VM], &[VM, OTHER], &[]];
-const GATE_ANSWERS: &[GateAnswer] =
-    &[GateAnswer::Open, GateAnswer::Open, GateAnswer::AnotherApproves, GateAnswer::Closed];
+const GATE_ANSWERS: &[GateAnswer] = &[
+    GateAnswer::Open,
+    GateAnswer::Open,
+    GateAnswer::AnotherApproves,
+    GateAnswer::Closed,
+];
 const NAMES: &[&[&str]] = &[&[VM], &[VM], &[], &[OTHER], &[VM, OTHER]];
 
 fn specs() -> impl Strategy<Value = Spec> {
     let words = (
         select(&["Freeze", "Reboot", "Preempt", "Terminate", "SpotRebalance"][..]),
-        select(&[Some("Scheduled"), Some("Scheduled"), Some("Scheduled"), Some("Started"), Some("Queued"), None][..]),
+        select(
+            &[
+                Some("Scheduled"),
+                Some("Scheduled"),
+                Some("Scheduled"),
+                Some("Started"),
+                Some("Queued"),
+                None,
+            ][..],
+        ),
         select(RESOURCES),
         select(&[Some("Platform"), Some("User"), None][..]),
     );
@@ -86,8 +102,15 @@ fn specs() -> impl Strategy<Value = Spec> {
         proptest::option::weighted(
             0.1,
             select(
-                &["EventId", "EventType", "EventStatus", "EventSource", "DurationInSeconds", "Resources", "NotBefore"]
-                    [..],
+                &[
+                    "EventId",
+                    "EventType",
+                    "EventStatus",
+                    "EventSource",
+                    "DurationInSeconds",
+                    "Resources",
+                    "NotBefore",
+                ][..],
             ),
         ),
     );
@@ -114,8 +137,17 @@ fn documents() -> impl Strategy<Value = Vec<Spec>> {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let modification = prop_oneof![
         Just(Modification::Vanish),
-        select(&["Scheduled", "Scheduled", "Started", "Completed", "Canceled", "Queued"][..])
-            .prop_map(Modification::Status),
+        select(
+            &[
+                "Scheduled",
+                "Scheduled",
+                "Started",
+                "Completed",
+                "Canceled",
+                "Queued"
+            ][..]
+        )
+        .prop_map(Modification::Status),
         select(&["Freeze", "Preempt", "Terminate"][..]).prop_map(Modification::Type),
         (0..3_i64).prop_map(|hours| Modification::NotBefore(hours * 3600)),
         select(&[-1_i64, 5, 5, 30][..]).prop_map(Modification::Duration),
@@ -152,7 +184,15 @@ fn policies() -> impl Strategy<Value = Policy> {
         ]),
         select(&[None, None, Some(8)][..]),
         select(&[Scope::Mine, Scope::Mine, Scope::Any, Scope::Others][..]),
-        select(&[Action::Approve, Action::Prepare, Action::Prepare, Action::Hold, Action::Ignore][..]),
+        select(
+            &[
+                Action::Approve,
+                Action::Prepare,
+                Action::Prepare,
+                Action::Hold,
+                Action::Ignore,
+            ][..],
+        ),
     )
         .prop_map(|(event_types, max_duration, scope, action)| Rule {
             event_types,
@@ -160,10 +200,22 @@ fn policies() -> impl Strategy<Value = Policy> {
             scope,
             ..Rule::new(action)
         });
-    let leader = select(&[Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 20 }][..]);
+    let leader = select(
+        &[
+            Leader::FirstResource,
+            Leader::Everyone,
+            Leader::Rank {
+                take_over_after: 20,
+            },
+        ][..],
+    );
     // An event that changes from `prepare` to `approve` during its preparation deserves many cases.
-    let short = Rule { max_duration: Some(8), ..Rule::new(Action::Approve) };
-    let rules = prop_oneof![3 => vec(rule, 1..4), 2 => Just(vec![short, Rule::new(Action::Prepare)])];
+    let short = Rule {
+        max_duration: Some(8),
+        ..Rule::new(Action::Approve)
+    };
+    let rules =
+        prop_oneof![3 => vec(rule, 1..4), 2 => Just(vec![short, Rule::new(Action::Prepare)])];
     (rules, leader).prop_map(|(rules, leader)| {
         let mut policy = Policy::new(&rules).unwrap();
         policy.leader = Some(leader);
@@ -180,13 +232,19 @@ fn perform(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCas
 
 /// Performs the operations.
 fn play(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCaseError> {
-    let mut host = TestHost::new(Setup { gate, ..Setup::new(policy) });
+    let mut host = TestHost::new(Setup {
+        gate,
+        ..Setup::new(policy)
+    });
     host.gate_answer = None;
     let mut newest: Vec<Spec> = Vec::new();
     let mut body = String::from(r#"{"Events":[]}"#);
     host.serve_body(&body, &[]);
     for op in ops {
-        let fails = matches!(op, Op::EmptyBody | Op::Garbage(_) | Op::Status(_) | Op::Fail);
+        let fails = matches!(
+            op,
+            Op::EmptyBody | Op::Garbage(_) | Op::Status(_) | Op::Fail
+        );
         if fails {
             // Everything due before the poll happens first, restarts included.
             host.advance_to_poll();
@@ -214,8 +272,16 @@ fn play(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCaseEr
                 host.session.on_failure(Cause::Timeout, host.now);
             }
             Op::Prepared(which, ready) => {
-                if let Some(id) = host.preparing.get(which % host.preparing.len().max(1)).cloned() {
-                    let preparation = if ready { Preparation::Ready } else { Preparation::Failed };
+                if let Some(id) = host
+                    .preparing
+                    .get(which % host.preparing.len().max(1))
+                    .cloned()
+                {
+                    let preparation = if ready {
+                        Preparation::Ready
+                    } else {
+                        Preparation::Failed
+                    };
                     prop_assert!(host.prepared(&id, preparation));
                 }
             }
@@ -242,7 +308,11 @@ fn play(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCaseEr
             }
         }
         // Invariant 6 in its strongest form: a failed poll does not change the state.
-        prop_assert_eq!(before.is_none_or(|before| before == host.snapshot()), true, "a failed poll changed something");
+        prop_assert_eq!(
+            before.is_none_or(|before| before == host.snapshot()),
+            true,
+            "a failed poll changed something"
+        );
         host.run();
         nothing_waits_beyond_the_last_call(&host)?;
     }
@@ -262,7 +332,9 @@ fn nothing_waits_beyond_the_last_call(host: &TestHost) -> Result<(), TestCaseErr
     }
     for (event, waiting) in host.session.waiting(host.now) {
         // A question may still run that is not needed any more.
-        let is_needed = waiting.decision.is_some_and(|decision| decision.action == Action::Prepare);
+        let is_needed = waiting
+            .decision
+            .is_some_and(|decision| decision.action == Action::Prepare);
         if waiting.waits_for != WaitsFor::GateToPrepare || waiting.by_last_call || !is_needed {
             continue;
         }
@@ -270,13 +342,23 @@ fn nothing_waits_beyond_the_last_call(host: &TestHost) -> Result<(), TestCaseErr
             matches!(&entry.what, Exchange::Change(id, change)
             if *id == event.event_id().as_str() && matches!(change, Change::Scheduled | Change::Rescheduled))
         };
-        let Some(seen) = host.trace.iter().rev().find(is_sight) else { continue };
-        let start = event.not_before().map_or(seen.at.plus(600_000), UnixMillis::from);
+        let Some(seen) = host.trace.iter().rev().find(is_sight) else {
+            continue;
+        };
+        let start = event
+            .not_before()
+            .map_or(seen.at.plus(600_000), UnixMillis::from);
         let notice = start.millis_since(seen.at) / 1000;
-        let before = if event.event_type() == "Preempt" || notice < 60 { notice } else { (notice / 2).min(300) };
+        let before = if event.event_type() == "Preempt" || notice < 60 {
+            notice
+        } else {
+            (notice / 2).min(300)
+        };
         // The clock of `NotBefore` has whole seconds, and a question has a second for its answer.
         let latest = start.0 - i64::try_from(before).unwrap() * 1000 + 2_000;
-        let asked = waiting.since.map_or(i64::MIN, |since| UnixMillis::from(since).0 + 2_000);
+        let asked = waiting
+            .since
+            .map_or(i64::MIN, |since| UnixMillis::from(since).0 + 2_000);
         prop_assert!(
             host.now.0 <= latest.max(asked),
             "{event:?} waits for the gate since {}, now {}",
@@ -289,7 +371,14 @@ fn nothing_waits_beyond_the_last_call(host: &TestHost) -> Result<(), TestCaseErr
 
 fn answer_poll(host: &mut TestHost, status: u16, body: &str) {
     host.polling = false;
-    host.session.on_response(&Response { status, body: body.as_bytes(), ..Response::default() }, host.now);
+    host.session.on_response(
+        &Response {
+            status,
+            body: body.as_bytes(),
+            ..Response::default()
+        },
+        host.now,
+    );
 }
 
 /// Completes everything in progress, and serves documents without events.
@@ -336,7 +425,11 @@ fn a_smaller_session_continues_from_any_snapshot() {
 }
 
 fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 /// Checks the invariant on the traces of many random sequences.
@@ -366,7 +459,10 @@ fn invariant_3_an_approved_event_is_never_posted_again() {
 
 #[test]
 fn invariant_3_a_failed_approval_is_repeated_while_the_event_is_scheduled() {
-    let failures = vec(select(&[Some(400), Some(429), Some(500), Some(503), None][..]), 1..8);
+    let failures = vec(
+        select(&[Some(400), Some(429), Some(500), Some(503), None][..]),
+        1..8,
+    );
     let config = cases(100);
     proptest!(config, |(failures in failures, count in 1_usize..5)| {
         let mut host = TestHost::new(Setup::new(Policy::new(&[Rule::new(Action::Approve)]).unwrap()));
@@ -405,9 +501,23 @@ fn invariant_4_no_approval_before_ready_or_after_failed() {
 /// An event that another machine had for two documents was over for this one, and what was answered before counts no more.
 #[test]
 fn invariant_4_an_event_that_returns_from_another_machine_starts_anew() {
-    let approves_short = Rule { max_duration: Some(8), scope: Scope::Mine, ..Rule::new(Action::Approve) };
-    let policy = Policy::new(&[approves_short, Rule { scope: Scope::Mine, ..Rule::new(Action::Prepare) }]).unwrap();
-    let lasting = |duration| Spec { duration: Some(duration), ..event("b") };
+    let approves_short = Rule {
+        max_duration: Some(8),
+        scope: Scope::Mine,
+        ..Rule::new(Action::Approve)
+    };
+    let policy = Policy::new(&[
+        approves_short,
+        Rule {
+            scope: Scope::Mine,
+            ..Rule::new(Action::Prepare)
+        },
+    ])
+    .unwrap();
+    let lasting = |duration| Spec {
+        duration: Some(duration),
+        ..event("b")
+    };
     let ops = vec![
         Op::Serve(vec![lasting(30)]),
         Op::Prepared(0, false),
@@ -418,8 +528,14 @@ fn invariant_4_an_event_that_returns_from_another_machine_starts_anew() {
         Op::Serve(vec![lasting(0)]),
     ];
     let host = perform(policy, false, ops).unwrap();
-    let setup = Setup { names: vec![VM], ..host.setup.clone() };
-    let is_approved = host.trace.iter().any(|entry| matches!(entry.what, crate::common::Exchange::Post(_)));
+    let setup = Setup {
+        names: vec![VM],
+        ..host.setup.clone()
+    };
+    let is_approved = host
+        .trace
+        .iter()
+        .any(|entry| matches!(entry.what, crate::common::Exchange::Post(_)));
     assert!(is_approved, "its rule approves it as it is now");
     invariants::unprepared_events_are_not_approved(&host.trace, &setup).unwrap();
 }
@@ -461,7 +577,14 @@ fn consume(input: &[u8]) {
     let _ = session.restore(input);
     for _ in 0..30 {
         if let Step::Get { .. } = session.next(START) {
-            session.on_response(&Response { status: 200, body: input, ..Response::default() }, START);
+            session.on_response(
+                &Response {
+                    status: 200,
+                    body: input,
+                    ..Response::default()
+                },
+                START,
+            );
         }
     }
 }
@@ -469,12 +592,13 @@ fn consume(input: &[u8]) {
 #[test]
 fn invariant_9_no_input_causes_a_panic() {
     let json = "[\\[\\]{}\":,a1\\\\u \\-.e]{0,40}";
-    let cut = (documents(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(events, at, byte)| {
-        let mut bytes = crate::common::document(1, &events).into_bytes();
-        let at = at.index(bytes.len());
-        bytes[at] = byte;
-        bytes
-    });
+    let cut =
+        (documents(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(events, at, byte)| {
+            let mut bytes = crate::common::document(1, &events).into_bytes();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            bytes
+        });
     let inputs = prop_oneof![
         vec(any::<u8>(), 0..200),
         json.prop_map(String::into_bytes),
@@ -508,7 +632,12 @@ fn invariant_9_nesting_does_not_use_stack() {
             let _ = Document::parse(open.repeat(500_000).as_bytes());
         }
     };
-    std::thread::Builder::new().stack_size(96 * 1024).spawn(run).unwrap().join().unwrap();
+    std::thread::Builder::new()
+        .stack_size(96 * 1024)
+        .spawn(run)
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
 /// A quadratic reader would take 64 times as long for eight times the events. The shortest of many runs is compared, and
@@ -526,19 +655,35 @@ fn invariant_9_time_is_linear_in_the_input() {
         let _ = tracker.observe(&document, names, UnixSeconds(0), |_, _| ());
         let mut session = Setup::new(Policy::sample()).session::<64>();
         assert!(matches!(session.next(START), Step::Get { .. }));
-        session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
+        session.on_response(
+            &Response {
+                status: 200,
+                body: body.as_bytes(),
+                ..Response::default()
+            },
+            START,
+        );
         begin.elapsed().as_secs_f64()
     };
     let others = |n: usize| event(&format!("id-{n}")).resources(&[OTHER]);
-    let own = |n: usize| event(&format!("id-{n}")).not_before(1_000_000 - i64::try_from(n).unwrap());
+    let own =
+        |n: usize| event(&format!("id-{n}")).not_before(1_000_000 - i64::try_from(n).unwrap());
     let same = |_: usize| event("same");
-    for (about, spec) in [("others", &others as &dyn Fn(usize) -> Spec), ("own", &own), ("the same", &same)] {
+    for (about, spec) in [
+        ("others", &others as &dyn Fn(usize) -> Spec),
+        ("own", &own),
+        ("the same", &same),
+    ] {
         let (few, many) = (body_of(250, spec), body_of(2000, spec));
         let (mut short, mut long) = (f64::MAX, f64::MAX);
         let linear = (0..100).any(|run| {
             (short, long) = (short.min(seconds(&few)), long.min(seconds(&many)));
             run >= 2 && long < short * 8.0 * 4.0
         });
-        assert!(linear, "{about}: eight times the events take {} times as long", long / short);
+        assert!(
+            linear,
+            "{about}: eight times the events take {} times as long",
+            long / short
+        );
     }
 }

@@ -4,7 +4,9 @@ use std::fs;
 
 use proptest::prelude::*;
 use scheduled_events_core::approval::{ACKNOWLEDGE_API_VERSION, AcknowledgeError, acknowledge};
-use scheduled_events_core::{MachineId, Notification, NotificationCursor, Notifications, ResourceId, Text, VmNames};
+use scheduled_events_core::{
+    MachineId, Notification, NotificationCursor, Notifications, ResourceId, Text, VmNames,
+};
 use serde_json::{Value, json};
 
 use crate::corpus::{corpus, event_reading};
@@ -30,7 +32,10 @@ fn reading(notification: &Notification<'_>) -> Value {
 fn reading_of(body: &[u8]) -> Value {
     match Notifications::parse(body) {
         Ok(notifications) => {
-            let read: Vec<_> = notifications.iter().map(|notification| reading(&notification)).collect();
+            let read: Vec<_> = notifications
+                .iter()
+                .map(|notification| reading(&notification))
+                .collect();
             assert_eq!(read.len(), notifications.len());
             json!({
                 "notifications": read,
@@ -50,9 +55,21 @@ fn cases() -> Vec<(String, Vec<u8>, Value)> {
     let mut cases = Vec::new();
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        let Some(name) = path.file_name().unwrap().to_str().unwrap().strip_suffix(".expected.json") else { continue };
+        let Some(name) = path
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .strip_suffix(".expected.json")
+        else {
+            continue;
+        };
         let expected = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        cases.push((name.to_owned(), fs::read(folder.join(format!("{name}.json"))).unwrap(), expected));
+        cases.push((
+            name.to_owned(),
+            fs::read(folder.join(format!("{name}.json"))).unwrap(),
+            expected,
+        ));
     }
     cases
 }
@@ -62,9 +79,16 @@ fn every_notification_of_the_corpus_reads_as_expected() {
     let cases = cases();
     assert!(cases.len() >= 30, "only {} cases were found", cases.len());
     for (name, body, mut expected) in cases {
-        expected.as_object_mut().unwrap().remove("about").expect("each case says what it tests");
+        expected
+            .as_object_mut()
+            .unwrap()
+            .remove("about")
+            .expect("each case says what it tests");
         let reading = reading_of(&body);
-        assert_eq!(reading, expected, "{name}: {reading:#}, expected {expected:#}");
+        assert_eq!(
+            reading, expected,
+            "{name}: {reading:#}, expected {expected:#}"
+        );
     }
 }
 
@@ -76,7 +100,10 @@ fn bodies_that_are_cut_off_anywhere_are_refused() {
         }
         let whole = body.trim_ascii_end().len();
         for end in (0..whole).step_by(if whole > 1_500 { 13 } else { 1 }) {
-            assert!(Notifications::parse(&body[..end]).is_err(), "{name}: the first {end} bytes are accepted");
+            assert!(
+                Notifications::parse(&body[..end]).is_err(),
+                "{name}: the first {end} bytes are accepted"
+            );
         }
     }
 }
@@ -84,7 +111,10 @@ fn bodies_that_are_cut_off_anywhere_are_refused() {
 #[test]
 fn a_cursor_of_other_notifications_does_not_panic() {
     let cases = cases();
-    let parsed: Vec<_> = cases.iter().filter_map(|(_, body, _)| Notifications::parse(body).ok()).collect();
+    let parsed: Vec<_> = cases
+        .iter()
+        .filter_map(|(_, body, _)| Notifications::parse(body).ok())
+        .collect();
     for one in &parsed {
         let mut cursor = NotificationCursor::default();
         while one.next_notification(&mut cursor).is_some() {
@@ -109,14 +139,19 @@ fn a_message_with_many_resources_is_read_once_for_each() {
     );
     let notifications = Notifications::parse(body.as_bytes()).unwrap();
     assert_eq!(
-        notifications.iter().filter(|read| read.id().is_some_and(|id| id.raw().len() == 1_000_000)).count(),
+        notifications
+            .iter()
+            .filter(|read| read.id().is_some_and(|id| id.raw().len() == 1_000_000))
+            .count(),
         20_000
     );
 }
 
-const GROUP: &str =
-    "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/Web-1/providers/Microsoft.Compute";
-const IDS: [&str; 2] = ["743C15D8-a994-46fc-93af-b84ee33f9a14", "3da1b9aa-5204-4335-8c33-c54e315dcffe"];
+const GROUP: &str = "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/Web-1/providers/Microsoft.Compute";
+const IDS: [&str; 2] = [
+    "743C15D8-a994-46fc-93af-b84ee33f9a14",
+    "3da1b9aa-5204-4335-8c33-c54e315dcffe",
+];
 
 /// The path and the body of a request.
 fn request(resource: &str, ids: &[&str]) -> Result<(String, String), AcknowledgeError> {
@@ -128,7 +163,10 @@ fn request(resource: &str, ids: &[&str]) -> Result<(String, String), Acknowledge
     if let Some(short) = path.get_mut(1..) {
         assert_eq!(request.write_path(short).unwrap_err().needed, path_len);
     }
-    Ok((request.write_path(&mut path).unwrap().to_owned(), String::from_utf8(body).unwrap()))
+    Ok((
+        request.write_path(&mut path).unwrap().to_owned(),
+        String::from_utf8(body).unwrap(),
+    ))
 }
 
 #[test]
@@ -138,20 +176,35 @@ fn one_event_is_in_the_path_and_several_are_in_the_body() {
     let version = format!("?api-version={ACKNOWLEDGE_API_VERSION}");
     for (resource, sent) in [
         ("virtualMachines/db", "virtualMachines/db"),
-        ("VIRTUALMACHINES/DB/providers/microsoft.maintenance/scheduledevents/e", "virtualMachines/DB"),
+        (
+            "VIRTUALMACHINES/DB/providers/microsoft.maintenance/scheduledevents/e",
+            "virtualMachines/DB",
+        ),
         ("availabilitySets/pair", "availabilitySets/pair"),
-        ("virtualMachineScaleSets/front", "virtualMachineScaleSets/front"),
+        (
+            "virtualMachineScaleSets/front",
+            "virtualMachineScaleSets/front",
+        ),
         // An event of a scale set is the set's.
-        ("virtualMachineScaleSets/front/virtualMachines/3", "virtualMachineScaleSets/front"),
+        (
+            "virtualMachineScaleSets/front/virtualMachines/3",
+            "virtualMachineScaleSets/front",
+        ),
         ("virtualMachines/zo\u{eb}(1)", "virtualMachines/zo%C3%AB(1)"),
     ] {
         let resource = format!("{GROUP}/{resource}");
         let (path, body) = request(&resource, &IDS[..1]).unwrap();
-        assert_eq!(path, format!("{start}/{sent}/{events}/{}/acknowledge{version}", IDS[0]));
+        assert_eq!(
+            path,
+            format!("{start}/{sent}/{events}/{}/acknowledge{version}", IDS[0])
+        );
         assert_eq!(body, "");
         let (path, body) = request(&resource, &IDS).unwrap();
         assert_eq!(path, format!("{start}/{sent}/{events}{version}"));
-        assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), json!({"value": IDS}));
+        assert_eq!(
+            serde_json::from_str::<Value>(&body).unwrap(),
+            json!({"value": IDS})
+        );
     }
     let resource = format!("{GROUP}/virtualMachines/db");
     assert_eq!(request(&resource, &[]), Err(AcknowledgeError::NoEvent));
@@ -162,7 +215,11 @@ fn one_event_is_in_the_path_and_several_are_in_the_body() {
         "{743c15d8-a994-46fc-93af-b84ee33f9a1}",
         "743c15d8-a994-46fc-93af-b84ee33f9a1/",
     ] {
-        assert_eq!(request(&resource, &[IDS[0], wrong]), Err(AcknowledgeError::EventId { index: 1 }), "{wrong}");
+        assert_eq!(
+            request(&resource, &[IDS[0], wrong]),
+            Err(AcknowledgeError::EventId { index: 1 }),
+            "{wrong}"
+        );
     }
 }
 

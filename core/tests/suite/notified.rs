@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use scheduled_events_core::{
-    Action, Arrival, Change, EventOrder, GateAnswer, NotificationOrder, NotificationOutcome, Notifications, Policy,
-    Preparation, Report, Response, Rule, Session, SessionConfig, SessionSource, Step, UnixMillis, VmNames, limits,
+    Action, Arrival, Change, EventOrder, GateAnswer, NotificationOrder, NotificationOutcome,
+    Notifications, Policy, Preparation, Report, Response, Rule, Session, SessionConfig,
+    SessionSource, Step, UnixMillis, VmNames, limits,
 };
 
 pub(crate) const START: UnixMillis = UnixMillis(1_600_000_000_000);
@@ -13,7 +14,11 @@ const NAMES: &[&str] = &["vm"];
 
 /// A message of Event Grid; `minute` is when the event changed, and how far its `NotBefore` is.
 pub(crate) fn message(id: &str, status: &str, minute: u32, not_before: u32) -> String {
-    let not_before = if status == "Scheduled" { format!("2020-09-13T13:{not_before:02}:00Z") } else { String::new() };
+    let not_before = if status == "Scheduled" {
+        format!("2020-09-13T13:{not_before:02}:00Z")
+    } else {
+        String::new()
+    };
     format!(
         r#"{{"id":"m","eventType":"microsoft.maintenance/scheduledevents/write","eventTime":"2020-09-13T12:{minute:02}:00Z",
         "data":{{"resourceInfo":{{"properties":{{"EventId":"{id}","EventStatus":"{status}","EventType":"Reboot",
@@ -31,12 +36,19 @@ pub(crate) fn document(incarnation: u32, events: &[(&str, &str)]) -> String {
             )
         })
         .collect();
-    format!(r#"{{"DocumentIncarnation":{incarnation},"Events":[{}]}}"#, events.join(","))
+    format!(
+        r#"{{"DocumentIncarnation":{incarnation},"Events":[{}]}}"#,
+        events.join(",")
+    )
 }
 
 pub(crate) fn config(source: SessionSource, action: Action) -> SessionConfig<'static> {
     let policy = Policy::new(&[Rule::new(action)]).unwrap();
-    SessionConfig { policy, source, ..SessionConfig::new(VmNames::new(NAMES)) }
+    SessionConfig {
+        policy,
+        source,
+        ..SessionConfig::new(VmNames::new(NAMES))
+    }
 }
 
 /// A session, its host, and what the host was asked to do.
@@ -68,7 +80,8 @@ impl Host {
         let notifications = Notifications::parse(message.as_bytes()).unwrap();
         let notification = notifications.iter().next().unwrap();
         let arrival = self.order.observe(&notification);
-        self.session.on_notification(&notification, arrival, self.now)
+        self.session
+            .on_notification(&notification, arrival, self.now)
     }
 
     /// Does what is due.
@@ -80,12 +93,22 @@ impl Host {
                     let body = self.document.clone();
                     let status = if body.is_some() { 200 } else { 503 };
                     let body = body.unwrap_or_default();
-                    let response = Response { status, body: body.as_bytes(), ..Response::default() };
+                    let response = Response {
+                        status,
+                        body: body.as_bytes(),
+                        ..Response::default()
+                    };
                     let _ = self.session.on_response(&response, self.now);
                 }
                 Step::Post { .. } => {
                     self.posts += self.session.posted().count();
-                    let _ = self.session.on_response(&Response { status: 200, ..Response::default() }, self.now);
+                    let _ = self.session.on_response(
+                        &Response {
+                            status: 200,
+                            ..Response::default()
+                        },
+                        self.now,
+                    );
                 }
                 Step::Prepare { attempt, .. } => {
                     self.steps.push("prepare");
@@ -97,7 +120,9 @@ impl Host {
                 }
                 Step::Gate { attempt, .. } => {
                     self.steps.push("gate");
-                    let _ = self.session.gate_answered(attempt, GateAnswer::Open, self.now);
+                    let _ = self
+                        .session
+                        .gate_answered(attempt, GateAnswer::Open, self.now);
                 }
                 Step::Report(Report::Change { change, event }) => {
                     self.changes.push(change);
@@ -156,7 +181,11 @@ fn expected_changes(arrivals: &[usize], end: &str) -> Vec<Change> {
             // Over before it was known: it is remembered, and there is nothing to report.
             (None, _) => {}
             (Some(2), _) => changes.push(Change::Completed),
-            (Some(_), _) => changes.push(if end == "Canceled" { Change::Cancelled } else { Change::Completed }),
+            (Some(_), _) => changes.push(if end == "Canceled" {
+                Change::Cancelled
+            } else {
+                Change::Completed
+            }),
         }
         known = Some(at);
     }
@@ -178,7 +207,10 @@ fn every_order_and_repetition_of_a_life_gives_the_same_changes_in_a_legal_order(
                     let (before, _) = (host.order.clone(), host.notify(&life[at]));
                     let mut order = before;
                     let notifications = Notifications::parse(life[at].as_bytes()).unwrap();
-                    if order.observe(&notifications.iter().next().unwrap()).is_news() {
+                    if order
+                        .observe(&notifications.iter().next().unwrap())
+                        .is_news()
+                    {
                         stages.push(at);
                     }
                     if works_at_once {
@@ -188,7 +220,10 @@ fn every_order_and_repetition_of_a_life_gives_the_same_changes_in_a_legal_order(
                 host.work();
                 assert_eq!(host.changes, expected, "{arrivals:?} {works_at_once}");
                 // What is news goes forward, each once, and ends with what is furthest.
-                assert!(stages.is_sorted_by(|one, other| one < other), "{arrivals:?}: {stages:?}");
+                assert!(
+                    stages.is_sorted_by(|one, other| one < other),
+                    "{arrivals:?}: {stages:?}"
+                );
                 assert_eq!(stages.last(), arrivals.iter().max(), "{arrivals:?}");
                 if arrivals.contains(&3) {
                     assert!(host.session.is_idle(), "{arrivals:?}");
@@ -209,9 +244,16 @@ fn a_repetition_under_a_new_id_and_in_another_order_is_one() {
     };
     let first = message("a", "Scheduled", 1, 0);
     assert_eq!(observe(&first), Arrival::New);
-    assert_eq!(observe(&first.replace("\"id\":\"m\"", "\"id\":\"n\"")), Arrival::Repeated);
     assert_eq!(
-        observe(&first.replace(r#""EventType":"Reboot","#, "").replace("}}}}", r#","EventType":"Reboot"}}}}"#)),
+        observe(&first.replace("\"id\":\"m\"", "\"id\":\"n\"")),
+        Arrival::Repeated
+    );
+    assert_eq!(
+        observe(
+            &first
+                .replace(r#""EventType":"Reboot","#, "")
+                .replace("}}}}", r#","EventType":"Reboot"}}}}"#)
+        ),
         Arrival::Repeated
     );
     // A row has no time, and is newer than what is known.
@@ -249,9 +291,21 @@ fn an_order_that_is_full_forgets_ends_first() {
     assert_eq!(observe("a", "Started"), Arrival::New);
     assert_eq!(observe("b", "Completed"), Arrival::New);
     assert_eq!(observe("c", "Completed"), Arrival::New);
-    assert_eq!(observe("a", "Scheduled"), Arrival::Late, "the open event is known");
-    assert_eq!(observe("c", "Scheduled"), Arrival::Late, "so is the newest end");
-    assert_eq!(observe("b", "Scheduled"), Arrival::New, "and the oldest is not");
+    assert_eq!(
+        observe("a", "Scheduled"),
+        Arrival::Late,
+        "the open event is known"
+    );
+    assert_eq!(
+        observe("c", "Scheduled"),
+        Arrival::Late,
+        "so is the newest end"
+    );
+    assert_eq!(
+        observe("b", "Scheduled"),
+        Arrival::New,
+        "and the oldest is not"
+    );
 }
 
 #[test]
@@ -260,7 +314,10 @@ fn without_documents_there_is_no_poll_and_a_restart_awaits_the_event() {
     let mut host = Host::new(&config);
     host.work();
     assert!(host.session.is_idle());
-    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+    assert_eq!(
+        host.notify(&message("a", "Scheduled", 0, 0)),
+        NotificationOutcome::Applied
+    );
     // The host dies while it prepares.
     while !matches!(host.session.next(START), Step::Prepare { .. }) {}
     let mut snapshot = vec![0; Session::<8>::SNAPSHOT_MAX];
@@ -268,13 +325,26 @@ fn without_documents_there_is_no_poll_and_a_restart_awaits_the_event() {
     *host.session = Session::new(&config).unwrap();
     host.session.restore(&snapshot).unwrap();
     host.work();
-    assert_eq!((host.steps.len(), host.posts), (0, 0), "the event was not seen since");
+    assert_eq!(
+        (host.steps.len(), host.posts),
+        (0, 0),
+        "the event was not seen since"
+    );
     // What is known is passed again.
-    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+    assert_eq!(
+        host.notify(&message("a", "Scheduled", 0, 0)),
+        NotificationOutcome::Applied
+    );
     host.work();
     assert_eq!((&host.steps[..], host.posts), (&["prepare"][..], 1));
-    assert_eq!(host.notify(&message("a", "Completed", 9, 0)), NotificationOutcome::Applied);
-    assert_eq!(host.notify(&message("a", "Started", 8, 0)), NotificationOutcome::Ignored);
+    assert_eq!(
+        host.notify(&message("a", "Completed", 9, 0)),
+        NotificationOutcome::Applied
+    );
+    assert_eq!(
+        host.notify(&message("a", "Started", 8, 0)),
+        NotificationOutcome::Ignored
+    );
     host.work();
     assert_eq!(host.steps, ["prepare", "recover"]);
     assert!(host.session.is_idle() && host.session.has_seen_event());
@@ -284,47 +354,73 @@ fn without_documents_there_is_no_poll_and_a_restart_awaits_the_event() {
 fn other_names_need_another_look_at_each_event() {
     let mut host = Host::new(&config(SessionSource::Notifications, Action::Approve));
     host.session.set_names(VmNames::new(&["other"])).unwrap();
-    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+    assert_eq!(
+        host.notify(&message("a", "Scheduled", 0, 0)),
+        NotificationOutcome::Applied
+    );
     host.work();
     assert_eq!(host.posts, 0, "another machine's");
     host.session.set_names(VmNames::new(NAMES)).unwrap();
     host.work();
     assert_eq!(host.posts, 0);
-    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+    assert_eq!(
+        host.notify(&message("a", "Scheduled", 0, 0)),
+        NotificationOutcome::Applied
+    );
     host.work();
     assert_eq!(host.posts, 1);
 }
 
 #[test]
 fn a_gate_needs_no_poll_where_there_is_none() {
-    let config = SessionConfig { gate: true, ..config(SessionSource::Notifications, Action::Prepare) };
+    let config = SessionConfig {
+        gate: true,
+        ..config(SessionSource::Notifications, Action::Prepare)
+    };
     let mut host = Host::new(&config);
     let _ = host.notify(&message("a", "Scheduled", 0, 0));
     host.work();
-    assert_eq!((&host.steps[..], host.posts), (&["gate", "prepare", "gate"][..], 1));
+    assert_eq!(
+        (&host.steps[..], host.posts),
+        (&["gate", "prepare", "gate"][..], 1)
+    );
 }
 
 #[test]
 fn a_session_that_is_full_says_so_and_prefers_its_own_events() {
     let mut host = Host::new(&config(SessionSource::Notifications, Action::Hold));
     for number in 0..8 {
-        let others = message(&format!("other-{number}"), "Scheduled", 0, 0).replace("\"vm\"", "\"another\"");
+        let others =
+            message(&format!("other-{number}"), "Scheduled", 0, 0).replace("\"vm\"", "\"another\"");
         assert_eq!(host.notify(&others), NotificationOutcome::Applied);
     }
     host.work();
     let others = message("other-8", "Scheduled", 0, 0).replace("\"vm\"", "\"another\"");
     assert_eq!(host.notify(&others), NotificationOutcome::Untracked);
-    assert_eq!(host.notify(&message("own", "Scheduled", 0, 0)), NotificationOutcome::Applied);
-    let ids: Vec<_> = host.session.events().map(|event| event.event_id().as_str().to_owned()).collect();
+    assert_eq!(
+        host.notify(&message("own", "Scheduled", 0, 0)),
+        NotificationOutcome::Applied
+    );
+    let ids: Vec<_> = host
+        .session
+        .events()
+        .map(|event| event.event_id().as_str().to_owned())
+        .collect();
     assert_eq!((ids.len(), ids.contains(&"own".to_owned())), (8, true));
 }
 
 #[test]
 fn a_session_of_documents_alone_ignores_notifications() {
     let mut host = Host::new(&config(SessionSource::Documents, Action::Prepare));
-    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Ignored);
+    assert_eq!(
+        host.notify(&message("a", "Scheduled", 0, 0)),
+        NotificationOutcome::Ignored
+    );
     host.poll(document(1, &[("a", "Scheduled")]));
-    assert_eq!(host.notify(&message("a", "Completed", 0, 0)), NotificationOutcome::Ignored);
+    assert_eq!(
+        host.notify(&message("a", "Completed", 0, 0)),
+        NotificationOutcome::Ignored
+    );
     host.work();
     assert_eq!(host.changes, [Change::Scheduled]);
 }
@@ -333,15 +429,27 @@ fn a_session_of_documents_alone_ignores_notifications() {
 fn a_document_does_not_end_what_it_has_not_shown_and_may_show_an_event_after_its_end() {
     let mut host = Host::new(&config(SessionSource::Both, Action::Prepare));
     host.poll(document(1, &[]));
-    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+    assert_eq!(
+        host.notify(&message("a", "Scheduled", 0, 0)),
+        NotificationOutcome::Applied
+    );
     host.poll(document(2, &[]));
     host.poll(document(3, &[("b", "Started")]));
-    assert_eq!(host.changes, [Change::Scheduled, Change::StartedWithoutNotice]);
+    assert_eq!(
+        host.changes,
+        [Change::Scheduled, Change::StartedWithoutNotice]
+    );
     // Now both show it: the document decides what it is.
     host.poll(document(4, &[("a", "Scheduled")]));
-    assert_eq!(host.notify(&message("a", "Scheduled", 5, 30)), NotificationOutcome::Ignored);
+    assert_eq!(
+        host.notify(&message("a", "Scheduled", 5, 30)),
+        NotificationOutcome::Ignored
+    );
     // The notification is first to say that it is over; the document shows it a while longer.
-    assert_eq!(host.notify(&message("a", "Completed", 10, 0)), NotificationOutcome::Applied);
+    assert_eq!(
+        host.notify(&message("a", "Completed", 10, 0)),
+        NotificationOutcome::Applied
+    );
     host.work();
     host.poll(document(5, &[("a", "Started")]));
     let mut snapshot = vec![0; Session::<8>::SNAPSHOT_MAX];
@@ -384,7 +492,15 @@ fn a_machine_that_gets_an_agent_goes_on_with_documents() {
         inside.poll(document(3, &[]));
         inside.work();
         assert!(inside.session.is_idle(), "{source:?}");
-        assert_eq!(inside.steps.iter().filter(|step| **step == "recover").count(), 1, "{source:?}");
+        assert_eq!(
+            inside
+                .steps
+                .iter()
+                .filter(|step| **step == "recover")
+                .count(),
+            1,
+            "{source:?}"
+        );
     }
 }
 

@@ -1,13 +1,18 @@
 //! Tables of decisions: every reason, every condition of a rule, leaders and scopes.
 
 use scheduled_events_core::{
-    Action, Decision, Document, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Member, Policy, Reason, Rule,
-    Scope, SourceKind, TooManyRules, VmNames,
+    Action, Decision, Document, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Member,
+    Policy, Reason, Rule, Scope, SourceKind, TooManyRules, VmNames,
 };
 
 use crate::common::{OTHER, START, Spec, VM, document, event};
 
-const ACTIONS: [Action; 4] = [Action::Approve, Action::Prepare, Action::Hold, Action::Ignore];
+const ACTIONS: [Action; 4] = [
+    Action::Approve,
+    Action::Prepare,
+    Action::Hold,
+    Action::Ignore,
+];
 
 fn decide_for(policy: &Policy, spec: &Spec, names: VmNames<'_>) -> Decision {
     let body = document(1, std::slice::from_ref(spec));
@@ -33,54 +38,114 @@ fn short(decision: &Decision) -> (Action, Option<u16>, Reason) {
 
 #[test]
 fn some_events_are_held_whatever_the_rules() {
-    let nameless = Spec { event_type: None, ..event("a") };
-    let silent = Spec { status: None, ..event("a") };
+    let nameless = Spec {
+        event_type: None,
+        ..event("a")
+    };
+    let silent = Spec {
+        status: None,
+        ..event("a")
+    };
     for (spec, reason) in [
-        (event("a").invalid("EventId"), Reason::Unreliable(Member::EventId)),
-        (event("a").invalid("EventType"), Reason::Unreliable(Member::EventType)),
-        (event("a").invalid("EventStatus"), Reason::Unreliable(Member::EventStatus)),
-        (event("a").invalid("EventSource"), Reason::Unreliable(Member::EventSource)),
-        (event("a").invalid("DurationInSeconds"), Reason::Unreliable(Member::DurationInSeconds)),
-        (event("a").invalid("Resources"), Reason::Unreliable(Member::Resources)),
-        (event("a").duration(-2), Reason::Unreliable(Member::DurationInSeconds)),
+        (
+            event("a").invalid("EventId"),
+            Reason::Unreliable(Member::EventId),
+        ),
+        (
+            event("a").invalid("EventType"),
+            Reason::Unreliable(Member::EventType),
+        ),
+        (
+            event("a").invalid("EventStatus"),
+            Reason::Unreliable(Member::EventStatus),
+        ),
+        (
+            event("a").invalid("EventSource"),
+            Reason::Unreliable(Member::EventSource),
+        ),
+        (
+            event("a").invalid("DurationInSeconds"),
+            Reason::Unreliable(Member::DurationInSeconds),
+        ),
+        (
+            event("a").invalid("Resources"),
+            Reason::Unreliable(Member::Resources),
+        ),
+        (
+            event("a").duration(-2),
+            Reason::Unreliable(Member::DurationInSeconds),
+        ),
         (event("a").started(), Reason::AlreadyStarted),
         (event("a").status("scheduled"), Reason::NotScheduled),
         (event("a").status("Completed"), Reason::NotScheduled),
         (silent, Reason::NotScheduled),
         (nameless, Reason::TypeUnknown),
         // A problem takes precedence over the status.
-        (event("a").started().invalid("EventSource"), Reason::Unreliable(Member::EventSource)),
+        (
+            event("a").started().invalid("EventSource"),
+            Reason::Unreliable(Member::EventSource),
+        ),
     ] {
         for action in ACTIONS {
-            let rule = Rule { scope: Scope::Any, ..Rule::new(action) };
+            let rule = Rule {
+                scope: Scope::Any,
+                ..Rule::new(action)
+            };
             let decision = decide(&policy(&[rule]), &spec);
             assert_eq!(short(&decision), hold(reason), "{spec:?}");
             assert_eq!(decision.approve_after, None);
         }
     }
     // An unreadable `NotBefore` does not hold the event, since decisions do not depend on it.
-    let decision = decide(&policy(&[Rule::new(Action::Approve)]), &event("a").invalid("NotBefore"));
-    assert_eq!((decision.action, decision.time_left), (Action::Approve, None));
+    let decision = decide(
+        &policy(&[Rule::new(Action::Approve)]),
+        &event("a").invalid("NotBefore"),
+    );
+    assert_eq!(
+        (decision.action, decision.time_left),
+        (Action::Approve, None)
+    );
 }
 
 #[test]
 fn every_event_is_held_while_the_name_is_unknown() {
     for action in ACTIONS {
         for scope in [Scope::Mine, Scope::Others, Scope::Any] {
-            let policy = policy(&[Rule { scope, ..Rule::new(action) }]);
-            assert_eq!(short(&decide_for(&policy, &event("a"), VmNames::UNKNOWN)), hold(Reason::NameUnknown));
-            assert_eq!(short(&decide_for(&policy, &event("a"), VmNames::new(&[]))), hold(Reason::NameUnknown));
+            let policy = policy(&[Rule {
+                scope,
+                ..Rule::new(action)
+            }]);
+            assert_eq!(
+                short(&decide_for(&policy, &event("a"), VmNames::UNKNOWN)),
+                hold(Reason::NameUnknown)
+            );
+            assert_eq!(
+                short(&decide_for(&policy, &event("a"), VmNames::new(&[]))),
+                hold(Reason::NameUnknown)
+            );
         }
     }
 }
 
 #[test]
 fn reasons_if_no_rule_matches() {
-    let freezes = policy(&[Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Approve) }]);
+    let freezes = policy(&[Rule {
+        event_types: EventTypes::of(&[EventKind::Freeze]),
+        ..Rule::new(Action::Approve)
+    }]);
     assert_eq!(short(&decide(&freezes, &event("a"))), hold(Reason::NoRule));
-    assert_eq!(short(&decide(&freezes, &event("a").resources(&[OTHER]))), hold(Reason::OtherMachine));
-    assert_eq!(short(&decide(&Policy::observe(), &event("a"))), hold(Reason::Observing));
-    assert_eq!(short(&decide(&Policy::observe(), &event("a").resources(&[OTHER]))), hold(Reason::Observing));
+    assert_eq!(
+        short(&decide(&freezes, &event("a").resources(&[OTHER]))),
+        hold(Reason::OtherMachine)
+    );
+    assert_eq!(
+        short(&decide(&Policy::observe(), &event("a"))),
+        hold(Reason::Observing)
+    );
+    assert_eq!(
+        short(&decide(&Policy::observe(), &event("a").resources(&[OTHER]))),
+        hold(Reason::Observing)
+    );
     assert_eq!(Policy::default(), Policy::observe());
 }
 
@@ -88,23 +153,57 @@ fn reasons_if_no_rule_matches() {
 fn the_sample_policy_approves_user_events_and_short_freezes() {
     let freeze = || event("a").event_type("Freeze");
     for (spec, expected) in [
-        (event("a").source("User"), (Action::Approve, Some(1), Reason::UserInitiated)),
-        (freeze().source("User").duration(60), (Action::Approve, Some(1), Reason::UserInitiated)),
-        (event("a").event_type("Preempt").source("User"), (Action::Approve, Some(1), Reason::UserInitiated)),
-        (freeze().duration(0), (Action::Approve, Some(2), Reason::ShortInterruption)),
-        (freeze().duration(8), (Action::Approve, Some(2), Reason::ShortInterruption)),
+        (
+            event("a").source("User"),
+            (Action::Approve, Some(1), Reason::UserInitiated),
+        ),
+        (
+            freeze().source("User").duration(60),
+            (Action::Approve, Some(1), Reason::UserInitiated),
+        ),
+        (
+            event("a").event_type("Preempt").source("User"),
+            (Action::Approve, Some(1), Reason::UserInitiated),
+        ),
+        (
+            freeze().duration(0),
+            (Action::Approve, Some(2), Reason::ShortInterruption),
+        ),
+        (
+            freeze().duration(8),
+            (Action::Approve, Some(2), Reason::ShortInterruption),
+        ),
         (freeze().duration(9), hold(Reason::NoRule)),
         (freeze().duration(-1), hold(Reason::NoRule)),
         (freeze(), hold(Reason::NoRule)),
         (event("a").duration(0), hold(Reason::NoRule)),
         (event("a").source("user"), hold(Reason::NoRule)),
-        (event("a").source("User").resources(&[OTHER]), hold(Reason::OtherMachine)),
-        (freeze().duration(5).resources(&[OTHER]), hold(Reason::OtherMachine)),
-        (freeze().duration(5).resources(&[]), hold(Reason::OtherMachine)),
-        (freeze().duration(5).resources(&[OTHER, VM]), (Action::Hold, Some(2), Reason::AnotherLeads)),
-        (freeze().duration(5).resources(&[VM, OTHER]), (Action::Approve, Some(2), Reason::ShortInterruption)),
+        (
+            event("a").source("User").resources(&[OTHER]),
+            hold(Reason::OtherMachine),
+        ),
+        (
+            freeze().duration(5).resources(&[OTHER]),
+            hold(Reason::OtherMachine),
+        ),
+        (
+            freeze().duration(5).resources(&[]),
+            hold(Reason::OtherMachine),
+        ),
+        (
+            freeze().duration(5).resources(&[OTHER, VM]),
+            (Action::Hold, Some(2), Reason::AnotherLeads),
+        ),
+        (
+            freeze().duration(5).resources(&[VM, OTHER]),
+            (Action::Approve, Some(2), Reason::ShortInterruption),
+        ),
     ] {
-        assert_eq!(short(&decide(&Policy::sample(), &spec)), expected, "{spec:?}");
+        assert_eq!(
+            short(&decide(&Policy::sample(), &spec)),
+            expected,
+            "{spec:?}"
+        );
     }
 }
 
@@ -121,11 +220,21 @@ fn event_types_and_sources_match_exactly() {
     ];
     for (word, kind) in words {
         for (_, other) in words {
-            let rule = Rule { event_types: EventTypes::of(&[other]), ..Rule::new(Action::Approve) };
+            let rule = Rule {
+                event_types: EventTypes::of(&[other]),
+                ..Rule::new(Action::Approve)
+            };
             let matches = decide(&policy(&[rule]), &event("a").event_type(word)).rule == Some(1);
             assert_eq!(matches, kind == other, "{word} for {other:?}");
         }
-        assert_eq!(decide(&policy(&[Rule::new(Action::Approve)]), &event("a").event_type(word)).rule, Some(1));
+        assert_eq!(
+            decide(
+                &policy(&[Rule::new(Action::Approve)]),
+                &event("a").event_type(word)
+            )
+            .rule,
+            Some(1)
+        );
     }
     // A repeated kind changes nothing.
     let (freeze, user) = (EventKind::Freeze, SourceKind::User);
@@ -138,12 +247,25 @@ fn event_types_and_sources_match_exactly() {
         (None, None),
     ];
     for (source, kind) in sources {
-        let spec = Spec { source, ..event("a") };
+        let spec = Spec {
+            source,
+            ..event("a")
+        };
         for other in [SourceKind::Platform, SourceKind::User, SourceKind::Other] {
-            let rule = Rule { sources: EventSources::of(&[other]), ..Rule::new(Action::Approve) };
-            assert_eq!(decide(&policy(&[rule]), &spec).rule == Some(1), kind == Some(other), "{source:?}");
+            let rule = Rule {
+                sources: EventSources::of(&[other]),
+                ..Rule::new(Action::Approve)
+            };
+            assert_eq!(
+                decide(&policy(&[rule]), &spec).rule == Some(1),
+                kind == Some(other),
+                "{source:?}"
+            );
         }
-        assert_eq!(decide(&policy(&[Rule::new(Action::Approve)]), &spec).rule, Some(1));
+        assert_eq!(
+            decide(&policy(&[Rule::new(Action::Approve)]), &spec).rule,
+            Some(1)
+        );
     }
 }
 
@@ -164,15 +286,33 @@ fn durations_are_inclusive_and_an_unknown_one_never_matches_a_range() {
         (Some(6), Some(5), Some(5), false),
         (Some(0), Some(u32::MAX), Some(4_294_967_294), true),
     ] {
-        let rule = Rule { min_duration: min, max_duration: max, ..Rule::new(Action::Approve) };
-        let decision = decide(&policy(&[rule]), &Spec { duration, ..event("a") });
-        assert_eq!(decision.rule == Some(1), matches, "{duration:?} in {min:?}..={max:?}");
+        let rule = Rule {
+            min_duration: min,
+            max_duration: max,
+            ..Rule::new(Action::Approve)
+        };
+        let decision = decide(
+            &policy(&[rule]),
+            &Spec {
+                duration,
+                ..event("a")
+            },
+        );
+        assert_eq!(
+            decision.rule == Some(1),
+            matches,
+            "{duration:?} in {min:?}..={max:?}"
+        );
     }
 }
 
 #[test]
 fn scopes_match_by_resources() {
-    let (own, others, both) = (event("a"), event("a").resources(&[OTHER]), event("a").resources(&[OTHER, VM]));
+    let (own, others, both) = (
+        event("a"),
+        event("a").resources(&[OTHER]),
+        event("a").resources(&[OTHER, VM]),
+    );
     for (scope, spec, matches) in [
         (Scope::Mine, &own, true),
         (Scope::Mine, &others, false),
@@ -184,7 +324,13 @@ fn scopes_match_by_resources() {
         (Scope::Any, &others, true),
         (Scope::Any, &both, true),
     ] {
-        let decision = decide(&policy(&[Rule { scope, ..Rule::new(Action::Prepare) }]), spec);
+        let decision = decide(
+            &policy(&[Rule {
+                scope,
+                ..Rule::new(Action::Prepare)
+            }]),
+            spec,
+        );
         assert_eq!(decision.rule == Some(1), matches, "{scope:?} {spec:?}");
     }
     assert_eq!(Scope::default(), Scope::Mine);
@@ -195,21 +341,43 @@ fn another_machines_terminate_is_never_approved() {
     let terminate = event("a").event_type("Terminate");
     for scope in [Scope::Others, Scope::Any] {
         for (action, expected) in [
-            (Action::Approve, (Action::Hold, Some(1), Reason::OtherMachinesTerminate)),
-            (Action::Prepare, (Action::Hold, Some(1), Reason::OtherMachinesTerminate)),
+            (
+                Action::Approve,
+                (Action::Hold, Some(1), Reason::OtherMachinesTerminate),
+            ),
+            (
+                Action::Prepare,
+                (Action::Hold, Some(1), Reason::OtherMachinesTerminate),
+            ),
             (Action::Hold, (Action::Hold, Some(1), Reason::Rule)),
             (Action::Ignore, (Action::Ignore, Some(1), Reason::Rule)),
         ] {
-            let policy = policy(&[Rule { scope, ..Rule::new(action) }]);
+            let policy = policy(&[Rule {
+                scope,
+                ..Rule::new(action)
+            }]);
             let decision = decide(&policy, &terminate.clone().resources(&[OTHER]));
-            assert_eq!((short(&decision), decision.approve_after), (expected, None), "{scope:?} {action:?}");
+            assert_eq!(
+                (short(&decision), decision.approve_after),
+                (expected, None),
+                "{scope:?} {action:?}"
+            );
             // Every other type can be approved.
-            assert_eq!(decide(&policy, &event("a").resources(&[OTHER])).action, action);
+            assert_eq!(
+                decide(&policy, &event("a").resources(&[OTHER])).action,
+                action
+            );
         }
     }
     // This machine's own is approved, even if it also affects others.
-    let any = policy(&[Rule { scope: Scope::Any, ..Rule::new(Action::Approve) }]);
-    assert_eq!(decide(&any, &terminate.resources(&[VM, OTHER])).action, Action::Approve);
+    let any = policy(&[Rule {
+        scope: Scope::Any,
+        ..Rule::new(Action::Approve)
+    }]);
+    assert_eq!(
+        decide(&any, &terminate.resources(&[VM, OTHER])).action,
+        Action::Approve
+    );
 }
 
 #[test]
@@ -232,7 +400,10 @@ fn leaders_approve_and_others_wait() {
         (Leader::Everyone, &nobody, Some(0)),
     ] {
         for action in ACTIONS {
-            let mut policy = policy(&[Rule { scope: Scope::Any, ..Rule::new(action) }]);
+            let mut policy = policy(&[Rule {
+                scope: Scope::Any,
+                ..Rule::new(action)
+            }]);
             policy.leader = Some(leader);
             let decision = decide(&policy, spec);
             let (action, waits) = match (action, expected) {
@@ -241,7 +412,11 @@ fn leaders_approve_and_others_wait() {
                 (Action::Approve | Action::Prepare, waits) => (action, waits),
                 (Action::Hold | Action::Ignore, _) => (action, None),
             };
-            assert_eq!((decision.action, decision.approve_after), (action, waits), "{leader:?} {spec:?}");
+            assert_eq!(
+                (decision.action, decision.approve_after),
+                (action, waits),
+                "{leader:?} {spec:?}"
+            );
         }
     }
     assert_eq!(Leader::default(), Leader::FirstResource);
@@ -249,11 +424,26 @@ fn leaders_approve_and_others_wait() {
 
 #[test]
 fn the_first_rule_that_matches_decides() {
-    let freeze = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Ignore) };
-    let user = Rule { sources: EventSources::of(&[SourceKind::User]), ..Rule::new(Action::Approve) };
-    let policy = policy(&[freeze, user, Rule::new(Action::Prepare), Rule::new(Action::Approve)]);
+    let freeze = Rule {
+        event_types: EventTypes::of(&[EventKind::Freeze]),
+        ..Rule::new(Action::Ignore)
+    };
+    let user = Rule {
+        sources: EventSources::of(&[SourceKind::User]),
+        ..Rule::new(Action::Approve)
+    };
+    let policy = policy(&[
+        freeze,
+        user,
+        Rule::new(Action::Prepare),
+        Rule::new(Action::Approve),
+    ]);
     for (spec, rule, action) in [
-        (event("a").event_type("Freeze").source("User"), 1, Action::Ignore),
+        (
+            event("a").event_type("Freeze").source("User"),
+            1,
+            Action::Ignore,
+        ),
         (event("a").source("User"), 2, Action::Approve),
         (event("a"), 3, Action::Prepare),
     ] {
@@ -262,15 +452,27 @@ fn the_first_rule_that_matches_decides() {
     }
     assert_eq!(policy.rules().len(), 4);
     assert!(Policy::new(&[Rule::new(Action::Hold); MAX_RULES]).is_ok());
-    assert_eq!(Policy::new(&[Rule::new(Action::Hold); MAX_RULES + 1]), Err(TooManyRules));
+    assert_eq!(
+        Policy::new(&[Rule::new(Action::Hold); MAX_RULES + 1]),
+        Err(TooManyRules)
+    );
 }
 
 #[test]
 fn time_left_does_not_affect_the_decision() {
     let policy = policy(&[Rule::new(Action::Approve)]);
     for (not_before, time_left) in [(Some(900), Some(900)), (Some(-5), Some(-5)), (None, None)] {
-        let decision = decide(&policy, &Spec { not_before, ..event("a") });
-        assert_eq!((decision.action, decision.time_left), (Action::Approve, time_left));
+        let decision = decide(
+            &policy,
+            &Spec {
+                not_before,
+                ..event("a")
+            },
+        );
+        assert_eq!(
+            (decision.action, decision.time_left),
+            (Action::Approve, time_left)
+        );
         assert!(decision.same_as(&decide(&policy, &event("a"))));
     }
     assert!(!decide(&policy, &event("a")).same_as(&decide(&policy, &event("a").started())));
@@ -290,7 +492,10 @@ fn reasons_are_displayed_and_serialized_as_words() {
         (Reason::TypeUnknown, "no EventType"),
         (Reason::AlreadyStarted, "already started"),
         (Reason::NotScheduled, "not Scheduled"),
-        (Reason::Unreliable(Member::Resources), "unreadable Resources"),
+        (
+            Reason::Unreliable(Member::Resources),
+            "unreadable Resources",
+        ),
         (Reason::AnotherLeads, "another VM leads"),
     ] {
         assert_eq!(reason.to_string(), words);
@@ -301,7 +506,9 @@ fn reasons_are_displayed_and_serialized_as_words() {
 #[test]
 fn a_policy_round_trips_through_serde() {
     let mut policy = Policy::sample();
-    policy.leader = Some(Leader::Rank { take_over_after: 30 });
+    policy.leader = Some(Leader::Rank {
+        take_over_after: 30,
+    });
     let written = serde_json::to_string(&policy).unwrap();
     assert_eq!(serde_json::from_str::<Policy>(&written).unwrap(), policy);
 }
@@ -310,12 +517,18 @@ fn a_policy_round_trips_through_serde() {
 fn underscored_names_match_resources_of_the_first_api_version() {
     let policy = policy(&[Rule::new(Action::Approve)]);
     let names = VmNames::new(&[VM]);
-    for (resources, plain, underscored) in
-        [(&["_vm_1"][..], false, true), (&["vm_1"], true, true), (&["__vm_1"], false, false)]
-    {
+    for (resources, plain, underscored) in [
+        (&["_vm_1"][..], false, true),
+        (&["vm_1"], true, true),
+        (&["__vm_1"], false, false),
+    ] {
         let spec = event("a").resources(resources);
         for (names, mine) in [(names, plain), (names.underscored(), underscored)] {
-            assert_eq!(decide_for(&policy, &spec, names).action == Action::Approve, mine, "{resources:?}");
+            assert_eq!(
+                decide_for(&policy, &spec, names).action == Action::Approve,
+                mine,
+                "{resources:?}"
+            );
         }
     }
 }

@@ -39,7 +39,11 @@ impl<const N: usize> SessionAndModel<N> {
     fn new(rules: &[PlainRule], leader: Leader) -> Self {
         let mut host = Host::new(Setup::new(model::policy(rules, leader)));
         host.recovers = false;
-        Self { host, model: Model::new(rules, leader, &[VM]), compared: 0 }
+        Self {
+            host,
+            model: Model::new(rules, leader, &[VM]),
+            compared: 0,
+        }
     }
 
     /// Applies the stimulus to both. Returns `None` if it is not applicable.
@@ -112,30 +116,46 @@ impl Sweep {
             move |sweep: &Self| {
                 let pair = SessionAndModel::<2>::new(&sweep.rules, Leader::FirstResource);
                 let firsts = sweep.alphabet.iter().skip(half).step_by(2);
-                firsts.map(|first| sweep.follow(&pair, first, &mut Vec::new())).sum::<usize>()
+                firsts
+                    .map(|first| sweep.follow(&pair, first, &mut Vec::new()))
+                    .sum::<usize>()
             }
         });
         std::thread::scope(|scope| {
             let threads = halves.map(|half| scope.spawn(move || half(self)));
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
         })
     }
 
-    fn follow<'a>(&'a self, pair: &SessionAndModel<2>, next: &'a Stimulus, path: &mut Vec<&'a Stimulus>) -> usize {
+    fn follow<'a>(
+        &'a self,
+        pair: &SessionAndModel<2>,
+        next: &'a Stimulus,
+        path: &mut Vec<&'a Stimulus>,
+    ) -> usize {
         if Self::is_redundant(path, next) {
             return 0;
         }
         let mut pair = pair.clone();
         pair.host.clear();
         pair.compared = 0;
-        let Some(agreed) = pair.apply(next) else { return 0 };
+        let Some(agreed) = pair.apply(next) else {
+            return 0;
+        };
         path.push(next);
         if let Err(difference) = agreed {
             panic!("after {path:#?}: {difference}");
         }
         let mut count = 1;
         if path.len() < self.depth {
-            count += self.alphabet.iter().map(|next| self.follow(&pair, next, path)).sum::<usize>();
+            count += self
+                .alphabet
+                .iter()
+                .map(|next| self.follow(&pair, next, path))
+                .sum::<usize>();
         }
         path.pop();
         count
@@ -181,12 +201,21 @@ fn other_stimuli() -> Vec<Stimulus> {
 
 /// The event in each state that a document can show.
 fn states(spec: &Spec) -> [Vec<Spec>; 4] {
-    [vec![], vec![spec.clone()], vec![spec.clone().started()], vec![spec.clone().status("Queued")]]
+    [
+        vec![],
+        vec![spec.clone()],
+        vec![spec.clone().started()],
+        vec![spec.clone().status("Queued")],
+    ]
 }
 
 fn one_event(action: Action, depth: usize) -> Sweep {
     let documents = states(&event("a")).map(Stimulus::Document);
-    Sweep { alphabet: [documents.to_vec(), other_stimuli()].concat(), depth, rules: vec![PlainRule::all(action)] }
+    Sweep {
+        alphabet: [documents.to_vec(), other_stimuli()].concat(),
+        depth,
+        rules: vec![PlainRule::all(action)],
+    }
 }
 
 #[test]
@@ -199,8 +228,21 @@ fn every_longer_sequence_of_fewer_stimuli() {
     let [absent, scheduled, started, _] = states(&event("a")).map(Stimulus::Document);
     let (ready, restart) = (Stimulus::Prepared(0, Preparation::Ready), Stimulus::Restart);
     let (failure, recovered) = (Stimulus::Failure, Stimulus::Recovered);
-    let alphabet = vec![absent, scheduled, started, ready, restart, failure, recovered, Stimulus::Posts(500)];
-    let sweep = Sweep { alphabet, depth: 7, rules: vec![PlainRule::all(Action::Prepare)] };
+    let alphabet = vec![
+        absent,
+        scheduled,
+        started,
+        ready,
+        restart,
+        failure,
+        recovered,
+        Stimulus::Posts(500),
+    ];
+    let sweep = Sweep {
+        alphabet,
+        depth: 7,
+        rules: vec![PlainRule::all(Action::Prepare)],
+    };
     println!("{} sequences", sweep.run());
 }
 
@@ -222,8 +264,15 @@ fn every_short_sequence_for_two_events() {
             alphabet.push(Stimulus::Document([a.clone(), b.clone()].concat()));
         }
     }
-    let short = PlainRule { max_duration: Some(8), ..PlainRule::all(Action::Approve) };
-    let sweep = Sweep { alphabet, depth: 5, rules: vec![short, PlainRule::all(Action::Prepare)] };
+    let short = PlainRule {
+        max_duration: Some(8),
+        ..PlainRule::all(Action::Approve)
+    };
+    let sweep = Sweep {
+        alphabet,
+        depth: 5,
+        rules: vec![short, PlainRule::all(Action::Prepare)],
+    };
     println!("{} sequences", sweep.run());
 }
 
@@ -236,29 +285,59 @@ fn every_short_sequence_for_an_own_event_and_one_of_another_machine() {
             alphabet.push(Stimulus::Document([a.clone(), b.clone()].concat()));
         }
     }
-    let any = PlainRule { scope: Scope::Any, ..PlainRule::all(Action::Prepare) };
-    let sweep = Sweep { alphabet, depth: 4, rules: vec![any] };
+    let any = PlainRule {
+        scope: Scope::Any,
+        ..PlainRule::all(Action::Prepare)
+    };
+    let sweep = Sweep {
+        alphabet,
+        depth: 4,
+        rules: vec![any],
+    };
     println!("{} sequences", sweep.run());
 }
 
 fn specs() -> impl Strategy<Value = Spec> {
-    let resources: &'static [&'static [&'static str]] = &[&[VM], &[VM], &[OTHER], &[OTHER, VM], &[VM, OTHER], &[]];
-    let invalid = select(&["EventType", "EventSource", "DurationInSeconds", "EventStatus"][..]);
+    let resources: &'static [&'static [&'static str]] =
+        &[&[VM], &[VM], &[OTHER], &[OTHER, VM], &[VM, OTHER], &[]];
+    let invalid = select(
+        &[
+            "EventType",
+            "EventSource",
+            "DurationInSeconds",
+            "EventStatus",
+        ][..],
+    );
     (
         select(&["a", "b", "c", "d", "e", "f", "g"][..]),
         select(&["Freeze", "Preempt", "Terminate"][..]),
-        select(&["Scheduled", "Scheduled", "Scheduled", "Started", "Queued", "Completed", "Canceled"][..]),
+        select(
+            &[
+                "Scheduled",
+                "Scheduled",
+                "Scheduled",
+                "Started",
+                "Queued",
+                "Completed",
+                "Canceled",
+            ][..],
+        ),
         select(resources),
         select(&[None, Some(-1), Some(5), Some(30)][..]),
         select(&[Some(900), Some(1200), None][..]),
         proptest::option::weighted(0.05, invalid),
     )
-        .prop_map(|(id, event_type, status, resources, duration, not_before, invalid)| Spec {
-            not_before,
-            duration,
-            invalid,
-            ..event(id).event_type(event_type).status(status).resources(resources)
-        })
+        .prop_map(
+            |(id, event_type, status, resources, duration, not_before, invalid)| Spec {
+                not_before,
+                duration,
+                invalid,
+                ..event(id)
+                    .event_type(event_type)
+                    .status(status)
+                    .resources(resources)
+            },
+        )
 }
 
 fn stimuli() -> impl Strategy<Value = Vec<Stimulus>> {
@@ -267,7 +346,14 @@ fn stimuli() -> impl Strategy<Value = Vec<Stimulus>> {
         events.retain(|spec| seen.insert(spec.id.clone()));
         Stimulus::Document(events)
     });
-    let names = select(vec![vec![VM], vec![VM], vec![], vec![OTHER], vec![OTHER, VM]]).prop_map(Stimulus::Names);
+    let names = select(vec![
+        vec![VM],
+        vec![VM],
+        vec![],
+        vec![OTHER],
+        vec![OTHER, VM],
+    ])
+    .prop_map(Stimulus::Names);
     let stimulus = prop_oneof![6 => document, 8 => select(other_stimuli()), 1 => names];
     vec(stimulus, 10..80)
 }
@@ -277,7 +363,14 @@ fn rules() -> impl Strategy<Value = Vec<PlainRule>> {
         select(&[None, Some("Freeze"), Some("Preempt")][..]),
         select(&[None, Some(8)][..]),
         select(&[Scope::Mine, Scope::Any, Scope::Others][..]),
-        select(&[Action::Approve, Action::Prepare, Action::Hold, Action::Ignore][..]),
+        select(
+            &[
+                Action::Approve,
+                Action::Prepare,
+                Action::Hold,
+                Action::Ignore,
+            ][..],
+        ),
     );
     let rule = rule.prop_map(|(event_type, max_duration, scope, action)| PlainRule {
         event_type,
@@ -290,8 +383,18 @@ fn rules() -> impl Strategy<Value = Vec<PlainRule>> {
 
 #[test]
 fn long_sequences_for_many_events() {
-    let leader = select(&[Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 3 }][..]);
-    let config = ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() };
+    let leader = select(
+        &[
+            Leader::FirstResource,
+            Leader::Everyone,
+            Leader::Rank { take_over_after: 3 },
+        ][..],
+    );
+    let config = ProptestConfig {
+        cases: 600,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
     proptest!(config, |(rules in rules(), leader in leader, stimuli in stimuli())| {
         let mut pair = SessionAndModel::<8>::new(&rules, leader);
         let setup = pair.host.setup.clone();
@@ -313,7 +416,10 @@ fn long_sequences_for_many_events() {
 
 /// Serves the events twice, so that the slots of gone events are free, and checks that own events are tracked first, those
 /// with the earliest deadlines, and that the others are counted.
-fn check_capacity<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Result<(), TestCaseError> {
+fn check_capacity<const N: usize>(
+    host: &mut Host<N>,
+    events: &[Spec],
+) -> Result<(), TestCaseError> {
     let untracked = |host: &Host<N>| {
         host.trace.iter().rev().find_map(|entry| match entry.what {
             Exchange::Untracked(untracked) => Some(untracked),
@@ -323,24 +429,55 @@ fn check_capacity<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Result
     let prepared: Vec<_> = host.preparing.clone();
     host.serve(events);
     host.serve(events);
-    let followed: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
-    let (followed, left): (Vec<_>, Vec<_>) = events.iter().partition(|spec| followed.contains(&spec.id));
-    for id in prepared.iter().filter(|id| events.iter().any(|spec| spec.id == **id)) {
-        prop_assert!(followed.iter().any(|spec| spec.id == *id), "{} was evicted during its preparation", id);
+    let followed: Vec<_> = host
+        .session
+        .events()
+        .map(|event| event.event_id().to_string())
+        .collect();
+    let (followed, left): (Vec<_>, Vec<_>) =
+        events.iter().partition(|spec| followed.contains(&spec.id));
+    for id in prepared
+        .iter()
+        .filter(|id| events.iter().any(|spec| spec.id == **id))
+    {
+        prop_assert!(
+            followed.iter().any(|spec| spec.id == *id),
+            "{} was evicted during its preparation",
+            id
+        );
     }
     let own = |specs: &[&Spec]| specs.iter().filter(|spec| spec.names(&[VM])).count();
     let others = |specs: &[&Spec]| specs.iter().filter(|spec| !spec.names(&[VM])).count();
     let reported = untracked(host).unwrap_or_default();
-    prop_assert_eq!((reported.own, reported.others), (own(&left), others(&left)), "wrong count");
-    prop_assert!(left.is_empty() || followed.len() == N, "events are not tracked although there is capacity");
+    prop_assert_eq!(
+        (reported.own, reported.others),
+        (own(&left), others(&left)),
+        "wrong count"
+    );
+    prop_assert!(
+        left.is_empty() || followed.len() == N,
+        "events are not tracked although there is capacity"
+    );
     if host.setup.policy.rules().is_empty() {
-        prop_assert!(own(&left) == 0 || others(&followed) == 0, "an own event was evicted for another machine's");
+        prop_assert!(
+            own(&left) == 0 || others(&followed) == 0,
+            "an own event was evicted for another machine's"
+        );
         let deadlines = |specs: &[&Spec]| -> Vec<_> {
-            specs.iter().filter(|spec| spec.names(&[VM])).map(|spec| spec.not_before.unwrap()).collect()
+            specs
+                .iter()
+                .filter(|spec| spec.names(&[VM]))
+                .map(|spec| spec.not_before.unwrap())
+                .collect()
         };
         let latest_kept = deadlines(&followed).into_iter().max();
         let earliest_left = deadlines(&left).into_iter().min();
-        prop_assert!(earliest_left.is_none() || latest_kept <= earliest_left, "{:?} {:?}", latest_kept, earliest_left);
+        prop_assert!(
+            earliest_left.is_none() || latest_kept <= earliest_left,
+            "{:?} {:?}",
+            latest_kept,
+            earliest_left
+        );
     }
     Ok(())
 }
@@ -348,10 +485,17 @@ fn check_capacity<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Result
 #[test]
 fn more_events_than_the_capacity() {
     let resources: &'static [&'static [&'static str]] = &[&[VM], &[OTHER], &[OTHER, VM]];
-    let spec = (0..9_usize, select(resources), 1..9_i64)
-        .prop_map(|(id, resources, hours)| event(&format!("e{id}")).resources(resources).not_before(hours * 3600));
+    let spec = (0..9_usize, select(resources), 1..9_i64).prop_map(|(id, resources, hours)| {
+        event(&format!("e{id}"))
+            .resources(resources)
+            .not_before(hours * 3600)
+    });
     let documents = vec(vec(spec, 0..9), 1..12);
-    let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
     proptest!(config, |(documents in documents, prepares: bool)| {
         let rules: &[_] = if prepares { &[PlainRule::all(Action::Prepare)] } else { &[] };
         let mut host = Host::<3>::new(Setup::new(model::policy(rules, Leader::Everyone)));
@@ -375,17 +519,34 @@ fn more_events_than_the_capacity() {
 /// Found by long sequences: the event of another machine was prepared for while this machine was recovered, and then named it.
 #[test]
 fn an_event_that_names_this_machine_during_its_recovery_is_prepared_for_again() {
-    let rules = [PlainRule { scope: Scope::Any, ..PlainRule::all(Action::Prepare) }];
-    let (freeze, preempt) = (event("e").event_type("Freeze"), event("d").event_type("Preempt"));
+    let rules = [PlainRule {
+        scope: Scope::Any,
+        ..PlainRule::all(Action::Prepare)
+    }];
+    let (freeze, preempt) = (
+        event("e").event_type("Freeze"),
+        event("d").event_type("Preempt"),
+    );
     let others = Stimulus::Document(vec![preempt.clone().resources(&[OTHER])]);
     let own = Stimulus::Document(vec![preempt]);
     let ready = Stimulus::Prepared(0, Preparation::Ready);
-    for order in [[own.clone(), ready.clone(), ready.clone()], [ready.clone(), own, ready]] {
+    for order in [
+        [own.clone(), ready.clone(), ready.clone()],
+        [ready.clone(), own, ready],
+    ] {
         let mut pair = SessionAndModel::<8>::new(&rules, Leader::FirstResource);
-        for stimulus in [Stimulus::Document(vec![freeze.clone()]), others.clone()].iter().chain(&order) {
+        for stimulus in [Stimulus::Document(vec![freeze.clone()]), others.clone()]
+            .iter()
+            .chain(&order)
+        {
             pair.apply(stimulus).unwrap_or(Ok(())).unwrap();
         }
         pair.host.advance(500);
-        assert!(pair.host.trace.iter().any(|entry| entry.what == Exchange::CancelRecovery("e".into())));
+        assert!(
+            pair.host
+                .trace
+                .iter()
+                .any(|entry| entry.what == Exchange::CancelRecovery("e".into()))
+        );
     }
 }

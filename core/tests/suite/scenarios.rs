@@ -3,8 +3,8 @@
 use std::fs;
 
 use scheduled_events_core::{
-    Action, NotificationOrder, Notifications, Policy, Preparation, Report, Response, Rule, Session, SessionConfig,
-    SessionSource, Step, UnixMillis, VmNames,
+    Action, NotificationOrder, Notifications, Policy, Preparation, Report, Response, Rule, Session,
+    SessionConfig, SessionSource, Step, UnixMillis, VmNames,
 };
 use serde_json::Value;
 
@@ -22,25 +22,46 @@ struct Player {
 impl Player {
     fn new(source: &Value) -> Self {
         let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
-        let source = SessionSource::ALL.into_iter().find(|known| *source == known.word()).unwrap();
-        let config = SessionConfig { policy, source, ..SessionConfig::new(VmNames::new(&["db"])) };
+        let source = SessionSource::ALL
+            .into_iter()
+            .find(|known| *source == known.word())
+            .unwrap();
+        let config = SessionConfig {
+            policy,
+            source,
+            ..SessionConfig::new(VmNames::new(&["db"]))
+        };
         let session = Box::new(Session::new(&config).unwrap());
-        Self { session, order: NotificationOrder::new(), document: String::new(), now: UnixMillis(START) }
+        Self {
+            session,
+            order: NotificationOrder::new(),
+            document: String::new(),
+            now: UnixMillis(START),
+        }
     }
 
     /// Starts again with the snapshot, and without the order.
     fn restarted(self, source: &Value) -> Self {
         let mut snapshot = vec![0; Session::<64>::SNAPSHOT_MAX];
         self.session.snapshot(&mut snapshot).unwrap();
-        let mut new = Self { document: self.document, ..Self::new(source) };
+        let mut new = Self {
+            document: self.document,
+            ..Self::new(source)
+        };
         new.session.restore(&snapshot).unwrap();
         new
     }
 
     fn notify(&mut self, body: &str) -> &'static str {
-        let notification = Notifications::parse(body.as_bytes()).unwrap().iter().next().unwrap();
+        let notification = Notifications::parse(body.as_bytes())
+            .unwrap()
+            .iter()
+            .next()
+            .unwrap();
         let arrival = self.order.observe(&notification);
-        self.session.on_notification(&notification, arrival, self.now).word()
+        self.session
+            .on_notification(&notification, arrival, self.now)
+            .word()
     }
 
     /// Does what is due, and returns it.
@@ -52,11 +73,24 @@ impl Player {
                 Step::Wait { until } => self.now = until,
                 Step::Get { .. } => {
                     let body = self.document.as_bytes();
-                    let _ = self.session.on_response(&Response { status: 200, body, ..Response::default() }, self.now);
+                    let _ = self.session.on_response(
+                        &Response {
+                            status: 200,
+                            body,
+                            ..Response::default()
+                        },
+                        self.now,
+                    );
                 }
                 Step::Post { .. } => {
                     done.push("post");
-                    let _ = self.session.on_response(&Response { status: 200, ..Response::default() }, self.now);
+                    let _ = self.session.on_response(
+                        &Response {
+                            status: 200,
+                            ..Response::default()
+                        },
+                        self.now,
+                    );
                 }
                 Step::Prepare { attempt, .. } => {
                     done.push("prepare");
@@ -87,7 +121,9 @@ fn sessions_do_what_the_scenarios_expect() {
         let mut player: Option<Player> = None;
         for input in inputs {
             if let Some(source) = input.get("source") {
-                player = Some(player.map_or_else(|| Player::new(source), |player| player.restarted(source)));
+                player = Some(
+                    player.map_or_else(|| Player::new(source), |player| player.restarted(source)),
+                );
                 continue;
             }
             let player = player.as_mut().unwrap();

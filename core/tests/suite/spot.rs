@@ -2,8 +2,8 @@
 //! paragraphs of Microsoft's guidance for interruptible workloads on Spot VMs from which a row was read.
 
 use scheduled_events_core::spot::{
-    Allocation, Charges, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Replacement, SPOT_TRANSITIONS,
-    Signal, SpotInput, SpotState, evictions,
+    Allocation, Charges, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Replacement,
+    SPOT_TRANSITIONS, Signal, SpotInput, SpotState, evictions,
 };
 
 /// Every transition that the life cycle has. All other pairs have none.
@@ -38,8 +38,14 @@ const TRANSITIONS: [(Phase, Signal, Phase); 16] = [
 fn the_life_cycle_has_these_transitions_and_no_others() {
     for phase in Phase::ALL {
         for signal in Signal::ALL {
-            let expected = TRANSITIONS.iter().find(|(from, with, _)| (*from, *with) == (phase, signal));
-            assert_eq!(phase.next(signal), expected.map(|(.., to)| *to), "{phase} {signal}");
+            let expected = TRANSITIONS
+                .iter()
+                .find(|(from, with, _)| (*from, *with) == (phase, signal));
+            assert_eq!(
+                phase.next(signal),
+                expected.map(|(.., to)| *to),
+                "{phase} {signal}"
+            );
         }
     }
 }
@@ -51,7 +57,9 @@ fn from_every_phase_the_workload_can_process_again() {
         let mut next = 0;
         while let Some(from) = reached.get(next).copied() {
             next += 1;
-            let more = Signal::ALL.into_iter().filter_map(|signal| from.next(signal));
+            let more = Signal::ALL
+                .into_iter()
+                .filter_map(|signal| from.next(signal));
             reached.extend(more.filter(|to| !reached.contains(to)).collect::<Vec<_>>());
         }
         assert!(reached.contains(&Phase::Processing), "{phase}");
@@ -60,21 +68,45 @@ fn from_every_phase_the_workload_can_process_again() {
 
 #[test]
 fn an_evicted_workload_passes_through_recover_resume_and_warm_up_before_it_processes() {
-    let signals =
-        [Signal::Notice, Signal::Stopped, Signal::Restarted, Signal::Recovered, Signal::Resumed, Signal::WarmedUp];
+    let signals = [
+        Signal::Notice,
+        Signal::Stopped,
+        Signal::Restarted,
+        Signal::Recovered,
+        Signal::Resumed,
+        Signal::WarmedUp,
+    ];
     let mut phase = Phase::Processing;
     let phases = signals.map(|signal| {
         phase = phase.next(signal).expect("a transition");
         phase.word()
     });
-    assert_eq!(phases, ["evicted", "shutdown", "recover", "resume", "warm-up", "processing"]);
-    assert_eq!(Phase::ALL.into_iter().filter(|phase| phase.processes()).count(), 2);
+    assert_eq!(
+        phases,
+        [
+            "evicted",
+            "shutdown",
+            "recover",
+            "resume",
+            "warm-up",
+            "processing"
+        ]
+    );
+    assert_eq!(
+        Phase::ALL
+            .into_iter()
+            .filter(|phase| phase.processes())
+            .count(),
+        2
+    );
 }
 
 #[test]
 fn the_eviction_type_decides_when_and_the_policy_what_happens() {
     // "Eviction type": capacity only; price or capacity, "even if capacity exists".
-    let causes: Vec<_> = evictions().map(|(kind, cause, policy, _)| (kind, cause, policy)).collect();
+    let causes: Vec<_> = evictions()
+        .map(|(kind, cause, policy, _)| (kind, cause, policy))
+        .collect();
     let (capacity, price) = (EvictionCause::Capacity, EvictionCause::Price);
     let rows = [
         (EvictionType::CapacityOnly, capacity),
@@ -86,7 +118,10 @@ fn the_eviction_type_decides_when_and_the_policy_what_happens() {
 
     // "Stop/Deallocate policy", paragraphs 2 to 4.
     let stopped = EvictionPolicy::Deallocate.effect();
-    assert_eq!((stopped.state, stopped.charges), (SpotState::Stopped, Charges::Disks));
+    assert_eq!(
+        (stopped.state, stopped.charges),
+        (SpotState::Stopped, Charges::Disks)
+    );
     assert!(stopped.keeps_data_disks && stopped.keeps_local_checkpoints && stopped.occupies_cores);
     assert!(!stopped.keeps_capacity && !stopped.keeps_dynamic_addresses);
     assert_eq!(stopped.keeps_static_addresses, Some(true));
@@ -94,8 +129,13 @@ fn the_eviction_type_decides_when_and_the_policy_what_happens() {
 
     // "Delete policy", paragraphs 1 and 2; "Application states", Shutdown, last sentence; "Replace VMs", Deleted VM.
     let deleted = EvictionPolicy::Delete.effect();
-    assert_eq!((deleted.state, deleted.charges), (SpotState::Deleted, Charges::Nothing));
-    assert!(!deleted.keeps_data_disks && !deleted.keeps_local_checkpoints && !deleted.occupies_cores);
+    assert_eq!(
+        (deleted.state, deleted.charges),
+        (SpotState::Deleted, Charges::Nothing)
+    );
+    assert!(
+        !deleted.keeps_data_disks && !deleted.keeps_local_checkpoints && !deleted.occupies_cores
+    );
     assert!(!deleted.keeps_capacity && !deleted.keeps_dynamic_addresses);
     assert_eq!(deleted.keeps_static_addresses, None);
     assert_eq!(deleted.replacement, Replacement::Recreate);
@@ -105,7 +145,12 @@ fn the_eviction_type_decides_when_and_the_policy_what_happens() {
 #[test]
 fn each_state_of_a_machine_follows_from_the_first_row_that_matches() {
     let mut used = [0; SPOT_TRANSITIONS.len()];
-    for state in [None, Some(SpotState::Running), Some(SpotState::Stopped), Some(SpotState::Deleted)] {
+    for state in [
+        None,
+        Some(SpotState::Running),
+        Some(SpotState::Stopped),
+        Some(SpotState::Deleted),
+    ] {
         for input in SpotInput::ALL {
             for max_price in MaxPrice::ALL {
                 for has_capacity in [false, true] {
@@ -114,18 +159,28 @@ fn each_state_of_a_machine_follows_from_the_first_row_that_matches() {
                         let exceeded = max_price == MaxPrice::Exceeded;
                         let expected = match (state, input) {
                             (_, SpotInput::Deploy) if has_capacity && !exceeded => Some(1),
-                            (Some(SpotState::Running), SpotInput::Evict) => match (has_capacity, max_price) {
-                                (true, MaxPrice::Unlimited) => Some(2),
-                                (false, _) => Some(3 + deletes),
-                                (true, MaxPrice::Exceeded) => Some(5 + deletes),
-                                // The guide has no row: there is no cause.
-                                (true, MaxPrice::Sufficient) => None,
-                            },
-                            (Some(SpotState::Stopped), SpotInput::Restart) if exceeded => Some(7 + deletes),
-                            (Some(SpotState::Stopped), SpotInput::Restart) if has_capacity => Some(9),
+                            (Some(SpotState::Running), SpotInput::Evict) => {
+                                match (has_capacity, max_price) {
+                                    (true, MaxPrice::Unlimited) => Some(2),
+                                    (false, _) => Some(3 + deletes),
+                                    (true, MaxPrice::Exceeded) => Some(5 + deletes),
+                                    // The guide has no row: there is no cause.
+                                    (true, MaxPrice::Sufficient) => None,
+                                }
+                            }
+                            (Some(SpotState::Stopped), SpotInput::Restart) if exceeded => {
+                                Some(7 + deletes)
+                            }
+                            (Some(SpotState::Stopped), SpotInput::Restart) if has_capacity => {
+                                Some(9)
+                            }
                             _ => None,
                         };
-                        let allocation = Allocation { max_price, has_capacity, policy };
+                        let allocation = Allocation {
+                            max_price,
+                            has_capacity,
+                            policy,
+                        };
                         let found = SpotState::after(state, input, allocation);
                         let expected = expected.map(|number: usize| number - 1);
                         assert_eq!(
@@ -152,7 +207,10 @@ fn each_state_of_a_machine_follows_from_the_first_row_that_matches() {
         assert_eq!(row.charges, charges, "{row:?}");
         // The table and the description of the policies agree.
         if let (SpotInput::Evict, Some(policy)) = (row.input, row.policy) {
-            assert_eq!((row.to, row.charges), (policy.effect().state, policy.effect().charges));
+            assert_eq!(
+                (row.to, row.charges),
+                (policy.effect().state, policy.effect().charges)
+            );
         }
     }
 }

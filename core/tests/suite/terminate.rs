@@ -19,7 +19,11 @@ fn a_timeout_is_read_in_iso_8601() {
         ("PT0H0M900S", 900),
         ("PT005M", 300),
     ] {
-        assert_eq!(NotBeforeTimeout::parse(text).map(NotBeforeTimeout::as_seconds), Ok(seconds), "{text}");
+        assert_eq!(
+            NotBeforeTimeout::parse(text).map(NotBeforeTimeout::as_seconds),
+            Ok(seconds),
+            "{text}"
+        );
     }
 }
 
@@ -59,7 +63,11 @@ fn what_azure_refuses_is_refused_by_a_named_rule() {
         "10 minutes",
         "00:05:00",
     ] {
-        assert_eq!(NotBeforeTimeout::parse(text), Err(ProfileRule::Iso8601Duration), "{text}");
+        assert_eq!(
+            NotBeforeTimeout::parse(text),
+            Err(ProfileRule::Iso8601Duration),
+            "{text}"
+        );
     }
     for (text, rule) in [
         ("PT0S", ProfileRule::AtLeast5Minutes),
@@ -70,12 +78,24 @@ fn what_azure_refuses_is_refused_by_a_named_rule() {
     ] {
         assert_eq!(NotBeforeTimeout::parse(text), Err(rule), "{text}");
     }
-    assert_eq!(NotBeforeTimeout::from_minutes(u32::MAX), Err(ProfileRule::AtMost15Minutes));
+    assert_eq!(
+        NotBeforeTimeout::from_minutes(u32::MAX),
+        Err(ProfileRule::AtMost15Minutes)
+    );
     assert_eq!(FifteenMinutes::parse("PT15M"), Ok(FifteenMinutes));
-    assert_eq!(FifteenMinutes::parse("PT14M"), Err(ProfileRule::Exactly15Minutes));
-    assert_eq!(FifteenMinutes::parse("15"), Err(ProfileRule::Iso8601Duration));
+    assert_eq!(
+        FifteenMinutes::parse("PT14M"),
+        Err(ProfileRule::Exactly15Minutes)
+    );
+    assert_eq!(
+        FifteenMinutes::parse("15"),
+        Err(ProfileRule::Iso8601Duration)
+    );
     for rule in ProfileRule::ALL {
-        assert!(rule.message().len() > 20 && !rule.message().ends_with('.'), "{rule}");
+        assert!(
+            rule.message().len() > 20 && !rule.message().ends_with('.'),
+            "{rule}"
+        );
     }
 }
 
@@ -88,20 +108,30 @@ fn each_timeout_is_read_as_it_was_written() {
         let text = timeout.to_string();
         assert!(text.len() <= NotBeforeTimeout::WRITTEN_MAX, "{text}");
         assert_eq!(NotBeforeTimeout::parse(&text), Ok(timeout), "{text}");
-        assert_eq!(timeout.as_whole_minutes(), (seconds % 60 == 0).then_some(seconds / 60));
+        assert_eq!(
+            timeout.as_whole_minutes(),
+            (seconds % 60 == 0).then_some(seconds / 60)
+        );
         assert_eq!(serde_json::to_value(timeout).unwrap(), text);
     }
-    assert_eq!(NotBeforeTimeout::MIN.write(&mut [0; 3]).unwrap_err().needed, 4);
+    assert_eq!(
+        NotBeforeTimeout::MIN.write(&mut [0; 3]).unwrap_err().needed,
+        4
+    );
     assert_eq!(format!("{:>7}", NotBeforeTimeout::MAX), "  PT15M");
 }
 
 #[test]
 fn the_json_is_that_of_the_rest_api() {
     // The body of the example of Microsoft's page.
-    let five = json!({"terminateNotificationProfile": {"notBeforeTimeout": "PT5M", "enable": true}});
+    let five =
+        json!({"terminateNotificationProfile": {"notBeforeTimeout": "PT5M", "enable": true}});
     let profile = ScheduledEventsProfile::terminate(NotBeforeTimeout::MIN);
     assert_eq!(serde_json::to_value(profile).unwrap(), five);
-    assert_eq!(serde_json::from_value::<ScheduledEventsProfile>(five).unwrap(), profile);
+    assert_eq!(
+        serde_json::from_value::<ScheduledEventsProfile>(five).unwrap(),
+        profile
+    );
 
     let off = TerminateNotificationProfile::disabled();
     assert_eq!(serde_json::to_string(&off).unwrap(), r#"{"enable":false}"#);
@@ -114,33 +144,66 @@ fn the_json_is_that_of_the_rest_api() {
         text,
         r#"{"terminateNotificationProfile":{"enable":false},"osImageNotificationProfile":{"notBeforeTimeout":"PT15M","enable":true}}"#
     );
-    assert_eq!(serde_json::from_str::<ScheduledEventsProfile>(&text).unwrap(), both);
+    assert_eq!(
+        serde_json::from_str::<ScheduledEventsProfile>(&text).unwrap(),
+        both
+    );
     let mut buffer = [0; 200];
     let length = serde_json_core::to_slice(&both, &mut buffer).unwrap();
     assert_eq!(&buffer[..length], text.as_bytes());
 
     for (text, expected) in [
-        (r#"{"notBeforeTimeout":"PT20M","enable":true}"#, "at most 15 minutes"),
+        (
+            r#"{"notBeforeTimeout":"PT20M","enable":true}"#,
+            "at most 15 minutes",
+        ),
         (r#"{"notBeforeTimeout":"20","enable":true}"#, "ISO 8601"),
-        (r#"{"notBeforeTimeout":5,"enable":true}"#, "from PT5M to PT15M"),
+        (
+            r#"{"notBeforeTimeout":5,"enable":true}"#,
+            "from PT5M to PT15M",
+        ),
         (r#"{"notBeforeTimeout":"PT5M"}"#, "enable"),
     ] {
-        let error = serde_json::from_str::<TerminateNotificationProfile>(text).unwrap_err().to_string();
+        let error = serde_json::from_str::<TerminateNotificationProfile>(text)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{error}");
     }
-    let error = serde_json::from_str::<OsImageNotificationProfile>(r#"{"notBeforeTimeout":"PT5M","enable":true}"#);
-    assert!(error.unwrap_err().to_string().contains("must be 15 minutes"));
+    let error = serde_json::from_str::<OsImageNotificationProfile>(
+        r#"{"notBeforeTimeout":"PT5M","enable":true}"#,
+    );
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("must be 15 minutes")
+    );
     // The service writes null where nothing is set.
     let null = r#"{"terminateNotificationProfile":{"notBeforeTimeout":null,"enable":false},"osImageNotificationProfile":null}"#;
-    assert_eq!(serde_json::from_str::<ScheduledEventsProfile>(null).unwrap().terminate_notification_profile, Some(off));
+    assert_eq!(
+        serde_json::from_str::<ScheduledEventsProfile>(null)
+            .unwrap()
+            .terminate_notification_profile,
+        Some(off)
+    );
 }
 
 #[test]
 fn spot_instances_and_old_versions_are_refused() {
     let on = TerminateNotificationProfile::enabled(NotBeforeTimeout::MAX);
     assert_eq!(on.check(false, COMPUTE_API_VERSION), Ok(()));
-    assert_eq!(on.check(false, "2018-10-01"), Err(ProfileRule::ComputeApiVersion));
+    assert_eq!(
+        on.check(false, "2018-10-01"),
+        Err(ProfileRule::ComputeApiVersion)
+    );
     assert_eq!(on.check(true, "2021-07-01"), Err(ProfileRule::NotOnSpot));
-    assert_eq!(TerminateNotificationProfile::disabled().check(true, "2021-07-01"), Ok(()));
-    assert!(ProfileRule::ComputeApiVersion.message().contains(COMPUTE_API_VERSION));
+    assert_eq!(
+        TerminateNotificationProfile::disabled().check(true, "2021-07-01"),
+        Ok(())
+    );
+    assert!(
+        ProfileRule::ComputeApiVersion
+            .message()
+            .contains(COMPUTE_API_VERSION)
+    );
 }

@@ -41,14 +41,16 @@ fn fail(message: &str) -> ExitCode {
 fn generate(here: &Path) -> Result<String, String> {
     let mut declarations = declarations(here)?;
     let template = here.join("scheduled_events.h.in");
-    let template = fs::read_to_string(&template).map_err(|error| format!("{}: {error}", template.display()))?;
+    let template = fs::read_to_string(&template)
+        .map_err(|error| format!("{}: {error}", template.display()))?;
     let mut header = String::new();
     for line in template.lines() {
         match line.strip_prefix('@') {
             Some(name) => {
                 let declaration = declarations.remove(name);
-                header += &declaration
-                    .ok_or_else(|| format!("the template has @{name}, but there is no such declaration"))?;
+                header += &declaration.ok_or_else(|| {
+                    format!("the template has @{name}, but there is no such declaration")
+                })?;
             }
             None => header += line,
         }
@@ -63,13 +65,22 @@ fn generate(here: &Path) -> Result<String, String> {
 /// The declarations with their comments, by name.
 fn declarations(here: &Path) -> Result<BTreeMap<String, String>, String> {
     let config = cbindgen::Config::from_file(here.join("cbindgen.toml"))?;
-    let builder = cbindgen::Builder::new().with_config(config).with_src(here.join("../src/lib.rs"));
+    let builder = cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(here.join("../src/lib.rs"));
     let mut text = Vec::new();
-    builder.generate().map_err(|error| error.to_string())?.write(&mut text);
+    builder
+        .generate()
+        .map_err(|error| error.to_string())?
+        .write(&mut text);
     let text = String::from_utf8(text).map_err(|error| error.to_string())?;
 
     let mut declarations = BTreeMap::new();
-    for declaration in text.split("\n\n").map(|block| block.trim_matches('\n')).filter(|block| !block.is_empty()) {
+    for declaration in text
+        .split("\n\n")
+        .map(|block| block.trim_matches('\n'))
+        .filter(|block| !block.is_empty())
+    {
         let name = name_of(declaration).ok_or_else(|| format!("no name in:\n{declaration}"))?;
         if let Some(other) = declarations.insert(name.clone(), tidy(declaration)) {
             return Err(format!("{name} is declared twice:\n{other}"));
@@ -85,13 +96,19 @@ fn name_of(declaration: &str) -> Option<String> {
         _ => declaration,
     };
     let word = |text: &str| -> Option<String> {
-        let word: String = text.chars().take_while(|char| char.is_ascii_alphanumeric() || *char == '_').collect();
+        let word: String = text
+            .chars()
+            .take_while(|char| char.is_ascii_alphanumeric() || *char == '_')
+            .collect();
         (!word.is_empty()).then_some(word)
     };
     if let Some(rest) = code.strip_prefix("#define ") {
         return word(rest);
     }
-    if let Some((_, rest)) = code.split_once("(*").filter(|_| code.starts_with("typedef")) {
+    if let Some((_, rest)) = code
+        .split_once("(*")
+        .filter(|_| code.starts_with("typedef"))
+    {
         return word(rest);
     }
     if code.starts_with("typedef") {
@@ -111,8 +128,14 @@ fn tidy(declaration: &str) -> String {
     let lines: Vec<&str> = declaration.lines().map(str::trim_end).collect();
     let mut at = 0;
     while let Some(line) = lines.get(at) {
-        let text = lines.get(at + 1).and_then(|line| line.trim_start().strip_prefix("* "));
-        match (line.trim_start(), text, lines.get(at + 2).map(|line| line.trim())) {
+        let text = lines
+            .get(at + 1)
+            .and_then(|line| line.trim_start().strip_prefix("* "));
+        match (
+            line.trim_start(),
+            text,
+            lines.get(at + 2).map(|line| line.trim()),
+        ) {
             ("/**", Some(text), Some("*/")) => {
                 let indent = " ".repeat(line.len() - line.trim_start().len());
                 out.extend([&*indent, "/** ", text, " */\n"]);
@@ -124,12 +147,20 @@ fn tidy(declaration: &str) -> String {
                     at += 1;
                     signature.extend([" ", lines.get(at).unwrap_or(&";").trim()]);
                 }
-                let api = if signature.starts_with("typedef") { "" } else { "SCHEDEV_API " };
+                let api = if signature.starts_with("typedef") {
+                    ""
+                } else {
+                    "SCHEDEV_API "
+                };
                 out += &filled(&by_typedef(&format!("{api}{signature}")));
                 at += 1;
             }
             _ => {
-                out += &if is_code(line) && line.starts_with(' ') { by_typedef(line) } else { (*line).to_owned() };
+                out += &if is_code(line) && line.starts_with(' ') {
+                    by_typedef(line)
+                } else {
+                    (*line).to_owned()
+                };
                 out.push('\n');
                 at += 1;
             }
@@ -143,13 +174,18 @@ fn is_code(line: &str) -> bool {
 }
 
 fn by_typedef(code: &str) -> String {
-    code.replace("enum schedev_", "schedev_").replace("struct schedev_", "schedev_")
+    code.replace("enum schedev_", "schedev_")
+        .replace("struct schedev_", "schedev_")
 }
 
 /// Wraps a signature, its parameters aligned after the bracket.
 fn filled(signature: &str) -> String {
-    let bracket = signature.rfind(")(").map_or_else(|| signature.find('('), |at| Some(at + 1));
-    let Some(bracket) = bracket.filter(|_| signature.len() > WIDTH) else { return format!("{signature}\n") };
+    let bracket = signature
+        .rfind(")(")
+        .map_or_else(|| signature.find('('), |at| Some(at + 1));
+    let Some(bracket) = bracket.filter(|_| signature.len() > WIDTH) else {
+        return format!("{signature}\n");
+    };
     let (head, parameters) = signature.split_at(bracket + 1);
     let mut out = String::new();
     let mut line = head.to_owned();

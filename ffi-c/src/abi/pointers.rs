@@ -9,8 +9,8 @@ use std::ffi::{c_char, c_void};
 
 use crate::boundary::Result;
 use crate::status::schedev_status::{
-    SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_BUFFER_TOO_SMALL, SCHEDEV_ERROR_MEMORY_TOO_SMALL, SCHEDEV_ERROR_NULL,
-    SCHEDEV_ERROR_UTF8,
+    SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_BUFFER_TOO_SMALL, SCHEDEV_ERROR_MEMORY_TOO_SMALL,
+    SCHEDEV_ERROR_NULL, SCHEDEV_ERROR_UTF8,
 };
 
 /// Converts arguments that C passed with a function whose only safety requirement is the conventions of the header;
@@ -48,12 +48,20 @@ pub(crate) fn check<T>(pointer: *const T) -> Result {
     if pointer.is_null() {
         return Err(SCHEDEV_ERROR_NULL);
     }
-    if pointer.is_aligned() { Ok(()) } else { Err(SCHEDEV_ERROR_ARGUMENT) }
+    if pointer.is_aligned() {
+        Ok(())
+    } else {
+        Err(SCHEDEV_ERROR_ARGUMENT)
+    }
 }
 
 /// Refuses reserved members that are not zero: they may ask for what this version cannot do.
 pub(crate) fn zero<T: PartialEq + Default>(reserved: &[T]) -> Result {
-    if reserved.iter().all(|member| *member == T::default()) { Ok(()) } else { Err(SCHEDEV_ERROR_ARGUMENT) }
+    if reserved.iter().all(|member| *member == T::default()) {
+        Ok(())
+    } else {
+        Err(SCHEDEV_ERROR_ARGUMENT)
+    }
 }
 
 /// A struct that must not be NULL.
@@ -114,7 +122,11 @@ pub(crate) unsafe fn output<T>(pointer: *mut T) -> Result<Output<T>> {
 /// The conventions of the header.
 pub(crate) unsafe fn optional_output<T>(pointer: *mut T) -> Result<Output<T>> {
     // SAFETY: the same conventions.
-    if pointer.is_null() { Ok(Output(pointer)) } else { unsafe { output(pointer) } }
+    if pointer.is_null() {
+        Ok(Output(pointer))
+    } else {
+        unsafe { output(pointer) }
+    }
 }
 
 /// A checked output, written when the call succeeds.
@@ -133,15 +145,25 @@ impl<T> Output<T> {
 ///
 /// # Safety
 /// The conventions of the header.
-pub(crate) unsafe fn output_buffer<'a>(data: *mut c_char, capacity: usize, needed: *mut usize) -> Result<Buffer<'a>> {
+pub(crate) unsafe fn output_buffer<'a>(
+    data: *mut c_char,
+    capacity: usize,
+    needed: *mut usize,
+) -> Result<Buffer<'a>> {
     let needed = checked!(output(needed));
     if capacity == 0 {
-        return Ok(Buffer { bytes: &mut [], needed });
+        return Ok(Buffer {
+            bytes: &mut [],
+            needed,
+        });
     }
     check(data)?;
     let capacity = capacity.min(isize::MAX as usize);
     // SAFETY: not NULL, not longer than an allocation can be, exclusive; it is only written, never read.
-    Ok(Buffer { bytes: unsafe { core::slice::from_raw_parts_mut(data.cast::<u8>(), capacity) }, needed })
+    Ok(Buffer {
+        bytes: unsafe { core::slice::from_raw_parts_mut(data.cast::<u8>(), capacity) },
+        needed,
+    })
 }
 
 /// A checked buffer.
@@ -153,12 +175,19 @@ pub(crate) struct Buffer<'a> {
 impl Buffer<'_> {
     /// The same without capacity, which is not written to.
     pub(crate) fn emptied(self) -> Self {
-        Self { bytes: &mut [], ..self }
+        Self {
+            bytes: &mut [],
+            ..self
+        }
     }
 
     /// Writes a text of `length` bytes with `write`, and a NUL after it if the buffer has a byte left. If the text does
     /// not fit, the buffer stays as it was and only `needed` is written.
-    pub(crate) fn fill_text(self, length: usize, write: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result {
+    pub(crate) fn fill_text(
+        self,
+        length: usize,
+        write: impl FnOnce(&mut [u8]) -> Result<usize>,
+    ) -> Result {
         self.fill(length, |target| {
             let length = write(target)?;
             if let Some(end) = target.get_mut(length) {
@@ -169,7 +198,11 @@ impl Buffer<'_> {
     }
 
     /// The same for binary data: no NUL.
-    pub(crate) fn fill(self, length: usize, write: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result {
+    pub(crate) fn fill(
+        self,
+        length: usize,
+        write: impl FnOnce(&mut [u8]) -> Result<usize>,
+    ) -> Result {
         if length > self.bytes.len() {
             self.needed.write(length);
             return Err(SCHEDEV_ERROR_BUFFER_TOO_SMALL);
@@ -189,7 +222,10 @@ pub(crate) unsafe fn memory_for<T>(memory: *mut c_void, size: usize) -> Result<*
     }
     let memory = memory.cast::<u8>();
     let start = memory.align_offset(align_of::<T>());
-    if start.checked_add(size_of::<T>()).is_none_or(|end| end > size) {
+    if start
+        .checked_add(size_of::<T>())
+        .is_none_or(|end| end > size)
+    {
         return Err(SCHEDEV_ERROR_MEMORY_TOO_SMALL);
     }
     Ok(memory.wrapping_add(start).cast())

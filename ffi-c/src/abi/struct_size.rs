@@ -35,7 +35,9 @@ pub(crate) unsafe fn sized<T: Growing>(pointer: *const T) -> Result<T> {
     }
     let mut whole = T::INIT;
     // SAFETY: the caller has `size` bytes, at most as many as `whole`; any bytes are a valid `T`.
-    unsafe { core::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut whole).cast::<u8>(), size) };
+    unsafe {
+        core::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut whole).cast::<u8>(), size)
+    };
     Ok(whole)
 }
 
@@ -63,25 +65,53 @@ mod tests {
     // SAFETY: integers and a flag; the first new member starts where the first version ended.
     unsafe impl Growing for Second {
         const SIZES: &'static [usize] = &[size_of::<First>(), size_of::<Self>()];
-        const INIT: Self = Self { struct_size: size_of::<Self>(), first: 1, later: 7, latest: Flag::new(true) };
+        const INIT: Self = Self {
+            struct_size: size_of::<Self>(),
+            first: 1,
+            later: 7,
+            latest: Flag::new(true),
+        };
     }
 
     #[test]
     fn an_earlier_version_is_read_up_to_its_end() {
         assert_eq!(core::mem::offset_of!(Second, later), size_of::<First>());
-        let first = Box::new(First { struct_size: size_of::<First>(), first: 3 });
+        let first = Box::new(First {
+            struct_size: size_of::<First>(),
+            first: 3,
+        });
         // SAFETY: a struct of the first version. Miri and the sanitizer check that nothing after it is read.
         let read = unsafe { sized((&raw const *first).cast::<Second>()) };
-        assert_eq!(read, Ok(Second { struct_size: first.struct_size, first: 3, ..Second::INIT }));
+        assert_eq!(
+            read,
+            Ok(Second {
+                struct_size: first.struct_size,
+                first: 3,
+                ..Second::INIT
+            })
+        );
     }
 
     #[test]
     fn other_sizes_are_refused() {
-        let whole = Second { first: 5, later: 6, latest: Flag::new(false), ..Second::INIT };
+        let whole = Second {
+            first: 5,
+            later: 6,
+            latest: Flag::new(false),
+            ..Second::INIT
+        };
         // SAFETY: the struct is there, whatever its first member says.
-        let read = |size| unsafe { sized(&raw const *Box::new(Second { struct_size: size, ..whole })) };
+        let read = |size| unsafe {
+            sized(&raw const *Box::new(Second {
+                struct_size: size,
+                ..whole
+            }))
+        };
         assert_eq!(read(size_of::<Second>()), Ok(whole));
-        for size in (0..100).filter(|size| !Second::SIZES.contains(size)).chain([usize::MAX]) {
+        for size in (0..100)
+            .filter(|size| !Second::SIZES.contains(size))
+            .chain([usize::MAX])
+        {
             assert_eq!(read(size), Err(SCHEDEV_ERROR_ARGUMENT), "{size}");
         }
     }

@@ -38,9 +38,18 @@ pub(crate) unsafe trait Holder: Sized {
 
 /// Fails to compile if a core type has outgrown its memory in the ABI.
 const fn check_layout<H: Holder>() {
-    let (size, align) = (size_of::<Tagged<H::Value>>(), align_of::<Tagged<H::Value>>());
-    assert!(H::OFFSET + size <= size_of::<H>(), "the value is larger than its memory in the ABI");
-    assert!(H::OFFSET.is_multiple_of(align) && align <= align_of::<H>(), "the value needs another alignment");
+    let (size, align) = (
+        size_of::<Tagged<H::Value>>(),
+        align_of::<Tagged<H::Value>>(),
+    );
+    assert!(
+        H::OFFSET + size <= size_of::<H>(),
+        "the value is larger than its memory in the ABI"
+    );
+    assert!(
+        H::OFFSET.is_multiple_of(align) && align <= align_of::<H>(),
+        "the value needs another alignment"
+    );
     assert!(H::TAG != 0, "zeroed memory must not look initialised");
 }
 
@@ -51,7 +60,11 @@ const fn check_layout<H: Holder>() {
 #[inline]
 pub(crate) unsafe fn write<H: Holder>(object: *mut H, value: H::Value) {
     // SAFETY: `check_layout` has checked that the value fits; the caller allows the write.
-    unsafe { H::tagged(object).cast_mut().write(Tagged { tag: H::TAG, value }) };
+    unsafe {
+        H::tagged(object)
+            .cast_mut()
+            .write(Tagged { tag: H::TAG, value })
+    };
 }
 
 /// The tag of an object, whether it was initialised or not.
@@ -127,10 +140,16 @@ mod tests {
 
     #[test]
     fn only_an_initialised_object_has_a_value() {
-        let mut counter = Counter { plain: 7, opaque: [0; 3] };
+        let mut counter = Counter {
+            plain: 7,
+            opaque: [0; 3],
+        };
         // SAFETY: the pointers are NULL, or to a live object.
         unsafe {
-            assert_eq!(object::<Counter>(core::ptr::null()), Err(SCHEDEV_ERROR_NULL));
+            assert_eq!(
+                object::<Counter>(core::ptr::null()),
+                Err(SCHEDEV_ERROR_NULL)
+            );
             assert_eq!(object(&raw const counter), Err(SCHEDEV_ERROR_ARGUMENT));
             assert_eq!(started(&raw mut counter), Ok(None));
             write(&raw mut counter, (1, 2));

@@ -9,10 +9,11 @@ pub const SCHEDEV_VERSION_MINOR: u32 = 1;
 /// The patch version of this header.
 pub const SCHEDEV_VERSION_PATCH: u32 = 0;
 
-const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-    Ok(version) => version,
-    Err(_) => panic!("the version contains a NUL"),
-};
+const VERSION: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => panic!("the version contains a NUL"),
+    };
 
 /// Returns the version of the library at run time, such as "0.1.0". SCHEDEV_VERSION_STRING is the version of the header.
 ///
@@ -47,13 +48,17 @@ mod tests {
             ("HEADER_NAME", wire::HEADER_NAME),
             ("HEADER_VALUE", wire::HEADER_VALUE),
         ] {
-            assert!(header.contains(&format!("#define SCHEDEV_{name} \"{value}\"\n")), "{name} is not {value:?}");
+            assert!(
+                header.contains(&format!("#define SCHEDEV_{name} \"{value}\"\n")),
+                "{name} is not {value:?}"
+            );
         }
     }
 
     #[test]
     fn the_constants_equal_the_crate_version() {
-        let numbers = format!("{SCHEDEV_VERSION_MAJOR}.{SCHEDEV_VERSION_MINOR}.{SCHEDEV_VERSION_PATCH}");
+        let numbers =
+            format!("{SCHEDEV_VERSION_MAJOR}.{SCHEDEV_VERSION_MINOR}.{SCHEDEV_VERSION_PATCH}");
         assert_eq!(numbers, env!("CARGO_PKG_VERSION"));
         assert_eq!(VERSION.to_str().unwrap(), env!("CARGO_PKG_VERSION"));
     }

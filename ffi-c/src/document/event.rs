@@ -1,6 +1,8 @@
 //! Events, and the names in their Resources.
 
-use scheduled_events_core::{EVENT_ID_MAX, Event, EventSource, EventStatus, EventType, NotBefore, ResourceNames, Text};
+use scheduled_events_core::{
+    EVENT_ID_MAX, Event, EventSource, EventStatus, EventType, NotBefore, ResourceNames, Text,
+};
 
 use crate::abi::pointers::{Flag, check, output};
 use crate::abi::tagged::{self, Holder, object, object_mut, started};
@@ -143,8 +145,13 @@ impl schedev_event {
     /// # Safety
     /// `place` is aligned and may be written.
     pub(crate) unsafe fn write(place: *mut Self, event: &Event<'static>) {
-        let text = |text: Option<Text<'_>>| text.map_or(schedev_text::NONE, schedev_text::from_core);
-        let (event_type, event_status, event_source) = (event.event_type(), event.event_status(), event.event_source());
+        let text =
+            |text: Option<Text<'_>>| text.map_or(schedev_text::NONE, schedev_text::from_core);
+        let (event_type, event_status, event_source) = (
+            event.event_type(),
+            event.event_status(),
+            event.event_source(),
+        );
         let (resource_type, description) = (event.resource_type(), event.description());
         let (not_before, not_before_unreadable) = match event.not_before() {
             NotBefore::At(moment) => (Some(moment.0), None),
@@ -153,7 +160,12 @@ impl schedev_event {
         };
         let duration = event.duration_in_seconds();
         let event_id = event.event_id();
-        let view = EventView { event: *event, id: event_id.raw().as_ptr(), names: None, next_index: 0 };
+        let view = EventView {
+            event: *event,
+            id: event_id.raw().as_ptr(),
+            names: None,
+            next_index: 0,
+        };
         // SAFETY: the caller of this function allows the writes.
         unsafe {
             place.write(Self {
@@ -166,9 +178,14 @@ impl schedev_event {
                 not_before_unreadable: text(not_before_unreadable),
                 not_before_seconds: not_before.unwrap_or(0),
                 index: event.index(),
-                event_type: event_type.map_or(SCHEDEV_EVENT_TYPE_NONE, |word| type_number(&word)) as u32,
-                event_status: event_status.map_or(SCHEDEV_EVENT_STATUS_NONE, |word| status_number(&word)) as u32,
-                event_source: event_source.map_or(SCHEDEV_EVENT_SOURCE_NONE, |word| source_number(&word)) as u32,
+                event_type: event_type.map_or(SCHEDEV_EVENT_TYPE_NONE, |word| type_number(&word))
+                    as u32,
+                event_status: event_status
+                    .map_or(SCHEDEV_EVENT_STATUS_NONE, |word| status_number(&word))
+                    as u32,
+                event_source: event_source
+                    .map_or(SCHEDEV_EVENT_SOURCE_NONE, |word| source_number(&word))
+                    as u32,
                 duration_seconds: duration.unwrap_or(0),
                 unreliable_member: member_number(event.unreliable_member()),
                 has_not_before: Flag::new(not_before.is_some()),
@@ -312,7 +329,13 @@ pub unsafe extern "C" fn schedev_event_next_resources(
                 unsafe {
                     let written = write_names(&mut rest, names, capacity);
                     if written > 0 {
-                        tagged::write(cursor, ResourcePosition { id: view.id, names: rest });
+                        tagged::write(
+                            cursor,
+                            ResourcePosition {
+                                id: view.id,
+                                names: rest,
+                            },
+                        );
                     }
                     written
                 }
@@ -331,7 +354,11 @@ pub unsafe extern "C" fn schedev_event_next_resources(
 /// # Safety
 /// `array` is aligned, and `capacity` names may be written to it.
 #[inline(never)] // Inlined, the compiler does not inline the iterator any more.
-unsafe fn write_names(names: &mut ResourceNames<'static>, array: *mut schedev_text, capacity: usize) -> usize {
+unsafe fn write_names(
+    names: &mut ResourceNames<'static>,
+    array: *mut schedev_text,
+    capacity: usize,
+) -> usize {
     let mut written: usize = 0;
     for name in names.by_ref().take(capacity) {
         // SAFETY: `written` is less than `capacity`.

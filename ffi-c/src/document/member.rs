@@ -31,15 +31,51 @@ use schedev_member::*;
 const MEMBERS: [(schedev_member, Option<Member>, &CStr); 12] = [
     (SCHEDEV_MEMBER_NONE, None, c""),
     (SCHEDEV_MEMBER_EVENT_ID, Some(Member::EventId), c"EventId"),
-    (SCHEDEV_MEMBER_EVENT_STATUS, Some(Member::EventStatus), c"EventStatus"),
-    (SCHEDEV_MEMBER_EVENT_TYPE, Some(Member::EventType), c"EventType"),
-    (SCHEDEV_MEMBER_RESOURCE_TYPE, Some(Member::ResourceType), c"ResourceType"),
-    (SCHEDEV_MEMBER_RESOURCES, Some(Member::Resources), c"Resources"),
-    (SCHEDEV_MEMBER_NOT_BEFORE, Some(Member::NotBefore), c"NotBefore"),
-    (SCHEDEV_MEMBER_DESCRIPTION, Some(Member::Description), c"Description"),
-    (SCHEDEV_MEMBER_EVENT_SOURCE, Some(Member::EventSource), c"EventSource"),
-    (SCHEDEV_MEMBER_DURATION_IN_SECONDS, Some(Member::DurationInSeconds), c"DurationInSeconds"),
-    (SCHEDEV_MEMBER_DOCUMENT_INCARNATION, Some(Member::DocumentIncarnation), c"DocumentIncarnation"),
+    (
+        SCHEDEV_MEMBER_EVENT_STATUS,
+        Some(Member::EventStatus),
+        c"EventStatus",
+    ),
+    (
+        SCHEDEV_MEMBER_EVENT_TYPE,
+        Some(Member::EventType),
+        c"EventType",
+    ),
+    (
+        SCHEDEV_MEMBER_RESOURCE_TYPE,
+        Some(Member::ResourceType),
+        c"ResourceType",
+    ),
+    (
+        SCHEDEV_MEMBER_RESOURCES,
+        Some(Member::Resources),
+        c"Resources",
+    ),
+    (
+        SCHEDEV_MEMBER_NOT_BEFORE,
+        Some(Member::NotBefore),
+        c"NotBefore",
+    ),
+    (
+        SCHEDEV_MEMBER_DESCRIPTION,
+        Some(Member::Description),
+        c"Description",
+    ),
+    (
+        SCHEDEV_MEMBER_EVENT_SOURCE,
+        Some(Member::EventSource),
+        c"EventSource",
+    ),
+    (
+        SCHEDEV_MEMBER_DURATION_IN_SECONDS,
+        Some(Member::DurationInSeconds),
+        c"DurationInSeconds",
+    ),
+    (
+        SCHEDEV_MEMBER_DOCUMENT_INCARNATION,
+        Some(Member::DocumentIncarnation),
+        c"DocumentIncarnation",
+    ),
     (SCHEDEV_MEMBER_EVENTS, Some(Member::Events), c"Events"),
 ];
 
@@ -51,7 +87,10 @@ pub(crate) fn member_number(member: Option<Member>) -> u32 {
 
 /// The member of a number.
 pub(crate) fn member_of(number: u32) -> Option<Member> {
-    MEMBERS.iter().find(|(known, ..)| *known as u32 == number).and_then(|(_, member, _)| *member)
+    MEMBERS
+        .iter()
+        .find(|(known, ..)| *known as u32 == number)
+        .and_then(|(_, member, _)| *member)
 }
 
 /// Returns the name of a member as documents spell it, such as "EventId".

@@ -7,7 +7,9 @@ pub(crate) mod problem;
 
 use std::ffi::{c_char, c_void};
 
-use scheduled_events_core::{Document, Event, EventCursor, EventId, Incarnation, ParseError, Position, Text};
+use scheduled_events_core::{
+    Document, Event, EventCursor, EventId, Incarnation, ParseError, Position, Text,
+};
 
 use crate::abi::pointers::{Output, bytes, check, optional_output, output};
 use crate::abi::tagged::{self, Holder, object, started};
@@ -44,7 +46,9 @@ impl ParsedDocument {
     /// The event of this id.
     #[cold] // Smaller: it is called for what is logged.
     pub(crate) fn find(&self, event_id: &EventId) -> Option<Event<'static>> {
-        self.view.events().find(|event| EventId::new(&event.event_id()) == *event_id)
+        self.view
+            .events()
+            .find(|event| EventId::new(&event.event_id()) == *event_id)
     }
 
     /// The line and column of an offset.
@@ -69,8 +73,16 @@ pub(crate) struct Identity {
 
 impl Identity {
     fn new(body: &[u8], view: &Document<'_>) -> Self {
-        let incarnation = if let Incarnation::Number(number) = view.incarnation() { Some(number) } else { None };
-        Self { data: body.as_ptr(), len: body.len(), incarnation }
+        let incarnation = if let Incarnation::Number(number) = view.incarnation() {
+            Some(number)
+        } else {
+            None
+        };
+        Self {
+            data: body.as_ptr(),
+            len: body.len(),
+            incarnation,
+        }
     }
 }
 
@@ -116,7 +128,10 @@ unsafe fn write_parsed(
 ) -> Result {
     match *parsed {
         Ok(view) => {
-            let value = ParsedDocument { view, identity: Identity::new(body, &view) };
+            let value = ParsedDocument {
+                view,
+                identity: Identity::new(body, &view),
+            };
             // SAFETY: the caller of this function allows the write.
             unsafe { tagged::write(document, value) };
             Ok(())
@@ -140,7 +155,12 @@ pub const SCHEDEV_CALLBACK_NAMES_MAX: usize = 16;
 ///                 SCHEDEV_CALLBACK_NAMES_MAX, which schedev_event_next_resources() reads.
 /// @param count    the number of names; 0 if names is NULL.
 pub type schedev_event_callback = Option<
-    unsafe extern "C" fn(context: *mut c_void, event: *const schedev_event, names: *const schedev_text, count: usize),
+    unsafe extern "C" fn(
+        context: *mut c_void,
+        event: *const schedev_event,
+        names: *const schedev_text,
+        count: usize,
+    ),
 >;
 
 /// Parses a document like schedev_document_parse(), and calls on_event for each event in the same pass.
@@ -173,18 +193,21 @@ pub unsafe extern "C" fn schedev_document_parse_each(
         let mut event_view = MaybeUninit::<schedev_event>::uninit();
         let mut name_views = [schedev_text::NONE; SCHEDEV_CALLBACK_NAMES_MAX];
         let mut storage = [Text::plain(""); SCHEDEV_CALLBACK_NAMES_MAX];
-        let parsed = Document::parse_each(body, &mut storage, |event: &Event<'static>, _, names| {
-            for (view, name) in name_views.iter_mut().zip(names.unwrap_or_default()) {
-                *view = schedev_text::from_core(*name);
-            }
-            let (views, count) = names.map_or((core::ptr::null(), 0), |names| (name_views.as_ptr(), names.len()));
-            // SAFETY: `event_view` is this function's own. `on_event` keeps the conventions of the header; core gives at
-            // most as many names as `storage`, and so `name_views`, has.
-            unsafe {
-                schedev_event::write(event_view.as_mut_ptr(), event);
-                on_event(context, event_view.as_ptr(), views, count);
-            }
-        });
+        let parsed =
+            Document::parse_each(body, &mut storage, |event: &Event<'static>, _, names| {
+                for (view, name) in name_views.iter_mut().zip(names.unwrap_or_default()) {
+                    *view = schedev_text::from_core(*name);
+                }
+                let (views, count) = names.map_or((core::ptr::null(), 0), |names| {
+                    (name_views.as_ptr(), names.len())
+                });
+                // SAFETY: `event_view` is this function's own. `on_event` keeps the conventions of the header; core gives at
+                // most as many names as `storage`, and so `name_views`, has.
+                unsafe {
+                    schedev_event::write(event_view.as_mut_ptr(), event);
+                    on_event(context, event_view.as_ptr(), views, count);
+                }
+            });
         // SAFETY: `document` was checked, and is an output.
         unsafe { write_parsed(document, error, body, &parsed) }
     })
@@ -237,7 +260,12 @@ pub unsafe extern "C" fn schedev_document_incarnation(
             Incarnation::Text(text) => (SCHEDEV_INCARNATION_TEXT, 0, schedev_text::from_core(text)),
             Incarnation::Absent => (SCHEDEV_INCARNATION_ABSENT, 0, schedev_text::NONE),
         };
-        incarnation.write(schedev_incarnation { kind: kind as u32, number, text, reserved: [0; 2] });
+        incarnation.write(schedev_incarnation {
+            kind: kind as u32,
+            number,
+            text,
+            reserved: [0; 2],
+        });
         Ok(())
     })
 }
@@ -299,7 +327,9 @@ pub unsafe extern "C" fn schedev_document_next(
         check(event)?;
         let document = checked!(object(document));
         let mut position = match checked!(started(cursor)) {
-            Some(started) if started.document != document.identity => return Err(SCHEDEV_ERROR_ARGUMENT),
+            Some(started) if started.document != document.identity => {
+                return Err(SCHEDEV_ERROR_ARGUMENT);
+            }
             Some(started) => started.position,
             None => EventCursor::default(),
         };
@@ -307,7 +337,13 @@ pub unsafe extern "C" fn schedev_document_next(
         // SAFETY: both pointers were checked and are outputs.
         unsafe {
             schedev_event::write(event, &next);
-            tagged::write(cursor, EventPosition { document: document.identity, position });
+            tagged::write(
+                cursor,
+                EventPosition {
+                    document: document.identity,
+                    position,
+                },
+            );
         }
         Ok(())
     })

@@ -45,11 +45,31 @@ const KINDS: [(schedev_problem_kind, ProblemKind, &CStr); 9] = [
     (SCHEDEV_PROBLEM_REPEATED, ProblemKind::Repeated, c"repeated"),
     (SCHEDEV_PROBLEM_EMPTY, ProblemKind::Empty, c"empty"),
     (SCHEDEV_PROBLEM_TOO_LONG, ProblemKind::TooLong, c"too-long"),
-    (SCHEDEV_PROBLEM_WRONG_TYPE, ProblemKind::WrongType, c"wrong-type"),
-    (SCHEDEV_PROBLEM_NOT_AN_OBJECT, ProblemKind::NotAnObject, c"not-an-object"),
-    (SCHEDEV_PROBLEM_OUT_OF_RANGE, ProblemKind::OutOfRange, c"out-of-range"),
-    (SCHEDEV_PROBLEM_NOT_AN_INTEGER, ProblemKind::NotAnInteger, c"not-an-integer"),
-    (SCHEDEV_PROBLEM_UNREADABLE_TIME, ProblemKind::UnreadableTime, c"unreadable-time"),
+    (
+        SCHEDEV_PROBLEM_WRONG_TYPE,
+        ProblemKind::WrongType,
+        c"wrong-type",
+    ),
+    (
+        SCHEDEV_PROBLEM_NOT_AN_OBJECT,
+        ProblemKind::NotAnObject,
+        c"not-an-object",
+    ),
+    (
+        SCHEDEV_PROBLEM_OUT_OF_RANGE,
+        ProblemKind::OutOfRange,
+        c"out-of-range",
+    ),
+    (
+        SCHEDEV_PROBLEM_NOT_AN_INTEGER,
+        ProblemKind::NotAnInteger,
+        c"not-an-integer",
+    ),
+    (
+        SCHEDEV_PROBLEM_UNREADABLE_TIME,
+        ProblemKind::UnreadableTime,
+        c"unreadable-time",
+    ),
 ];
 
 /// Returns a schedev_problem_kind as a word, such as "unreadable-time".
@@ -82,8 +102,14 @@ pub struct schedev_problem {
 }
 
 impl schedev_problem {
-    pub(crate) const NONE: Self =
-        Self { kind: 0, member: 0, event_index: 0, offset: 0, has_event: Flag::new(false), reserved: [0; 2] };
+    pub(crate) const NONE: Self = Self {
+        kind: 0,
+        member: 0,
+        event_index: 0,
+        offset: 0,
+        has_event: Flag::new(false),
+        reserved: [0; 2],
+    };
 
     pub(crate) fn from_core(problem: &Problem) -> Self {
         let kind = KINDS.iter().find(|(_, kind, _)| *kind == problem.kind);
@@ -104,7 +130,10 @@ impl schedev_problem {
 
     /// Core's kind; `None` if it has no name here.
     pub(crate) fn core_kind(&self) -> Option<ProblemKind> {
-        KINDS.iter().find(|(number, ..)| *number as u32 == self.kind).map(|(_, kind, _)| *kind)
+        KINDS
+            .iter()
+            .find(|(number, ..)| *number as u32 == self.kind)
+            .map(|(_, kind, _)| *kind)
     }
 }
 
@@ -146,13 +175,23 @@ pub unsafe extern "C" fn schedev_document_next_problem(
     boundary(|| {
         let (document, problem) = (checked!(object(document)), checked!(output(problem)));
         let next = match checked!(started(cursor)) {
-            Some(started) if started.document != document.identity => return Err(SCHEDEV_ERROR_ARGUMENT),
+            Some(started) if started.document != document.identity => {
+                return Err(SCHEDEV_ERROR_ARGUMENT);
+            }
             Some(started) => started.problems.next().ok_or(SCHEDEV_END)?,
             None => {
                 let mut problems = document.view.problems();
                 let first = problems.next().ok_or(SCHEDEV_END)?;
                 // SAFETY: `started` has checked the pointer, and a cursor is an output.
-                unsafe { tagged::write(cursor, ProblemPosition { document: document.identity, problems }) };
+                unsafe {
+                    tagged::write(
+                        cursor,
+                        ProblemPosition {
+                            document: document.identity,
+                            problems,
+                        },
+                    )
+                };
                 first
             }
         };

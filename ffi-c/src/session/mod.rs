@@ -9,8 +9,8 @@ use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
 
 use scheduled_events_core::{
-    AnswerOutcome, GateAnswer, LastCall, Policy, Preparation, Response, Session, SessionConfig, SessionConfigError,
-    UnixMillis, VmNames, limits,
+    AnswerOutcome, GateAnswer, LastCall, Policy, Preparation, Response, Session, SessionConfig,
+    SessionConfigError, UnixMillis, VmNames, limits,
 };
 
 use crate::abi::pointers::{Flag, Output, bytes, memory_for, memory_size, optional_output, output};
@@ -20,8 +20,9 @@ use crate::boundary::{Result, boundary, value_boundary};
 use crate::names::{schedev_names, with_names};
 use crate::policy::{core_policy, schedev_policy};
 use crate::status::schedev_status::{
-    self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERVAL_TOO_SHORT, SCHEDEV_ERROR_NAME_TOO_LONG,
-    SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE, SCHEDEV_ERROR_TOO_MANY_NAMES, SCHEDEV_ERROR_UNKNOWN_EVENT,
+    self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERVAL_TOO_SHORT,
+    SCHEDEV_ERROR_NAME_TOO_LONG, SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
+    SCHEDEV_ERROR_TOO_MANY_NAMES, SCHEDEV_ERROR_UNKNOWN_EVENT,
 };
 use crate::text::{core_text, schedev_text};
 use crate::tracker::schedev_tracked_event;
@@ -42,7 +43,10 @@ pub const SCHEDEV_LAST_CALL_STANDARD: u32 = 0;
 /// For last_call_seconds: never. Without the gate's yes, Azure takes the machine down unprepared.
 pub const SCHEDEV_LAST_CALL_NEVER: u32 = 4_294_967_295;
 
-const _: () = assert!(SCHEDEV_INTERVAL_MS == limits::INTERVAL_MS && SCHEDEV_INTERVAL_MIN_MS == limits::INTERVAL_MIN_MS);
+const _: () = assert!(
+    SCHEDEV_INTERVAL_MS == limits::INTERVAL_MS
+        && SCHEDEV_INTERVAL_MIN_MS == limits::INTERVAL_MIN_MS
+);
 
 /// The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
 /// names and ids, one poll per second, no gate.
@@ -200,9 +204,16 @@ pub unsafe extern "C" fn schedev_session_init(
     boundary(|| {
         let config: schedev_session_config = checked!(sized(config));
         let (output, source) = (checked!(output(session)), core_source(config.source)?);
-        let policy = if config.policy.is_null() { Policy::observe() } else { checked!(core_policy(config.policy)) };
+        let policy = if config.policy.is_null() {
+            Policy::observe()
+        } else {
+            checked!(core_policy(config.policy))
+        };
         let (machine_id, boot_id) = (&config.machine_id, &config.boot_id);
-        let (machine_id, boot_id) = (checked!(core_text(machine_id)), checked!(core_text(boot_id)));
+        let (machine_id, boot_id) = (
+            checked!(core_text(machine_id)),
+            checked!(core_text(boot_id)),
+        );
         let machine_id = machine_id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         let boot_id = boot_id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         let place = checked!(memory_for(memory, size));
@@ -270,8 +281,12 @@ pub unsafe extern "C" fn schedev_session_set_machine_id(
     boundary(|| {
         let session = checked!(object_mut(session));
         let machine_id = &machine_id;
-        let machine_id = checked!(core_text(machine_id)).as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
-        session.set_machine_id(machine_id).map_err(|_| SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE)
+        let machine_id = checked!(core_text(machine_id))
+            .as_str()
+            .ok_or(SCHEDEV_ERROR_ARGUMENT)?;
+        session
+            .set_machine_id(machine_id)
+            .map_err(|_| SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE)
     })
 }
 
@@ -294,7 +309,11 @@ pub unsafe extern "C" fn schedev_session_next(
 ) -> schedev_status {
     boundary(|| {
         let (value, output) = (checked!(object_mut(session)), checked!(output(step)));
-        output.write(schedev_step::from_core(&value.next(UnixMillis(now_ms)), now_ms, session));
+        output.write(schedev_step::from_core(
+            &value.next(UnixMillis(now_ms)),
+            now_ms,
+            session,
+        ));
         Ok(())
     })
 }
@@ -320,10 +339,15 @@ pub unsafe extern "C" fn schedev_session_on_response(
         let output = checked!(optional_output(outcome));
         let response = Response {
             status: u16::try_from(response.http_status).map_err(|_| SCHEDEV_ERROR_ARGUMENT)?,
-            retry_after: response.has_retry_after.is_on().then_some(response.retry_after_seconds),
+            retry_after: response
+                .has_retry_after
+                .is_on()
+                .then_some(response.retry_after_seconds),
             body: checked!(bytes(response.body, response.body_len)),
         };
-        output.write(schedev_outcome::from_core(&session.on_response(&response, UnixMillis(now_ms))));
+        output.write(schedev_outcome::from_core(
+            &session.on_response(&response, UnixMillis(now_ms)),
+        ));
         Ok(())
     })
 }
@@ -345,9 +369,14 @@ pub unsafe extern "C" fn schedev_session_on_failure(
     outcome: *mut schedev_outcome,
 ) -> schedev_status {
     boundary(|| {
-        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(outcome)));
+        let (session, output) = (
+            checked!(object_mut(session)),
+            checked!(optional_output(outcome)),
+        );
         let cause = reported_cause(cause).ok_or(SCHEDEV_ERROR_ARGUMENT)?;
-        output.write(schedev_outcome::from_core(&session.on_failure(cause, UnixMillis(now_ms))));
+        output.write(schedev_outcome::from_core(
+            &session.on_failure(cause, UnixMillis(now_ms)),
+        ));
         Ok(())
     })
 }
@@ -371,7 +400,10 @@ pub unsafe extern "C" fn schedev_session_prepared(
     accepted: *mut Flag,
 ) -> schedev_status {
     boundary(|| {
-        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(accepted)));
+        let (session, output) = (
+            checked!(object_mut(session)),
+            checked!(optional_output(accepted)),
+        );
         let preparation = match preparation {
             number if number == SCHEDEV_PREPARATION_READY as u32 => Preparation::Ready,
             number if number == SCHEDEV_PREPARATION_FAILED as u32 => Preparation::Failed,
@@ -401,8 +433,14 @@ pub unsafe extern "C" fn schedev_session_recovered(
     accepted: *mut Flag,
 ) -> schedev_status {
     boundary(|| {
-        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(accepted)));
-        write_accepted(session.recovered(attempt, done.is_on(), UnixMillis(now_ms)), output)
+        let (session, output) = (
+            checked!(object_mut(session)),
+            checked!(optional_output(accepted)),
+        );
+        write_accepted(
+            session.recovered(attempt, done.is_on(), UnixMillis(now_ms)),
+            output,
+        )
     })
 }
 
@@ -427,14 +465,22 @@ pub unsafe extern "C" fn schedev_session_gate_answered(
     accepted: *mut Flag,
 ) -> schedev_status {
     boundary(|| {
-        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(accepted)));
+        let (session, output) = (
+            checked!(object_mut(session)),
+            checked!(optional_output(accepted)),
+        );
         let answer = match answer {
             number if number == SCHEDEV_GATE_ANSWER_OPEN as u32 => GateAnswer::Open,
-            number if number == SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES as u32 => GateAnswer::AnotherApproves,
+            number if number == SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES as u32 => {
+                GateAnswer::AnotherApproves
+            }
             number if number == SCHEDEV_GATE_ANSWER_CLOSED as u32 => GateAnswer::Closed,
             _ => return Err(SCHEDEV_ERROR_ARGUMENT),
         };
-        write_accepted(session.gate_answered(attempt, answer, UnixMillis(now_ms)), output)
+        write_accepted(
+            session.gate_answered(attempt, answer, UnixMillis(now_ms)),
+            output,
+        )
     })
 }
 
@@ -508,7 +554,9 @@ pub unsafe extern "C" fn schedev_session_posted(
 ) -> schedev_status {
     boundary(|| {
         let (session, output) = (checked!(object(session)), checked!(output(event_id)));
-        output.write(schedev_text::plain(session.posted().nth(index).ok_or(SCHEDEV_END)?.as_str()));
+        output.write(schedev_text::plain(
+            session.posted().nth(index).ok_or(SCHEDEV_END)?.as_str(),
+        ));
         Ok(())
     })
 }
@@ -529,7 +577,9 @@ pub unsafe extern "C" fn schedev_session_event(
 ) -> schedev_status {
     boundary(|| {
         let (session, output) = (checked!(object(session)), checked!(output(event)));
-        output.write(schedev_tracked_event::from_core(session.events().nth(index).ok_or(SCHEDEV_END)?));
+        output.write(schedev_tracked_event::from_core(
+            session.events().nth(index).ok_or(SCHEDEV_END)?,
+        ));
         Ok(())
     })
 }

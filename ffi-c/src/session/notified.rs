@@ -1,6 +1,8 @@
 //! Notifications in a session: where its events come from, and what it makes of a notification.
 
-use scheduled_events_core::{Notification, NotificationOrder, NotificationOutcome, SessionSource, UnixMillis};
+use scheduled_events_core::{
+    Notification, NotificationOrder, NotificationOutcome, SessionSource, UnixMillis,
+};
 
 use super::object::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
 use crate::abi::pointers::{check, optional_output};
@@ -32,7 +34,9 @@ use schedev_session_source::*;
 pub(crate) fn core_source(source: u32) -> Result<SessionSource> {
     match source {
         number if number == SCHEDEV_SESSION_SOURCE_DOCUMENTS as u32 => Ok(SessionSource::Documents),
-        number if number == SCHEDEV_SESSION_SOURCE_NOTIFICATIONS as u32 => Ok(SessionSource::Notifications),
+        number if number == SCHEDEV_SESSION_SOURCE_NOTIFICATIONS as u32 => {
+            Ok(SessionSource::Notifications)
+        }
         number if number == SCHEDEV_SESSION_SOURCE_BOTH as u32 => Ok(SessionSource::Both),
         _ => Err(SCHEDEV_ERROR_ARGUMENT),
     }
@@ -132,20 +136,30 @@ pub unsafe extern "C" fn schedev_session_on_notification(
 ) -> schedev_status {
     boundary(|| {
         check(notification)?;
-        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(outcome)));
+        let (session, output) = (
+            checked!(object_mut(session)),
+            checked!(optional_output(outcome)),
+        );
         // SAFETY: the pointer was checked; any bytes are a valid flag and a valid number, and `object` checks the event.
         let (event, has_time, time) = unsafe {
             let event = object(&raw const (*notification).event)?;
-            (event, (&raw const (*notification).has_time).read(), (&raw const (*notification).time_ms).read())
+            (
+                event,
+                (&raw const (*notification).has_time).read(),
+                (&raw const (*notification).time_ms).read(),
+            )
         };
         let order = checked!(order_mut(order));
-        let notification = Notification::new(event.event, has_time.is_on().then_some(UnixMillis(time)));
+        let notification =
+            Notification::new(event.event, has_time.is_on().then_some(UnixMillis(time)));
         let arrival = order.observe(&notification);
-        output.write(match session.on_notification(&notification, arrival, UnixMillis(now_ms)) {
-            NotificationOutcome::Applied => SCHEDEV_NOTIFICATION_OUTCOME_APPLIED,
-            NotificationOutcome::Ignored => SCHEDEV_NOTIFICATION_OUTCOME_IGNORED,
-            NotificationOutcome::Untracked => SCHEDEV_NOTIFICATION_OUTCOME_UNTRACKED,
-        } as u32);
+        output.write(
+            match session.on_notification(&notification, arrival, UnixMillis(now_ms)) {
+                NotificationOutcome::Applied => SCHEDEV_NOTIFICATION_OUTCOME_APPLIED,
+                NotificationOutcome::Ignored => SCHEDEV_NOTIFICATION_OUTCOME_IGNORED,
+                NotificationOutcome::Untracked => SCHEDEV_NOTIFICATION_OUTCOME_UNTRACKED,
+            } as u32,
+        );
         Ok(())
     })
 }

@@ -9,14 +9,16 @@ use crate::abi::pointers::{bytes, output_buffer};
 use crate::abi::tagged::{object, object_mut};
 use crate::boundary::{boundary, value_boundary};
 use crate::status::schedev_status::{
-    self, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
-    SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, SCHEDEV_ERROR_SNAPSHOT_VERSION,
+    self, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_SNAPSHOT_DAMAGED,
+    SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE, SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
+    SCHEDEV_ERROR_SNAPSHOT_VERSION,
 };
 
 /// The largest snapshot, in bytes.
 pub const SCHEDEV_SNAPSHOT_MAX_BYTES: usize = 12_288;
 
-const _: () = assert!(Session::<SCHEDEV_SESSION_EVENTS_MAX>::SNAPSHOT_MAX <= SCHEDEV_SNAPSHOT_MAX_BYTES);
+const _: () =
+    assert!(Session::<SCHEDEV_SESSION_EVENTS_MAX>::SNAPSHOT_MAX <= SCHEDEV_SNAPSHOT_MAX_BYTES);
 
 /// How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
 /// than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
@@ -72,9 +74,13 @@ pub unsafe extern "C" fn schedev_session_snapshot(
 ) -> schedev_status {
     boundary(|| {
         let session = checked!(object(session));
-        let length = session.snapshot(&mut []).unwrap_or_else(|small| small.needed);
+        let length = session
+            .snapshot(&mut [])
+            .unwrap_or_else(|small| small.needed);
         let buffer = checked!(output_buffer(buffer, capacity, needed));
-        buffer.fill(length, |target| session.snapshot(target).map_err(|_| SCHEDEV_ERROR_INTERNAL))
+        buffer.fill(length, |target| {
+            session.snapshot(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)
+        })
     })
 }
 

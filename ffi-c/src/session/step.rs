@@ -126,7 +126,10 @@ impl schedev_step {
 
     /// `session` is where the step is from.
     pub(crate) fn from_core(step: &Step<'_>, now_ms: i64, session: *const schedev_session) -> Self {
-        let mut result = Self { now_ms, ..Self::NONE };
+        let mut result = Self {
+            now_ms,
+            ..Self::NONE
+        };
         let (kind, event) = match step {
             Step::Wait { until } => {
                 result.until_ms = until.0;
@@ -146,12 +149,20 @@ impl schedev_step {
                 result.attempt = *attempt;
                 (SCHEDEV_STEP_PREPARE, Some(*event))
             }
-            Step::Recover { event, own, attempt } => {
+            Step::Recover {
+                event,
+                own,
+                attempt,
+            } => {
                 result.attempt = *attempt;
                 result.session = if *own { session } else { core::ptr::null() };
                 (SCHEDEV_STEP_RECOVER, Some(*event))
             }
-            Step::Gate { event, phase, attempt } => {
+            Step::Gate {
+                event,
+                phase,
+                attempt,
+            } => {
                 result.attempt = *attempt;
                 result.gate_phase = match phase {
                     GatePhase::Prepare => SCHEDEV_GATE_PHASE_PREPARE,
@@ -245,8 +256,16 @@ use schedev_outcome_kind::*;
 const CAUSES: [(schedev_cause, Option<Cause>, &CStr); 9] = [
     (SCHEDEV_CAUSE_NONE, None, c"none"),
     (SCHEDEV_CAUSE_TIMEOUT, Some(Cause::Timeout), c"timeout"),
-    (SCHEDEV_CAUSE_UNREACHABLE, Some(Cause::Unreachable), c"unreachable"),
-    (SCHEDEV_CAUSE_CONNECTION_LOST, Some(Cause::ConnectionLost), c"connection-lost"),
+    (
+        SCHEDEV_CAUSE_UNREACHABLE,
+        Some(Cause::Unreachable),
+        c"unreachable",
+    ),
+    (
+        SCHEDEV_CAUSE_CONNECTION_LOST,
+        Some(Cause::ConnectionLost),
+        c"connection-lost",
+    ),
     (SCHEDEV_CAUSE_TOO_LARGE, Some(Cause::TooLarge), c"too-large"),
     (SCHEDEV_CAUSE_REDIRECT, None, c"redirect"),
     (SCHEDEV_CAUSE_STATUS, None, c"status"),
@@ -256,7 +275,10 @@ const CAUSES: [(schedev_cause, Option<Cause>, &CStr); 9] = [
 
 /// The cause of a number, if a program can report it.
 pub(crate) fn reported_cause(number: u32) -> Option<Cause> {
-    CAUSES.iter().find(|(cause, ..)| *cause as u32 == number).and_then(|(_, cause, _)| *cause)
+    CAUSES
+        .iter()
+        .find(|(cause, ..)| *cause as u32 == number)
+        .and_then(|(_, cause, _)| *cause)
 }
 
 /// Returns a schedev_cause as a word, such as "timeout".
@@ -297,7 +319,9 @@ impl schedev_outcome {
                 (SCHEDEV_OUTCOME_POLL_FAILED, Some(*cause), *retry_in_ms)
             }
             RequestOutcome::Approved => (SCHEDEV_OUTCOME_APPROVED, None, 0),
-            RequestOutcome::ApprovalFailed { cause } => (SCHEDEV_OUTCOME_APPROVAL_FAILED, Some(*cause), 0),
+            RequestOutcome::ApprovalFailed { cause } => {
+                (SCHEDEV_OUTCOME_APPROVAL_FAILED, Some(*cause), 0)
+            }
             RequestOutcome::Unexpected => (SCHEDEV_OUTCOME_UNEXPECTED, None, 0),
             _ => (SCHEDEV_OUTCOME_OTHER, None, 0),
         };
@@ -318,13 +342,23 @@ impl schedev_outcome {
                 SCHEDEV_CAUSE_STATUS
             }
             Some(Cause::EmptyBody) => SCHEDEV_CAUSE_EMPTY_BODY,
-            Some(Cause::NotADocument { error: refused, position }) => {
+            Some(Cause::NotADocument {
+                error: refused,
+                position,
+            }) => {
                 error = schedev_error::new(refused, position);
                 SCHEDEV_CAUSE_NOT_A_DOCUMENT
             }
             Some(_) => SCHEDEV_CAUSE_OTHER,
         };
-        Self { kind: kind as u32, cause: cause as u32, http_status, retry_in_ms, error, reserved: [0; 2] }
+        Self {
+            kind: kind as u32,
+            cause: cause as u32,
+            http_status,
+            retry_in_ms,
+            error,
+            reserved: [0; 2],
+        }
     }
 }
 

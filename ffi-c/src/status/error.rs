@@ -69,18 +69,66 @@ impl schedev_parse_error {
 /// The kinds, their words and their messages.
 const KINDS: [(schedev_parse_error, &CStr, &CStr); 13] = [
     (SCHEDEV_PARSE_ERROR_NONE, c"none", c"no error"),
-    (SCHEDEV_PARSE_ERROR_UNEXPECTED_END, c"unexpected-end", c"the document ends too early"),
-    (SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE, c"unexpected-byte", c"unexpected byte"),
-    (SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER, c"control-character", c"unescaped control character in a string"),
-    (SCHEDEV_PARSE_ERROR_INVALID_ESCAPE, c"invalid-escape", c"invalid escape in a string"),
-    (SCHEDEV_PARSE_ERROR_LONE_SURROGATE, c"lone-surrogate", c"surrogate escape without its other half"),
-    (SCHEDEV_PARSE_ERROR_INVALID_UTF8, c"invalid-utf8", c"invalid UTF-8"),
-    (SCHEDEV_PARSE_ERROR_INVALID_NUMBER, c"invalid-number", c"invalid number"),
-    (SCHEDEV_PARSE_ERROR_TOO_DEEP, c"too-deep", c"more than 32 nested objects and arrays"),
-    (SCHEDEV_PARSE_ERROR_NOT_AN_OBJECT, c"not-an-object", c"the document is not an object"),
-    (SCHEDEV_PARSE_ERROR_NO_EVENTS, c"no-events", c"the document has no `Events` array"),
-    (SCHEDEV_PARSE_ERROR_REPEATED_MEMBER, c"repeated-member", c"a known member occurs twice in one object"),
-    (SCHEDEV_PARSE_ERROR_TRAILING_DATA, c"trailing-data", c"unexpected data after the document"),
+    (
+        SCHEDEV_PARSE_ERROR_UNEXPECTED_END,
+        c"unexpected-end",
+        c"the document ends too early",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE,
+        c"unexpected-byte",
+        c"unexpected byte",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER,
+        c"control-character",
+        c"unescaped control character in a string",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_INVALID_ESCAPE,
+        c"invalid-escape",
+        c"invalid escape in a string",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_LONE_SURROGATE,
+        c"lone-surrogate",
+        c"surrogate escape without its other half",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_INVALID_UTF8,
+        c"invalid-utf8",
+        c"invalid UTF-8",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_INVALID_NUMBER,
+        c"invalid-number",
+        c"invalid number",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_TOO_DEEP,
+        c"too-deep",
+        c"more than 32 nested objects and arrays",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_NOT_AN_OBJECT,
+        c"not-an-object",
+        c"the document is not an object",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_NO_EVENTS,
+        c"no-events",
+        c"the document has no `Events` array",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_REPEATED_MEMBER,
+        c"repeated-member",
+        c"a known member occurs twice in one object",
+    ),
+    (
+        SCHEDEV_PARSE_ERROR_TRAILING_DATA,
+        c"trailing-data",
+        c"unexpected data after the document",
+    ),
 ];
 
 fn kind_of(number: u32) -> Option<&'static (schedev_parse_error, &'static CStr, &'static CStr)> {
@@ -137,7 +185,10 @@ impl schedev_error {
     }
 
     fn with_message(mut self, text: &dyn fmt::Display) -> Self {
-        let mut message = Message { buffer: &mut self.message, length: 0 };
+        let mut message = Message {
+            buffer: &mut self.message,
+            length: 0,
+        };
         // A message that does not fit ends early.
         let _ = write!(message, "{text}");
         self
@@ -154,7 +205,10 @@ impl Write for Message<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
             let next = self.length.wrapping_add(1);
-            let place = self.buffer.get_mut(self.length).filter(|_| next < SCHEDEV_ERROR_MESSAGE_MAX_BYTES);
+            let place = self
+                .buffer
+                .get_mut(self.length)
+                .filter(|_| next < SCHEDEV_ERROR_MESSAGE_MAX_BYTES);
             *place.ok_or(fmt::Error)? = c_char::from_ne_bytes([byte]);
             self.length = next;
         }
@@ -175,7 +229,9 @@ pub unsafe extern "C" fn schedev_error_message(error: *const schedev_error) -> *
         return error.message.as_ptr();
     }
     let kind = error.map_or(SCHEDEV_PARSE_ERROR_NONE as u32, |error| error.kind);
-    kind_of(kind).map_or(c"the document was refused", |(_, _, message)| message).as_ptr()
+    kind_of(kind)
+        .map_or(c"the document was refused", |(_, _, message)| message)
+        .as_ptr()
 }
 
 /// Returns a schedev_parse_error as a word, such as "unexpected-byte".
@@ -215,7 +271,10 @@ pub unsafe extern "C" fn schedev_position_of(
     boundary(|| {
         let (text, output) = (checked!(bytes(data, len)), checked!(output(position)));
         let position = Position::of(text, offset);
-        output.write(schedev_position { line: position.line, column: position.column });
+        output.write(schedev_position {
+            line: position.line,
+            column: position.column,
+        });
         Ok(())
     })
 }
@@ -244,14 +303,20 @@ mod tests {
         assert_eq!(all.len() + 1, KINDS.len());
         for kind in all {
             let (_, word, message) = kind_of(schedev_parse_error::from_core(kind) as u32).unwrap();
-            assert_eq!((word.to_str(), message.to_str()), (Ok(kind.word()), Ok(kind.message())));
+            assert_eq!(
+                (word.to_str(), message.to_str()),
+                (Ok(kind.word()), Ok(kind.message()))
+            );
         }
     }
     #[test]
     fn the_message_names_what_was_found_and_expected() {
         let message = |error: &schedev_error| {
             // SAFETY: the error lives, and the string ends with a NUL.
-            unsafe { CStr::from_ptr(schedev_error_message(error)) }.to_str().unwrap().to_owned()
+            unsafe { CStr::from_ptr(schedev_error_message(error)) }
+                .to_str()
+                .unwrap()
+                .to_owned()
         };
         for body in [
             &b"{\"Events\":[}"[..],
@@ -262,13 +327,22 @@ mod tests {
             b"{\"a\":\"\x1b\"}",
         ] {
             let error = scheduled_events_core::Document::parse(body).unwrap_err();
-            assert_eq!(message(&schedev_error::new(error, error.position(body))), error.message().to_string());
+            assert_eq!(
+                message(&schedev_error::new(error, error.position(body))),
+                error.message().to_string()
+            );
         }
-        let mut own = schedev_error { kind: SCHEDEV_PARSE_ERROR_TOO_DEEP as u32, ..schedev_error::NONE };
+        let mut own = schedev_error {
+            kind: SCHEDEV_PARSE_ERROR_TOO_DEEP as u32,
+            ..schedev_error::NONE
+        };
         assert_eq!(message(&own), ParseErrorKind::TooDeep.message());
         own.message = [1; SCHEDEV_ERROR_MESSAGE_MAX_BYTES];
         assert_eq!(message(&own), ParseErrorKind::TooDeep.message());
-        let mut long = Message { buffer: &mut own.message, length: 0 };
+        let mut long = Message {
+            buffer: &mut own.message,
+            length: 0,
+        };
         assert!(write!(long, "{}", "x".repeat(SCHEDEV_ERROR_MESSAGE_MAX_BYTES)).is_err());
         assert_eq!(long.length, SCHEDEV_ERROR_MESSAGE_MAX_BYTES - 1);
     }

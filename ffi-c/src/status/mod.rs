@@ -93,7 +93,9 @@ impl schedev_status {
             SCHEDEV_OK => c"success",
             SCHEDEV_END => c"no more items",
             SCHEDEV_ERROR_NULL => c"a pointer is NULL that must not be",
-            SCHEDEV_ERROR_ARGUMENT => c"an argument has an invalid value, or an object is not initialised",
+            SCHEDEV_ERROR_ARGUMENT => {
+                c"an argument has an invalid value, or an object is not initialised"
+            }
             SCHEDEV_ERROR_UTF8 => c"a text is not UTF-8",
             SCHEDEV_ERROR_BUFFER_TOO_SMALL => c"the buffer is too small",
             SCHEDEV_ERROR_PARSE => c"not a Scheduled Events document",
@@ -107,10 +109,14 @@ impl schedev_status {
             SCHEDEV_ERROR_UNKNOWN_EVENT => c"no such event, or nothing waits for this answer",
             SCHEDEV_ERROR_SNAPSHOT_DAMAGED => c"the snapshot is damaged",
             SCHEDEV_ERROR_SNAPSHOT_VERSION => c"the snapshot was written by a later version",
-            SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS => c"the snapshot has more pending events than a session can hold",
+            SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS => {
+                c"the snapshot has more pending events than a session can hold"
+            }
             SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE => c"the snapshot is of another machine",
             SCHEDEV_ERROR_PROFILE => c"Azure refuses the notification profile or its time-out",
-            SCHEDEV_ERROR_RESOURCE_ID => c"not the id of a machine or a set in Azure Resource Manager",
+            SCHEDEV_ERROR_RESOURCE_ID => {
+                c"not the id of a machine or a set in Azure Resource Manager"
+            }
             SCHEDEV_ERROR_EVENT_ID => c"the id of an event is not a GUID",
             SCHEDEV_ERROR_INTERNAL => c"internal error",
         }
@@ -124,7 +130,9 @@ impl schedev_status {
 #[unsafe(no_mangle)]
 pub extern "C" fn schedev_status_message(code: u32) -> *const c_char {
     let known = ALL.iter().find(|status| **status as u32 == code);
-    known.map_or(c"unknown status", |status| status.message()).as_ptr()
+    known
+        .map_or(c"unknown status", |status| status.message())
+        .as_ptr()
 }
 
 #[cfg(test)]
@@ -150,9 +158,27 @@ mod tests {
     #[test]
     fn messages_name_the_limits_that_hold() {
         use scheduled_events_core::{MAX_RULES, limits};
-        assert!(SCHEDEV_ERROR_TOO_MANY_RULES.message().to_str().unwrap().contains(&MAX_RULES.to_string()));
-        assert!(SCHEDEV_ERROR_TOO_MANY_NAMES.message().to_str().unwrap().contains(&limits::NAMES_MAX.to_string()));
-        assert!(SCHEDEV_ERROR_NAME_TOO_LONG.message().to_str().unwrap().contains(&limits::NAME_MAX.to_string()));
+        assert!(
+            SCHEDEV_ERROR_TOO_MANY_RULES
+                .message()
+                .to_str()
+                .unwrap()
+                .contains(&MAX_RULES.to_string())
+        );
+        assert!(
+            SCHEDEV_ERROR_TOO_MANY_NAMES
+                .message()
+                .to_str()
+                .unwrap()
+                .contains(&limits::NAMES_MAX.to_string())
+        );
+        assert!(
+            SCHEDEV_ERROR_NAME_TOO_LONG
+                .message()
+                .to_str()
+                .unwrap()
+                .contains(&limits::NAME_MAX.to_string())
+        );
         let interval = SCHEDEV_ERROR_INTERVAL_TOO_SHORT.message().to_str().unwrap();
         assert!(interval.contains(&limits::INTERVAL_MIN_MS.to_string()));
     }

@@ -31,10 +31,18 @@ pub(super) fn ask(config: &Config) -> Result<ExitCode, Failure> {
         )));
     }
     let mut event = String::new();
-    let input = std::io::stdin().lock().take(LINE_MAX as u64).read_to_string(&mut event);
-    input.map_err(|error| Failure::usage(format!("cannot read the event from standard input: {error}")))?;
-    let event: &RawValue = serde_json::from_str(&event)
-        .map_err(|error| Failure::usage(format!("standard input is not an event as JSON: {error}")))?;
+    let input = std::io::stdin()
+        .lock()
+        .take(LINE_MAX as u64)
+        .read_to_string(&mut event);
+    input.map_err(|error| {
+        Failure::usage(format!(
+            "cannot read the event from standard input: {error}"
+        ))
+    })?;
+    let event: &RawValue = serde_json::from_str(&event).map_err(|error| {
+        Failure::usage(format!("standard input is not an event as JSON: {error}"))
+    })?;
     let reply = exchange(&config.socket, &phase, event, REPLY_TIME).map_err(Failure::refused)?;
     if !reply.why.is_empty() {
         // Names are escaped already.
@@ -47,13 +55,20 @@ pub(super) fn ask(config: &Config) -> Result<ExitCode, Failure> {
     })
 }
 
-fn exchange(path: &Path, phase: &str, event: &RawValue, patience: Duration) -> Result<Reply, String> {
+fn exchange(
+    path: &Path,
+    phase: &str,
+    event: &RawValue,
+    patience: Duration,
+) -> Result<Reply, String> {
     let socket = path.display();
     let problem = |error: std::io::Error| match error.kind() {
         // What a socket with a time limit reports.
         ErrorKind::WouldBlock => {
             let seconds = patience.as_secs_f32();
-            format!("the daemon at {socket} did not answer within {seconds} s: it may be stopped, or wait for a disk")
+            format!(
+                "the daemon at {socket} did not answer within {seconds} s: it may be stopped, or wait for a disk"
+            )
         }
         _ => format!("the daemon at {socket} does not answer: {error}"),
     };
@@ -64,10 +79,15 @@ fn exchange(path: &Path, phase: &str, event: &RawValue, patience: Duration) -> R
     stream.set_write_timeout(Some(patience)).map_err(problem)?;
     // The event may be spread over several lines.
     let event = event.get().replace(['\n', '\r'], " ");
-    stream.write_all(format!("{{\"phase\":\"{phase}\",\"event\":{event}}}\n").as_bytes()).map_err(problem)?;
+    stream
+        .write_all(format!("{{\"phase\":\"{phase}\",\"event\":{event}}}\n").as_bytes())
+        .map_err(problem)?;
     let mut reply = String::new();
-    BufReader::new(stream.take(LINE_MAX as u64)).read_line(&mut reply).map_err(problem)?;
-    serde_json::from_str(&reply).map_err(|error| format!("the daemon at {socket} gave no answer: {error}"))
+    BufReader::new(stream.take(LINE_MAX as u64))
+        .read_line(&mut reply)
+        .map_err(problem)?;
+    serde_json::from_str(&reply)
+        .map_err(|error| format!("the daemon at {socket} gave no answer: {error}"))
 }
 
 #[cfg(test)]
@@ -81,11 +101,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
         let event = RawValue::from_string("{}".into()).expect("JSON");
-        let ask = || exchange(&path, "prepare", &event, Duration::from_millis(500)).expect_err("no answer");
+        let ask = || {
+            exchange(&path, "prepare", &event, Duration::from_millis(500)).expect_err("no answer")
+        };
         assert!(ask().starts_with(&format!("no daemon listens at {}", path.display())));
         // It accepts nothing, as a process that was stopped.
         let _listener = UnixListener::bind(&path).expect("a socket");
         let problem = ask();
-        assert!(problem.contains(" did not answer within 0.5 s"), "{problem}");
+        assert!(
+            problem.contains(" did not answer within 0.5 s"),
+            "{problem}"
+        );
     }
 }

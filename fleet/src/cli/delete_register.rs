@@ -9,9 +9,17 @@ use crate::failure::Failure;
 use crate::gate::store::{Invalid, check};
 use crate::gate::{EventRegister, GroupRegister, MachineRegister, MarkPart};
 
-pub(super) async fn delete_register(config: &Config, key: &str, force: bool) -> Result<(), Failure> {
+pub(super) async fn delete_register(
+    config: &Config,
+    key: &str,
+    force: bool,
+) -> Result<(), Failure> {
     let refused = |error: EngineError| Failure::refused(error.to_string());
-    let kind = key.split('/').next().filter(|_| engine::is_key(key)).unwrap_or_default();
+    let kind = key
+        .split('/')
+        .next()
+        .filter(|_| engine::is_key(key))
+        .unwrap_or_default();
     let check: fn(&str) -> Result<(), Invalid> = match kind {
         "events" => |value| check::<EventRegister>(value).map(drop),
         "groups" => |value| check::<GroupRegister>(value).map(drop),
@@ -25,7 +33,9 @@ pub(super) async fn delete_register(config: &Config, key: &str, force: bool) -> 
     };
     let engine = engine::open(config).await.map_err(Failure::usage)?;
     let Some(found) = engine.read(key).await.map_err(refused)? else {
-        return Err(Failure::refused(format!("there is no register {key}; `status` names those that cannot be read")));
+        return Err(Failure::refused(format!(
+            "there is no register {key}; `status` names those that cannot be read"
+        )));
     };
     match check(&found.value) {
         Ok(()) => {
@@ -41,7 +51,12 @@ pub(super) async fn delete_register(config: &Config, key: &str, force: bool) -> 
         Err(_) => {}
     }
     if !engine.delete(key, &found.revision).await.map_err(refused)? {
-        return Err(Failure::refused(format!("the register {key} was changed at this moment; look at it again")));
+        return Err(Failure::refused(format!(
+            "the register {key} was changed at this moment; look at it again"
+        )));
     }
-    print(&format!("deleted the register {key}, which was: {}\n", Printable(&found.value)))
+    print(&format!(
+        "deleted the register {key}, which was: {}\n",
+        Printable(&found.value)
+    ))
 }

@@ -18,11 +18,22 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
     let patience = config.heartbeat.saturating_mul(3);
     let key = machine_key(machine);
     let mut silent = None;
-    if !force && let (_, Some(revision)) = store::read::<MachineRegister>(&*engine, &key).await.map_err(refused)? {
+    if !force
+        && let (_, Some(revision)) = store::read::<MachineRegister>(&*engine, &key)
+            .await
+            .map_err(refused)?
+    {
         let time = humantime::format_duration(patience);
-        log::line(&format!("waiting {time} for a heartbeat of {machine}; it is freed without one"));
+        log::line(&format!(
+            "waiting {time} for a heartbeat of {machine}; it is freed without one"
+        ));
         sleep(patience).await;
-        if engine.read(&key).await.map_err(refused)?.is_none_or(|now| now.revision != revision) {
+        if engine
+            .read(&key)
+            .await
+            .map_err(refused)?
+            .is_none_or(|now| now.revision != revision)
+        {
             return Err(Failure::refused(format!(
                 "the daemon of {machine} runs, and frees its slots once it is back in service; --force frees them now, \
                  although it may be out of service"
@@ -31,11 +42,15 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
         silent = Some(revision);
     }
     let mut freed = 0;
-    let (groups, problems) = store::list::<GroupRegister>(&*engine, "groups/").await.map_err(refused)?;
+    let (groups, problems) = store::list::<GroupRegister>(&*engine, "groups/")
+        .await
+        .map_err(refused)?;
     for (key, group) in groups {
         let name = key.strip_prefix("groups/").unwrap_or(&key);
         let releases = group.releases(|_, holder| holder == machine);
-        driver::change_group(&*engine, name, &releases, 1).await.map_err(refused)?;
+        driver::change_group(&*engine, name, &releases, 1)
+            .await
+            .map_err(refused)?;
         for change in releases {
             print(&format!("{change} in the group {name}\n"))?;
             freed += 1;
@@ -51,7 +66,9 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
         for problem in problems {
             log::line(&format!("error: {problem}"));
         }
-        return Err(Failure::refused(format!("{machine} may hold a slot in what cannot be read")));
+        return Err(Failure::refused(format!(
+            "{machine} may hold a slot in what cannot be read"
+        )));
     }
     if silent.is_none() && freed == 0 {
         return Err(Failure::refused(format!("{machine} holds no slot")));

@@ -37,7 +37,12 @@ use output::print;
 #[command(name = "scheduled-events-fleet", version, max_term_width = 100)]
 struct Cli {
     /// The configuration of this machine
-    #[arg(long, value_name = "FILE", default_value = "/etc/scheduled-events/fleet.toml", global = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/scheduled-events/fleet.toml",
+        global = true
+    )]
     config: PathBuf,
     #[command(subcommand)]
     command: Command,
@@ -148,7 +153,9 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
     if matches!(command, Command::Relay) {
         // It needs less of the configuration than the others.
         let file = RelayFile::load(file).map_err(Failure::usage)?;
-        return block_on(relay::run(&file))?.map(|()| ExitCode::SUCCESS).map_err(Failure::refused);
+        return block_on(relay::run(&file))?
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Failure::refused);
     }
     let config = Config::load(file).map_err(Failure::usage)?;
     match command {
@@ -156,14 +163,24 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
         Command::Probe => probe::probe(&config),
         Command::Run => block_on(run_daemon(config))?,
         Command::Status { json } => block_on(status::status(&config, *json))?,
-        Command::Free { machine, force } => block_on(free::free(&config, &Name::from(machine.as_str()), *force))?,
-        Command::DeleteRegister { key, force } => block_on(delete_register::delete_register(&config, key, *force))?,
+        Command::Free { machine, force } => {
+            block_on(free::free(&config, &Name::from(machine.as_str()), *force))?
+        }
+        Command::DeleteRegister { key, force } => {
+            block_on(delete_register::delete_register(&config, key, *force))?
+        }
         #[cfg(feature = "kubernetes")]
-        Command::Drain(arguments) => block_on(node::drain::run(&config, arguments.node.as_deref()))?,
+        Command::Drain(arguments) => {
+            block_on(node::drain::run(&config, arguments.node.as_deref()))?
+        }
         #[cfg(feature = "kubernetes")]
-        Command::Uncordon { node, if_over } => block_on(node::uncordon::run(&config, node.node.as_deref(), *if_over))?,
+        Command::Uncordon { node, if_over } => {
+            block_on(node::uncordon::run(&config, node.node.as_deref(), *if_over))?
+        }
         #[cfg(feature = "kubernetes")]
-        Command::Announce(arguments) => block_on(node::announce::run(&config, arguments.node.as_deref()))?,
+        Command::Announce(arguments) => {
+            block_on(node::announce::run(&config, arguments.node.as_deref()))?
+        }
         Command::Relay | Command::Man => Ok(()),
     }
     .map(|()| ExitCode::SUCCESS)
@@ -176,7 +193,8 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
 pub fn manual(command: clap::Command, source: &str) -> Result<(), Failure> {
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(command).source(source);
-    man.render(&mut page).map_err(|error| Failure::refused(format!("cannot make the page: {error}")))?;
+    man.render(&mut page)
+        .map_err(|error| Failure::refused(format!("cannot make the page: {error}")))?;
     print(&String::from_utf8_lossy(&page))
 }
 
@@ -186,7 +204,9 @@ pub fn manual(command: clap::Command, source: &str) -> Result<(), Failure> {
 /// The system refuses what a runtime needs.
 pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     install_tls();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|error| Failure::refused(format!("cannot start: {error}")))?;
     let result = tokio::task::LocalSet::new().block_on(&runtime, future);
     // A call of a file system that hangs is not waited for.
@@ -200,7 +220,11 @@ async fn run_daemon(config: Config) -> Result<(), Failure> {
     let asked = match &config.machine {
         Some(_) if !needs_zone => Compute::default(),
         known => metadata::compute(&config.metadata).await.map_err(|why| {
-            let advice = if known.is_some() { "a group with `per_zone` needs its zone" } else { "set `machine`" };
+            let advice = if known.is_some() {
+                "a group with `per_zone` needs its zone"
+            } else {
+                "set `machine`"
+            };
             Failure::refused(format!("{why}; {advice}"))
         })?,
     };

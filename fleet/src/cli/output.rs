@@ -13,16 +13,21 @@ use crate::failure::Failure;
 /// A failure without a message, if the reader has ended; another one if the output cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut output = std::io::stdout().lock();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Failure::refused(""),
-        _ => Failure::refused(format!("cannot write to standard output: {error}")),
-    })
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Failure::refused(""),
+            _ => Failure::refused(format!("cannot write to standard output: {error}")),
+        })
 }
 
 /// The columns of the terminal that standard output is, if it is one.
 pub fn output_width() -> Option<usize> {
     let output = io::stdout();
-    let (columns, _) = output.is_terminal().then(|| terminal_size::terminal_size_of(&output))??;
+    let (columns, _) = output
+        .is_terminal()
+        .then(|| terminal_size::terminal_size_of(&output))??;
     Some(usize::from(columns.0)).filter(|columns| *columns > 0)
 }
 
@@ -42,7 +47,11 @@ pub fn moment(at: UnixSeconds, now: UnixSeconds) -> String {
     // Two units are precise enough.
     let text = humantime::format_duration(left).to_string();
     let text: Vec<_> = text.split(' ').take(2).collect();
-    let ahead = if left.is_zero() { String::new() } else { format!(", in {}", text.join(" ")) };
+    let ahead = if left.is_zero() {
+        String::new()
+    } else {
+        format!(", in {}", text.join(" "))
+    };
     format!("{minute} UTC{ahead}")
 }
 
@@ -61,7 +70,10 @@ mod tests {
             (7505, ", in 2h 5m"),
             (405_000_000, ", in 12years 10months"),
         ] {
-            assert_eq!(moment(at, UnixSeconds(at.0 - ahead)), format!("2026-11-25 22:26 UTC{expected}"));
+            assert_eq!(
+                moment(at, UnixSeconds(at.0 - ahead)),
+                format!("2026-11-25 22:26 UTC{expected}")
+            );
         }
     }
 }

@@ -23,16 +23,18 @@ pub(super) fn probe(config: &Config) -> Result<(), Failure> {
 /// stuck, but does not end them.
 fn knock(path: &Path, patience: Duration) -> Result<(), String> {
     let socket = path.display();
-    let mut stream = UnixStream::connect(path).map_err(|error| format!("no daemon listens at {socket}: {error}"))?;
+    let mut stream = UnixStream::connect(path)
+        .map_err(|error| format!("no daemon listens at {socket}: {error}"))?;
     let waited = stream
         .shutdown(Shutdown::Write)
         .and_then(|()| stream.set_read_timeout(Some(patience)))
         .and_then(|()| stream.read(&mut [0]));
     match waited {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => {
-            Err(format!("the daemon at {socket} did not answer within {} s", patience.as_secs_f32()))
-        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(format!(
+            "the daemon at {socket} did not answer within {} s",
+            patience.as_secs_f32()
+        )),
         Err(error) => Err(format!("the daemon at {socket} does not answer: {error}")),
     }
 }
@@ -48,9 +50,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
         let knock = |milliseconds| knock(&path, Duration::from_millis(milliseconds));
-        assert!(knock(100).expect_err("nobody").starts_with("no daemon listens at "));
+        assert!(
+            knock(100)
+                .expect_err("nobody")
+                .starts_with("no daemon listens at ")
+        );
         let listener = UnixListener::bind(&path).expect("a socket");
-        assert!(knock(200).expect_err("stuck").ends_with(" did not answer within 0.2 s"));
+        assert!(
+            knock(200)
+                .expect_err("stuck")
+                .ends_with(" did not answer within 0.2 s")
+        );
         let thread = std::thread::spawn(move || listener.incoming().take(2).for_each(drop));
         assert_eq!(knock(60_000), Ok(()));
         scheduled_events_test_support::wait::join(thread);

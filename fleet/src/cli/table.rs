@@ -14,7 +14,9 @@ pub struct Table {
 impl Table {
     /// A table with these headings and no row.
     pub fn new(heads: &[&str]) -> Self {
-        Self { rows: vec![heads.iter().map(|&head| head.to_owned()).collect()] }
+        Self {
+            rows: vec![heads.iter().map(|&head| head.to_owned()).collect()],
+        }
     }
 
     /// Adds a row. Its texts must be safe to print.
@@ -29,12 +31,20 @@ impl Table {
 
     /// The same for a terminal with so many columns: cells that do not fit are below their rows, each with its heading.
     pub fn write_within(&self, terminal: Option<usize>, text: &mut String, without_rows: &str) {
-        let [heads, rows @ ..] = &*self.rows else { return };
+        let [heads, rows @ ..] = &*self.rows else {
+            return;
+        };
         if rows.is_empty() {
             let _ = writeln!(text, "{without_rows}");
             return;
         }
-        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
         let widths: Vec<_> = (0..heads.len()).map(width).collect();
         let mut end = 0;
         let fits = |width: &&usize| {
@@ -48,7 +58,12 @@ impl Table {
                 let _ = write!(line, "{cell:width$}{:GAP$}", "");
             }
             let _ = writeln!(text, "{}", line.trim_end());
-            for (head, cell) in heads.iter().zip(row).skip(beside).filter(|(_, cell)| index > 0 && !cell.is_empty()) {
+            for (head, cell) in heads
+                .iter()
+                .zip(row)
+                .skip(beside)
+                .filter(|(_, cell)| index > 0 && !cell.is_empty())
+            {
                 let _ = writeln!(text, "{:GAP$}{}: {cell}", "", head.to_lowercase());
             }
         }
@@ -70,8 +85,17 @@ mod tests {
             text
         };
         let whole = "TYPE    GROUP  EVENT\nFreeze  a      743c\nReboot  web\n";
-        assert_eq!((written(None).as_str(), written(Some(20)).as_str()), (whole, whole));
-        assert_eq!(written(Some(19)), "TYPE    GROUP\nFreeze  a\n  event: 743c\nReboot  web\n");
-        assert_eq!(written(Some(3)), "TYPE\nFreeze\n  group: a\n  event: 743c\nReboot\n  group: web\n");
+        assert_eq!(
+            (written(None).as_str(), written(Some(20)).as_str()),
+            (whole, whole)
+        );
+        assert_eq!(
+            written(Some(19)),
+            "TYPE    GROUP\nFreeze  a\n  event: 743c\nReboot  web\n"
+        );
+        assert_eq!(
+            written(Some(3)),
+            "TYPE\nFreeze\n  group: a\n  event: 743c\nReboot\n  group: web\n"
+        );
     }
 }

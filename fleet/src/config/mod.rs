@@ -207,7 +207,10 @@ impl std::str::FromStr for Limit {
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a number of at least 1, or a share such as \"30%\"")]
+        #[serde(
+            untagged,
+            expecting = "expected a number of at least 1, or a share such as \"30%\""
+        )]
         enum Given {
             Count(u32),
             Text(String),
@@ -217,7 +220,9 @@ impl<'de> Deserialize<'de> for Limit {
             Given::Count(0) => Err(D::Error::custom(format!("found 0, {expected}"))),
             Given::Count(count) => Ok(Self::Count(count)),
             Given::Text(text) => {
-                let percent = text.strip_suffix('%').and_then(|digits| digits.parse().ok());
+                let percent = text
+                    .strip_suffix('%')
+                    .and_then(|digits| digits.parse().ok());
                 match percent.filter(|percent| (1..=100).contains(percent)) {
                     Some(percent) => Ok(Self::Percent(percent)),
                     None => Err(D::Error::custom(format!("found {text:?}, {expected}"))),
@@ -257,40 +262,69 @@ impl Config {
     /// ```
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let config: Self = toml::from_str(text).map_err(invalid)?;
-        let missing = |table: &str| Err((None, format!("`engine = {table:?}` needs a table `{table}`")));
+        let missing = |table: &str| {
+            Err((
+                None,
+                format!("`engine = {table:?}` needs a table `{table}`"),
+            ))
+        };
         match config.engine {
             Some(EngineKind::Etcd) if config.etcd.is_none() => return missing("etcd"),
             Some(EngineKind::Blob) if config.blob.is_none() => return missing("blob"),
             Some(EngineKind::Folder) if config.folder.is_none() => return missing("folder"),
             None if !config.groups.is_empty() => {
                 let place = config.groups[0].name.span().start;
-                let advice = "without `engine` there is no gate; expected etcd, blob, kubernetes or folder";
+                let advice =
+                    "without `engine` there is no gate; expected etcd, blob, kubernetes or folder";
                 return Err((Some(place), format!("a group needs a gate, and {advice}")));
             }
             _ => {}
         }
         if config.silent_after < config.heartbeat.saturating_mul(SILENT_AFTER_BEATS) {
-            let [silent_after, heartbeat] = [config.silent_after, config.heartbeat].map(humantime::format_duration);
-            let expected = format!("expected at least {SILENT_AFTER_BEATS} times `heartbeat`, which is {heartbeat}");
+            let [silent_after, heartbeat] =
+                [config.silent_after, config.heartbeat].map(humantime::format_duration);
+            let expected = format!(
+                "expected at least {SILENT_AFTER_BEATS} times `heartbeat`, which is {heartbeat}"
+            );
             let reason = "a machine that runs would count as silent";
-            return Err((None, format!("`silent_after` is {silent_after}, {expected}: {reason}")));
+            return Err((
+                None,
+                format!("`silent_after` is {silent_after}, {expected}: {reason}"),
+            ));
         }
         if config.forget_after < config.silent_after {
             let [forget_after, silent_after] =
                 [config.forget_after, config.silent_after].map(humantime::format_duration);
             let expected = format!("expected at least `silent_after`, which is {silent_after}");
-            return Err((None, format!("`forget_after` is {forget_after}, {expected}")));
+            return Err((
+                None,
+                format!("`forget_after` is {forget_after}, {expected}"),
+            ));
         }
         for (index, group) in config.groups.iter().enumerate() {
             let name = group.name.get_ref();
-            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            let allowed =
+                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
             // The name is a part of keys, and of paths in the folder engine.
-            if name.is_empty() || name.len() > 63 || name.starts_with('.') || !name.bytes().all(allowed) {
+            if name.is_empty()
+                || name.len() > 63
+                || name.starts_with('.')
+                || !name.bytes().all(allowed)
+            {
                 let expected = "expected 1 to 63 letters, digits, `-`, `_` or `.`, of which the first is no `.`";
-                return Err((Some(group.name.span().start), format!("the group's name is {name:?}, {expected}")));
+                return Err((
+                    Some(group.name.span().start),
+                    format!("the group's name is {name:?}, {expected}"),
+                ));
             }
-            if config.groups[..index].iter().any(|earlier| earlier.name.get_ref().eq_ignore_ascii_case(name)) {
-                return Err((Some(group.name.span().start), format!("there are two groups {name:?}")));
+            if config.groups[..index]
+                .iter()
+                .any(|earlier| earlier.name.get_ref().eq_ignore_ascii_case(name))
+            {
+                return Err((
+                    Some(group.name.span().start),
+                    format!("there are two groups {name:?}"),
+                ));
             }
         }
         Ok(config)
@@ -337,7 +371,9 @@ const fn default_forget() -> Duration {
 fn interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let found = duration(deserializer)?;
     if found.is_zero() {
-        Err(D::Error::custom("found no time, expected a duration such as \"10s\""))
+        Err(D::Error::custom(
+            "found no time, expected a duration such as \"10s\"",
+        ))
     } else {
         Ok(found)
     }
@@ -348,10 +384,14 @@ fn machine<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
     let found = String::deserialize(deserializer)?;
     if found.contains(['/', '?', '@']) {
         let found = address::shown(&found);
-        Err(D::Error::custom(format!("found {found:?}, expected this machine's name as in the events' Resources")))
+        Err(D::Error::custom(format!(
+            "found {found:?}, expected this machine's name as in the events' Resources"
+        )))
     } else if found.is_empty() {
         let advice = "without `machine`, instance metadata is asked";
-        Err(D::Error::custom(format!("found \"\", expected this machine's name as in the events' Resources; {advice}")))
+        Err(D::Error::custom(format!(
+            "found \"\", expected this machine's name as in the events' Resources; {advice}"
+        )))
     } else {
         Ok(Some(found))
     }
@@ -364,7 +404,9 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
         Ok(_) => Ok(found),
         Err(why) => {
             let (found, expected) = (address::shown(&found), default_metadata());
-            Err(D::Error::custom(format!("found {found:?}, expected an address such as {expected:?}: {why}")))
+            Err(D::Error::custom(format!(
+                "found {found:?}, expected an address such as {expected:?}: {why}"
+            )))
         }
     }
 }
@@ -390,10 +432,19 @@ mod tests {
     #[test]
     fn the_guide_has_a_configuration() {
         let page = include_str!("../../../docs/fleet.md");
-        let block = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+        let block = page
+            .split("```toml\n")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next())
+            .expect("a block");
         let config = Config::parse(block).expect("a configuration");
-        let windows = page.split("```toml\n").nth(2).and_then(|rest| rest.split("```").next()).expect("a block");
-        let windows = Config::parse(&format!("engine = \"kubernetes\"\n{windows}")).expect("a configuration");
+        let windows = page
+            .split("```toml\n")
+            .nth(2)
+            .and_then(|rest| rest.split("```").next())
+            .expect("a block");
+        let windows =
+            Config::parse(&format!("engine = \"kubernetes\"\n{windows}")).expect("a configuration");
         assert_eq!(windows.groups[0].windows.len(), 2);
         assert_eq!(config.groups[0].max_unavailable, Limit::Count(1));
         // The defaults that the page states.
@@ -404,12 +455,22 @@ mod tests {
             ("return_within", config.return_within),
             ("forget_after", config.forget_after),
         ] {
-            let row = page.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).expect("a row");
+            let row = page
+                .lines()
+                .find(|line| line.starts_with(&format!("| `{key}` |")))
+                .expect("a row");
             let stated = row.split('`').nth(3).expect("a default");
-            assert_eq!(humantime::parse_duration(stated).expect("a duration"), default, "{key}");
+            assert_eq!(
+                humantime::parse_duration(stated).expect("a duration"),
+                default,
+                "{key}"
+            );
         }
         for (key, default) in [("socket", &config.socket), ("audit", &config.audit)] {
-            let row = page.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).expect("a row");
+            let row = page
+                .lines()
+                .find(|line| line.starts_with(&format!("| `{key}` |")))
+                .expect("a row");
             assert_eq!(row.split('`').nth(3), default.to_str(), "{key}");
         }
     }
@@ -418,25 +479,58 @@ mod tests {
     fn an_error_has_its_place() {
         let folder = "engine = \"folder\"\nfolder = { path = \"/tmp/x\" }\n";
         for (text, expected) in [
-            ("engine = \"zookeeper\"".to_owned(), "1:10 unknown variant `zookeeper`, expected one of `etcd`, `blob`"),
+            (
+                "engine = \"zookeeper\"".to_owned(),
+                "1:10 unknown variant `zookeeper`, expected one of `etcd`, `blob`",
+            ),
             (
                 "[[group]]\nname = \"a\"\nmachines = []\nmax_unavailable = 1".to_owned(),
                 "2:8 a group needs a gate, and without `engine` there is no gate",
             ),
-            ("engine = \"etcd\"".to_owned(), "`engine = \"etcd\"` needs a table `etcd`"),
-            (format!("{folder}sokcet = \"x\""), "3:1 unknown field `sokcet`"),
-            (format!("{folder}take_over_after = \"2\""), "3:19 found \"2\", expected a duration"),
-            (format!("{folder}[[group]]\nname = \"a b\"\nmachines = []\nmax_unavailable = 1"), "4:8 the group's name"),
+            (
+                "engine = \"etcd\"".to_owned(),
+                "`engine = \"etcd\"` needs a table `etcd`",
+            ),
+            (
+                format!("{folder}sokcet = \"x\""),
+                "3:1 unknown field `sokcet`",
+            ),
+            (
+                format!("{folder}take_over_after = \"2\""),
+                "3:19 found \"2\", expected a duration",
+            ),
+            (
+                format!("{folder}[[group]]\nname = \"a b\"\nmachines = []\nmax_unavailable = 1"),
+                "4:8 the group's name",
+            ),
             (
                 format!("{folder}[[group]]\nname = \"..\"\nmachines = []\nmax_unavailable = 1"),
                 "4:8 the group's name is \"..\", expected 1 to 63 letters, digits, `-`, `_` or `.`, of which the first is no `.`",
             ),
-            (format!("{folder}heartbeat = \"0s\""), "3:13 found no time, expected a duration"),
-            (format!("{folder}socket = \"\""), "3:10 found \"\", expected the path of a file"),
-            (format!("{folder}audit = \"\""), "3:9 found \"\", expected the path of a file"),
-            ("engine = \"folder\"\nfolder.path = \"\"".to_owned(), "2:15 found \"\", expected the path of a file"),
-            (format!("{folder}machine = \"\""), "3:11 found \"\", expected this machine's name"),
-            (format!("{folder}metadata = \"169.254.169.254\""), "3:12 found \"169.254.169.254\", expected an address"),
+            (
+                format!("{folder}heartbeat = \"0s\""),
+                "3:13 found no time, expected a duration",
+            ),
+            (
+                format!("{folder}socket = \"\""),
+                "3:10 found \"\", expected the path of a file",
+            ),
+            (
+                format!("{folder}audit = \"\""),
+                "3:9 found \"\", expected the path of a file",
+            ),
+            (
+                "engine = \"folder\"\nfolder.path = \"\"".to_owned(),
+                "2:15 found \"\", expected the path of a file",
+            ),
+            (
+                format!("{folder}machine = \"\""),
+                "3:11 found \"\", expected this machine's name",
+            ),
+            (
+                format!("{folder}metadata = \"169.254.169.254\""),
+                "3:12 found \"169.254.169.254\", expected an address",
+            ),
             (
                 format!("{folder}metadata = \"http://user:secret@a/?sig=secret\""),
                 "3:12 found \"http://***@a/?***\", expected an address such as \"http://169.254.169.254\": it has a user or a password",
@@ -465,13 +559,19 @@ mod tests {
                 format!("{folder}forget_after = \"119s\""),
                 "`forget_after` is 1m 59s, expected at least `silent_after`, which is 2m",
             ),
-            (format!("{folder}[[group]]\nname = \"a\"\nmachines = []\nmax_unavailable = 0"), "6:19 found 0, expected"),
+            (
+                format!("{folder}[[group]]\nname = \"a\"\nmachines = []\nmax_unavailable = 0"),
+                "6:19 found 0, expected",
+            ),
             (
                 format!("{folder}[[group]]\nname = \"a\"\nmachines = []\nmax_unavailable = \"30\""),
                 "6:19 found \"30\", expected a number",
             ),
             (
-                format!("{folder}{0}{0}", "[[group]]\nname = \"a\"\nmachines = []\nmax_unavailable = 1\n"),
+                format!(
+                    "{folder}{0}{0}",
+                    "[[group]]\nname = \"a\"\nmachines = []\nmax_unavailable = 1\n"
+                ),
                 "8:8 there are two groups \"a\"",
             ),
         ] {

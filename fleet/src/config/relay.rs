@@ -141,33 +141,51 @@ impl RelayConfig {
         self.check_proxy().map_err(|message| (None, message))?;
         let targets = &self.targets;
         if targets.is_empty() {
-            return Err((None, "there is no target: add a table `[[relay.target]]`".to_owned()));
+            return Err((
+                None,
+                "there is no target: add a table `[[relay.target]]`".to_owned(),
+            ));
         }
         for (index, target) in targets.iter().enumerate() {
             let name = target.name.get_ref();
             let place = Some(target.name.span().start);
-            let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            let allowed =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
             if name.is_empty() || name.len() > 63 || !name.bytes().all(allowed) {
                 let expected = "expected 1 to 63 lower-case letters, digits or `-`";
                 return Err((place, format!("the target's name is {name:?}, {expected}")));
             }
-            if targets[..index].iter().any(|earlier| earlier.name.get_ref() == name) {
+            if targets[..index]
+                .iter()
+                .any(|earlier| earlier.name.get_ref() == name)
+            {
                 return Err((place, format!("there are two targets {name:?}")));
             }
             for kind in target.records.iter().flat_map(Spanned::get_ref) {
                 if !KINDS.iter().any(|known| known.name == kind) {
                     let place = target.records.as_ref().map(|records| records.span().start);
-                    return Err((place, format!("found {kind:?} in `records`, expected kinds of docs/records.md")));
+                    return Err((
+                        place,
+                        format!("found {kind:?} in `records`, expected kinds of docs/records.md"),
+                    ));
                 }
             }
             for event in target.event.iter().flat_map(Spanned::get_ref) {
-                if !EventKind::ALL.iter().any(|known| known.word().eq_ignore_ascii_case(event)) {
+                if !EventKind::ALL
+                    .iter()
+                    .any(|known| known.word().eq_ignore_ascii_case(event))
+                {
                     let place = target.event.as_ref().map(|events| events.span().start);
                     let known = EventKind::ALL.map(EventKind::word).join(", ");
-                    return Err((place, format!("found {event:?} in `event`, expected types of events: {known}")));
+                    return Err((
+                        place,
+                        format!("found {event:?} in `event`, expected types of events: {known}"),
+                    ));
                 }
             }
-            target.check_members().map_err(|message| (place, format!("target {name:?}: {message}")))?;
+            target
+                .check_members()
+                .map_err(|message| (place, format!("target {name:?}: {message}")))?;
         }
         Ok(())
     }
@@ -205,12 +223,22 @@ impl TargetConfig {
             ("format", self.format.is_some(), webhook),
             ("template", self.template.is_some(), webhook),
             ("content_type", self.content_type.is_some(), webhook),
-            ("key_file", self.key_file.is_some(), is(&[Kind::Webhook, Kind::Pagerduty])),
+            (
+                "key_file",
+                self.key_file.is_some(),
+                is(&[Kind::Webhook, Kind::Pagerduty]),
+            ),
             ("signals", self.signals.is_some(), is(&[Kind::Otlp])),
-            ("client_id", self.client_id.is_some(), is(&[Kind::EventHubs])),
+            (
+                "client_id",
+                self.client_id.is_some(),
+                is(&[Kind::EventHubs]),
+            ),
         ] {
             if present && !expected {
-                return Err(format!("`{name}` has no effect on a target of this kind; remove it"));
+                return Err(format!(
+                    "`{name}` has no effect on a target of this kind; remove it"
+                ));
             }
         }
         if self.url.is_some() && self.url_file.is_some() {

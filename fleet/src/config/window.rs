@@ -47,7 +47,11 @@ pub fn opening(windows: &[WindowConfig], now: Timestamp) -> Option<Timestamp> {
 impl WindowConfig {
     /// The same text for windows that are equal.
     pub(crate) fn canonical(&self) -> String {
-        let days: BTreeSet<_> = self.days.iter().map(|day| day.to_monday_zero_offset()).collect();
+        let days: BTreeSet<_> = self
+            .days
+            .iter()
+            .map(|day| day.to_monday_zero_offset())
+            .collect();
         let zone = self.time_zone.iana_name().unwrap_or_default();
         format!("{days:?} {} {} {zone}", self.from, self.to)
     }
@@ -57,14 +61,25 @@ impl WindowConfig {
         let today = now.to_zoned(self.time_zone.clone()).date();
         // One that began yesterday may be open; the next one is at most a week away, today not counted.
         for offset in -1..=8 {
-            let Ok(date) = today.checked_add(offset.days()) else { continue };
+            let Ok(date) = today.checked_add(offset.days()) else {
+                continue;
+            };
             if !self.days.contains(&date.weekday()) {
                 continue;
             }
-            let end_date = if self.to > self.from { Ok(date) } else { date.tomorrow() };
+            let end_date = if self.to > self.from {
+                Ok(date)
+            } else {
+                date.tomorrow()
+            };
             // A time that the clocks skip is the one after it.
-            let at = |time: Time, date: jiff::civil::Date| date.to_datetime(time).to_zoned(self.time_zone.clone());
-            let (Ok(start), Ok(end)) = (at(self.from, date), end_date.and_then(|date| at(self.to, date))) else {
+            let at = |time: Time, date: jiff::civil::Date| {
+                date.to_datetime(time).to_zoned(self.time_zone.clone())
+            };
+            let (Ok(start), Ok(end)) = (
+                at(self.from, date),
+                end_date.and_then(|date| at(self.to, date)),
+            ) else {
                 continue;
             };
             if now < start.timestamp() {
@@ -91,13 +106,21 @@ fn days<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Weekday>, D::E
     const NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     let names = Vec::<String>::deserialize(deserializer)?;
     if names.is_empty() {
-        return Err(D::Error::custom("found no day, expected some of Mon, Tue, Wed, Thu, Fri, Sat and Sun"));
+        return Err(D::Error::custom(
+            "found no day, expected some of Mon, Tue, Wed, Thu, Fri, Sat and Sun",
+        ));
     }
     let day = |name: &String| {
-        let index = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name));
-        index.and_then(|index| every_day().get(index).copied()).ok_or_else(|| {
-            D::Error::custom(format!("found the day {name:?}, expected Mon, Tue, Wed, Thu, Fri, Sat or Sun"))
-        })
+        let index = NAMES
+            .iter()
+            .position(|known| known.eq_ignore_ascii_case(name));
+        index
+            .and_then(|index| every_day().get(index).copied())
+            .ok_or_else(|| {
+                D::Error::custom(format!(
+                    "found the day {name:?}, expected Mon, Tue, Wed, Thu, Fri, Sat or Sun"
+                ))
+            })
     };
     names.iter().map(day).collect()
 }
@@ -109,13 +132,20 @@ fn time_of_day<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Er
     Time::strptime("%H:%M", &text)
         .ok()
         .filter(|_| is_time)
-        .ok_or_else(|| D::Error::custom(format!("found {text:?}, expected a time from \"00:00\" to \"23:59\"")))
+        .ok_or_else(|| {
+            D::Error::custom(format!(
+                "found {text:?}, expected a time from \"00:00\" to \"23:59\""
+            ))
+        })
 }
 
 fn time_zone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeZone, D::Error> {
     let name = String::deserialize(deserializer)?;
-    TimeZone::get(&name)
-        .map_err(|_| D::Error::custom(format!("found the time zone {name:?}, expected one such as \"Europe/Oslo\"")))
+    TimeZone::get(&name).map_err(|_| {
+        D::Error::custom(format!(
+            "found the time zone {name:?}, expected one such as \"Europe/Oslo\""
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -134,7 +164,9 @@ mod tests {
             "engine = \"folder\"\nfolder.path = \"/x\"\n[[group]]\nname = \"Web\"\nmachines = [\"web_*\"]\n\
              max_unavailable = 1\n{windows}"
         );
-        Config::parse(&text).unwrap_or_else(|error| panic!("{}", toml_file::place(&text, error))).groups
+        Config::parse(&text)
+            .unwrap_or_else(|error| panic!("{}", toml_file::place(&text, error)))
+            .groups
     }
 
     /// When the next of these windows begins, seen from each of these times; "open" if one is.
@@ -142,7 +174,11 @@ mod tests {
         let groups = groups(windows);
         for (now, expected) in expected {
             let opens = opening(&groups[0].windows, now.parse().expect("a time"));
-            assert_eq!(opens.map_or("open".to_owned(), |opens| opens.to_string()), *expected, "at {now}: {windows}");
+            assert_eq!(
+                opens.map_or("open".to_owned(), |opens| opens.to_string()),
+                *expected,
+                "at {now}: {windows}"
+            );
         }
     }
 
@@ -198,8 +234,20 @@ mod tests {
     fn days_on_which_the_clocks_change() {
         // Oslo skips from 02:00 to 03:00 on 2026-03-29, and repeats 02:00 to 03:00 on 2026-10-25.
         let night = "windows = [{ from = \"02:30\", to = \"04:00\", time_zone = \"Europe/Oslo\" }]";
-        check(night, &[("2026-03-29T00:59:00Z", "2026-03-29T01:30:00Z"), ("2026-03-29T01:59:00Z", "open")]);
-        check(night, &[("2026-10-25T00:29:00Z", "2026-10-25T00:30:00Z"), ("2026-10-25T01:45:00Z", "open")]);
+        check(
+            night,
+            &[
+                ("2026-03-29T00:59:00Z", "2026-03-29T01:30:00Z"),
+                ("2026-03-29T01:59:00Z", "open"),
+            ],
+        );
+        check(
+            night,
+            &[
+                ("2026-10-25T00:29:00Z", "2026-10-25T00:30:00Z"),
+                ("2026-10-25T01:45:00Z", "open"),
+            ],
+        );
     }
 
     #[test]
@@ -228,7 +276,11 @@ mod tests {
             event.not_before = not_before.map(|text| text.parse().expect("a time"));
             let opens = "2026-11-28T22:00:00Z".parse().expect("a time");
             let expected = BTreeMap::from([("web".to_owned(), Closed { opens, can_wait })]);
-            assert_eq!(closed_windows(&groups, &event, now), expected, "{not_before:?}");
+            assert_eq!(
+                closed_windows(&groups, &event, now),
+                expected,
+                "{not_before:?}"
+            );
         }
         let other = Event::new("e", "Reboot", ["db_1".into()].into());
         assert_eq!(closed_windows(&groups, &other, now), BTreeMap::new());
@@ -243,15 +295,27 @@ mod tests {
             )
         };
         for (window, expected) in [
-            ("from = \"9:00\", to = \"10:00\"", "7:21 found \"9:00\", expected a time from \"00:00\" to \"23:59\""),
-            ("from = \"24:00\", to = \"10:00\"", "7:21 found \"24:00\", expected a time"),
+            (
+                "from = \"9:00\", to = \"10:00\"",
+                "7:21 found \"9:00\", expected a time from \"00:00\" to \"23:59\"",
+            ),
+            (
+                "from = \"24:00\", to = \"10:00\"",
+                "7:21 found \"24:00\", expected a time",
+            ),
             ("from = \"09:00\"", "missing field `to`"),
-            ("days = [], from = \"09:00\", to = \"10:00\"", "7:21 found no day"),
+            (
+                "days = [], from = \"09:00\", to = \"10:00\"",
+                "7:21 found no day",
+            ),
             (
                 "days = [\"Saturday\"], from = \"09:00\", to = \"10:00\"",
                 "7:21 found the day \"Saturday\", expected Mon",
             ),
-            ("from = \"09:00\", to = \"10:00\", time_zone = \"Mars/North\"", "7:56 found the time zone \"Mars/North\""),
+            (
+                "from = \"09:00\", to = \"10:00\", time_zone = \"Mars/North\"",
+                "7:56 found the time zone \"Mars/North\"",
+            ),
         ] {
             let text = text(window);
             let error = toml_file::place(&text, Config::parse(&text).expect_err("an error"));

@@ -143,8 +143,8 @@ impl Audit {
         loop {
             if let Some((mut reader, identity)) = self.reader.take() {
                 // Before what is left is read: nothing is written any more to a file that was rotated.
-                let is_current =
-                    std::fs::metadata(&self.path).is_ok_and(|found| identity == (found.dev(), found.ino()));
+                let is_current = std::fs::metadata(&self.path)
+                    .is_ok_and(|found| identity == (found.dev(), found.ino()));
                 self.read_lines(&mut reader, now)?;
                 let is_truncated = reader.get_ref().metadata()?.len() < reader.stream_position()?;
                 if is_current && !is_truncated {
@@ -185,10 +185,15 @@ impl Audit {
 
     fn apply(&mut self, record: &Record, now: Instant) {
         self.records += 1;
-        if let Some(event_type) = record.event_type.as_deref().filter(|_| !record.event_id.is_empty()) {
+        if let Some(event_type) = record
+            .event_type
+            .as_deref()
+            .filter(|_| !record.event_id.is_empty())
+        {
             let event = self.event(&record.event_id);
             // Another machine's does not take this one away.
-            event.is_final = matches!(event_type, "Terminate" | "Preempt") && record.mine != Some(false);
+            event.is_final =
+                matches!(event_type, "Terminate" | "Preempt") && record.mine != Some(false);
             event.is_urgent = event_type == "Preempt";
         }
         match record.kind.as_str() {
@@ -198,7 +203,8 @@ impl Audit {
                     "completed" | "cancelled" | "ended" => {
                         if event.over_since.is_none() {
                             event.over_since = Some(now);
-                            self.ended.push_back((record.event_id.to_ascii_lowercase(), now));
+                            self.ended
+                                .push_back((record.event_id.to_ascii_lowercase(), now));
                         }
                     }
                     "started" | "started-without-notice" => {
@@ -221,7 +227,8 @@ impl Audit {
                 (event.was_prepared, event.recovered_since) = (true, None);
                 event.has_returned &= !was_asked_before;
                 if std::mem::take(&mut event.is_called) {
-                    self.last_calls.push_back(record.event_id.to_ascii_lowercase());
+                    self.last_calls
+                        .push_back(record.event_id.to_ascii_lowercase());
                 }
             }
             "gate" if record.outcome == "last-call" => {
@@ -235,13 +242,21 @@ impl Audit {
             // A dry run does nothing, and a recovery from another machine's event says nothing of this one.
             "recover" if record.outcome != "dry-run" => {
                 let is_done = matches!(record.outcome.as_str(), "done" | "no-command");
-                for id in record.event_ids.iter().filter(|_| is_done || record.mine != Some(false)) {
+                for id in record
+                    .event_ids
+                    .iter()
+                    .filter(|_| is_done || record.mine != Some(false))
+                {
                     let event = self.event(id);
                     event.was_prepared |= !is_done;
                     event.recovered_since = is_done.then_some(now);
                 }
             }
-            "approval" if record.status.is_some_and(|status| (200..300).contains(&status)) => {
+            "approval"
+                if record
+                    .status
+                    .is_some_and(|status| (200..300).contains(&status)) =>
+            {
                 for id in &record.event_ids {
                     self.event(id).was_approved = true;
                 }
@@ -261,13 +276,25 @@ impl Audit {
 
     /// The ids of the events that have been over for so long.
     pub(super) fn over_for(&self, time: Duration) -> impl Iterator<Item = &str> {
-        let is_old = move |event: &EventHistory| event.over_since.is_some_and(|since| since.elapsed() >= time);
-        self.events.iter().filter(move |(_, event)| is_old(event)).map(|(id, _)| id.as_str())
+        let is_old = move |event: &EventHistory| {
+            event
+                .over_since
+                .is_some_and(|since| since.elapsed() >= time)
+        };
+        self.events
+            .iter()
+            .filter(move |(_, event)| is_old(event))
+            .map(|(id, _)| id.as_str())
     }
 
     /// Since when this machine is back in service after an event that is over; `None`: it is not, as far as is known. If the record of a
     /// preparation may be lost, or the event has started without one, the machine has so long to recover.
-    pub(super) fn in_service_since(&self, id: &str, now: Instant, return_within: Duration) -> Option<Instant> {
+    pub(super) fn in_service_since(
+        &self,
+        id: &str,
+        now: Instant,
+        return_within: Duration,
+    ) -> Option<Instant> {
         let event = self.events.get(id)?;
         let over_since = event.over_since?;
         match event.recovered_since {
@@ -275,7 +302,11 @@ impl Audit {
             None if event.was_prepared => None,
             None => {
                 let is_certain = event.is_known_from_start && !event.has_started;
-                let recovery_time = if is_certain { Duration::ZERO } else { return_within };
+                let recovery_time = if is_certain {
+                    Duration::ZERO
+                } else {
+                    return_within
+                };
                 Some(over_since).filter(|over| now - *over >= recovery_time + RECORD_TIME)
             }
         }
@@ -283,23 +314,33 @@ impl Audit {
 
     /// Whether this machine went back into service although the event is not over: the preparation was not needed any more.
     pub(super) fn is_back_early(&self, id: &str) -> bool {
-        self.events.get(id).is_some_and(|event| event.over_since.is_none() && event.recovered_since.is_some())
+        self.events
+            .get(id)
+            .is_some_and(|event| event.over_since.is_none() && event.recovered_since.is_some())
     }
 
     /// Whether this machine has prepared for an event after which it does not come back, and has not recovered since.
     pub(super) fn is_leaving(&self) -> bool {
-        self.events.values().any(|event| event.is_final && event.was_prepared && event.recovered_since.is_none())
+        self.events
+            .values()
+            .any(|event| event.is_final && event.was_prepared && event.recovered_since.is_none())
     }
 
     /// Whether this machine is out of service for an event that takes slots, as far as is known.
     pub(super) fn is_out_for(&self, id: &str) -> bool {
-        let is_out = |event: &EventHistory| event.was_prepared && event.recovered_since.is_none() && !event.is_urgent;
+        let is_out = |event: &EventHistory| {
+            event.was_prepared && event.recovered_since.is_none() && !event.is_urgent
+        };
         self.events.get(id).is_some_and(is_out)
     }
 
     /// Whether the watcher has run, and this machine is in service as far as its records say.
     pub(super) fn is_in_service(&self) -> bool {
-        self.exists() && !self.events.values().any(|event| event.was_prepared && event.recovered_since.is_none())
+        self.exists()
+            && !self
+                .events
+                .values()
+                .any(|event| event.was_prepared && event.recovered_since.is_none())
     }
 
     /// Whether the event was over and came back, and nothing was asked about it since.
@@ -350,13 +391,23 @@ mod tests {
         let start = Instant::now();
         // The watcher renames the file before it makes the next one, and somebody may remove it.
         for look in 0..3 {
-            audit.read_new(start + Duration::from_secs(look)).expect("read");
-            assert_eq!((audit.started.len(), audit.over_since("a1")), (1, Some(start)), "look {look}");
+            audit
+                .read_new(start + Duration::from_secs(look))
+                .expect("read");
+            assert_eq!(
+                (audit.started.len(), audit.over_since("a1")),
+                (1, Some(start)),
+                "look {look}"
+            );
         }
     }
 
     fn line(file: &Path, text: &str) {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).expect("the file");
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(file)
+            .expect("the file");
         file.write_all(text.as_bytes()).expect("written");
     }
 
@@ -399,13 +450,18 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("audit");
             let mut audit = Audit::new(&path);
-            let record = |change| format!("{{\"record\":\"change\",\"change\":\"{change}\",\"event_id\":\"e\"}}\n");
+            let record = |change| {
+                format!("{{\"record\":\"change\",\"change\":\"{change}\",\"event_id\":\"e\"}}\n")
+            };
             line(&path, &record("ended"));
             audit.read_new(Instant::now()).expect("read");
             assert!(audit.over_since("e").is_some());
             line(&path, &record(change));
             audit.read_new(Instant::now()).expect("read");
-            assert!(audit.over_since("e").is_none() && audit.has_returned("e"), "{change}");
+            assert!(
+                audit.over_since("e").is_none() && audit.has_returned("e"),
+                "{change}"
+            );
         }
     }
 
@@ -413,21 +469,38 @@ mod tests {
     fn a_yes_after_the_last_call_leaves_the_machine_out_of_service() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("audit");
-        let last_call =
-            r#"{"record":"gate","event_id":"e","event_type":"Terminate","outcome":"last-call","mine":true}"#;
+        let last_call = r#"{"record":"gate","event_id":"e","event_type":"Terminate","outcome":"last-call","mine":true}"#;
         line(&path, &format!("{last_call}\n"));
         let mut audit = Audit::new(&path);
         audit.read_new(Instant::now()).expect("read");
-        assert!(audit.last_calls.is_empty() && audit.is_in_service(), "the preparation has not begun");
-        line(&path, "{\"record\":\"prepare\",\"event_id\":\"e\",\"outcome\":\"begun\"}\n");
+        assert!(
+            audit.last_calls.is_empty() && audit.is_in_service(),
+            "the preparation has not begun"
+        );
+        line(
+            &path,
+            "{\"record\":\"prepare\",\"event_id\":\"e\",\"outcome\":\"begun\"}\n",
+        );
         audit.read_new(Instant::now()).expect("read");
         assert_eq!(audit.last_calls, ["e"]);
         audit.expect_preparation("e");
         assert!(audit.is_out_for("e") && audit.is_leaving() && !audit.is_in_service());
         // Another machine's event neither takes this one out of service nor away.
-        line(&path, &format!("{}\n", last_call.replace("true", "false").replace("\"e\"", "\"o\"")));
-        line(&path, "{\"record\":\"prepare\",\"event_id\":\"o\",\"outcome\":\"begun\"}\n");
-        line(&path, "{\"record\":\"recover\",\"event_id\":\"e\",\"event_ids\":[\"e\"],\"outcome\":\"done\"}\n");
+        line(
+            &path,
+            &format!(
+                "{}\n",
+                last_call.replace("true", "false").replace("\"e\"", "\"o\"")
+            ),
+        );
+        line(
+            &path,
+            "{\"record\":\"prepare\",\"event_id\":\"o\",\"outcome\":\"begun\"}\n",
+        );
+        line(
+            &path,
+            "{\"record\":\"recover\",\"event_id\":\"e\",\"event_ids\":[\"e\"],\"outcome\":\"done\"}\n",
+        );
         audit.read_new(Instant::now()).expect("read");
         assert!(audit.last_calls.len() == 1 && !audit.is_leaving());
         // What it has recovered from is the past.
@@ -442,7 +515,9 @@ mod tests {
         let started = r#"{"record":"change","change":"started","event_id":"e","mine":true}"#;
         let over = r#"{"record":"change","change":"completed","event_id":"e","mine":true}"#;
         let recovery = |outcome: &str, mine: bool| {
-            format!(r#"{{"record":"recover","event_id":"e","event_ids":["e"],"outcome":{outcome:?},"mine":{mine}}}"#)
+            format!(
+                r#"{{"record":"recover","event_id":"e","event_ids":["e"],"outcome":{outcome:?},"mine":{mine}}}"#
+            )
         };
         let read = |lines: &[&str]| {
             let folder = tempfile::tempdir().expect("a folder");
@@ -453,31 +528,61 @@ mod tests {
             audit
         };
         let audit = read(&[started, over]);
-        assert_eq!(audit.in_service_since("e", after(909), RETURN_WITHIN), None, "it may have been prepared");
-        assert_eq!(audit.in_service_since("e", after(910), RETURN_WITHIN), Some(start));
+        assert_eq!(
+            audit.in_service_since("e", after(909), RETURN_WITHIN),
+            None,
+            "it may have been prepared"
+        );
+        assert_eq!(
+            audit.in_service_since("e", after(910), RETURN_WITHIN),
+            Some(start)
+        );
         // One that was not prepared for may be recovered from.
         let scheduled = started.replace("started", "scheduled");
-        assert_eq!(read(&[&scheduled, started, over]).in_service_since("e", after(909), RETURN_WITHIN), None);
-        assert_eq!(read(&[&scheduled, over]).in_service_since("e", after(10), RETURN_WITHIN), Some(start));
+        assert_eq!(
+            read(&[&scheduled, started, over]).in_service_since("e", after(909), RETURN_WITHIN),
+            None
+        );
+        assert_eq!(
+            read(&[&scheduled, over]).in_service_since("e", after(10), RETURN_WITHIN),
+            Some(start)
+        );
         let of_another = started.replace("true", "false");
-        assert_eq!(read(&[&scheduled, &of_another, over]).in_service_since("e", after(10), RETURN_WITHIN), Some(start));
+        assert_eq!(
+            read(&[&scheduled, &of_another, over]).in_service_since("e", after(10), RETURN_WITHIN),
+            Some(start)
+        );
         for outcome in ["failed", "timed-out", "stopped", "cancelled"] {
             let failed = recovery(outcome, true);
             for lines in [vec![started, over, &failed], vec![&failed]] {
                 let audit = read(&lines);
                 assert!(!audit.is_in_service(), "{outcome}");
-                assert_eq!(audit.in_service_since("e", after(3600), RETURN_WITHIN), None, "{outcome}");
+                assert_eq!(
+                    audit.in_service_since("e", after(3600), RETURN_WITHIN),
+                    None,
+                    "{outcome}"
+                );
             }
             let audit = read(&[started, over, &failed, &recovery("done", true)]);
             assert!(audit.is_in_service(), "{outcome}");
-            assert_eq!(audit.in_service_since("e", start, RETURN_WITHIN), Some(start), "{outcome}");
+            assert_eq!(
+                audit.in_service_since("e", start, RETURN_WITHIN),
+                Some(start),
+                "{outcome}"
+            );
         }
-        assert!(read(&[&recovery("failed", false)]).is_in_service(), "another machine's");
+        assert!(
+            read(&[&recovery("failed", false)]).is_in_service(),
+            "another machine's"
+        );
         assert!(read(&[&recovery("dry-run", true)]).is_in_service());
         // This process has allowed the preparation, and would know of it.
         let mut audit = read(&[over]);
         audit.expect_preparation("e");
-        assert_eq!(audit.in_service_since("e", after(10), RETURN_WITHIN), Some(start));
+        assert_eq!(
+            audit.in_service_since("e", after(10), RETURN_WITHIN),
+            Some(start)
+        );
     }
 
     #[test]
@@ -486,16 +591,28 @@ mod tests {
         let path = folder.path().join("audit");
         let start = Instant::now();
         let later = start + Duration::from_secs(3600);
-        line(&path, "{\"record\":\"prepare\",\"event_id\":\"e\",\"outcome\":\"begun\"}\n");
+        line(
+            &path,
+            "{\"record\":\"prepare\",\"event_id\":\"e\",\"outcome\":\"begun\"}\n",
+        );
         // The watcher was killed, and is started again after the event.
-        line(&path, "{\"record\":\"change\",\"change\":\"ended\",\"event_id\":\"e\"}\n");
+        line(
+            &path,
+            "{\"record\":\"change\",\"change\":\"ended\",\"event_id\":\"e\"}\n",
+        );
         let mut audit = Audit::new(&path);
         audit.read_new(start).expect("read");
         assert_eq!(audit.in_service_since("e", later, RETURN_WITHIN), None);
         assert!(!audit.is_in_service() && audit.is_out_for("e"));
-        line(&path, "{\"record\":\"recover\",\"event_id\":\"e\",\"event_ids\":[\"e\"],\"outcome\":\"done\"}\n");
+        line(
+            &path,
+            "{\"record\":\"recover\",\"event_id\":\"e\",\"event_ids\":[\"e\"],\"outcome\":\"done\"}\n",
+        );
         audit.read_new(later).expect("read");
-        assert_eq!(audit.in_service_since("e", later, RETURN_WITHIN), Some(later));
+        assert_eq!(
+            audit.in_service_since("e", later, RETURN_WITHIN),
+            Some(later)
+        );
         assert!(audit.is_in_service() && !audit.is_out_for("e"));
     }
 
@@ -511,7 +628,10 @@ mod tests {
             &path,
             "{\"record\":\"change\",\"change\":\"scheduled\",\"event_id\":\"A1\",\"mine\":true}\nnot a record\n",
         );
-        line(&path, "{\"record\":\"prepare\",\"event_id\":\"A1\",\"outcome\":\"ready\"}\n");
+        line(
+            &path,
+            "{\"record\":\"prepare\",\"event_id\":\"A1\",\"outcome\":\"ready\"}\n",
+        );
         audit.read_new(start).expect("read");
         assert_eq!(audit.over_since("a1"), None);
         // Half a line is kept until its end is there.
@@ -521,21 +641,45 @@ mod tests {
         audit.read_new(start).expect("read");
         assert_eq!(audit.over_since("a1"), Some(start));
         let later = start + Duration::from_secs(3600);
-        assert_eq!(audit.in_service_since("a1", later, RETURN_WITHIN), None, "it was prepared, and has not recovered");
+        assert_eq!(
+            audit.in_service_since("a1", later, RETURN_WITHIN),
+            None,
+            "it was prepared, and has not recovered"
+        );
         // The file is rotated before it was read to its end.
         for change in ["scheduled", "completed"] {
-            line(&path, &format!("{{\"record\":\"change\",\"change\":\"{change}\",\"event_id\":\"b\"}}\n"));
+            line(
+                &path,
+                &format!("{{\"record\":\"change\",\"change\":\"{change}\",\"event_id\":\"b\"}}\n"),
+            );
         }
         std::fs::rename(&path, folder.path().join("audit.1")).expect("renamed");
-        line(&path, "{\"record\":\"recover\",\"event_id\":\"A1\",\"event_ids\":[\"A1\"],\"outcome\":\"done\"}\n");
+        line(
+            &path,
+            "{\"record\":\"recover\",\"event_id\":\"A1\",\"event_ids\":[\"A1\"],\"outcome\":\"done\"}\n",
+        );
         audit.read_new(later).expect("read");
-        assert_eq!(audit.in_service_since("a1", later, RETURN_WITHIN), Some(later));
+        assert_eq!(
+            audit.in_service_since("a1", later, RETURN_WITHIN),
+            Some(later)
+        );
         assert_eq!(audit.over_since("b"), Some(later));
-        assert_eq!(audit.in_service_since("b", later, RETURN_WITHIN), None, "the record of a preparation could follow");
-        assert!(audit.in_service_since("b", later + Duration::from_secs(10), RETURN_WITHIN).is_some());
+        assert_eq!(
+            audit.in_service_since("b", later, RETURN_WITHIN),
+            None,
+            "the record of a preparation could follow"
+        );
+        assert!(
+            audit
+                .in_service_since("b", later + Duration::from_secs(10), RETURN_WITHIN)
+                .is_some()
+        );
         // A process that starts later reads all files.
         let mut second = Audit::new(&path);
         second.read_new(later).expect("read");
-        assert_eq!(second.in_service_since("a1", later, RETURN_WITHIN), Some(later));
+        assert_eq!(
+            second.in_service_since("a1", later, RETURN_WITHIN),
+            Some(later)
+        );
     }
 }

@@ -21,7 +21,11 @@ impl Daemon {
             let result = self.beat_or_report().await;
             // What a machine that leaves has to say cannot wait for the next heartbeat: a Preempt has 30 seconds.
             let is_urgent = result.is_err() && self.is_leaving.get();
-            let pause = if is_urgent { self.config.heartbeat.min(LEAVING_RETRY) } else { self.config.heartbeat };
+            let pause = if is_urgent {
+                self.config.heartbeat.min(LEAVING_RETRY)
+            } else {
+                self.config.heartbeat
+            };
             self.problems.report(Subject::Heartbeat, result);
             tokio::select! {
                 () = sleep(pause) => {}
@@ -36,8 +40,12 @@ impl Daemon {
         if let Ok(result) = timeout(ANSWER_TIME, &mut beat).await {
             return result;
         }
-        let why = format!("the engine did not answer within {} s", ANSWER_TIME.as_secs());
-        self.problems.report(Subject::Heartbeat, Err(EngineError(why)));
+        let why = format!(
+            "the engine did not answer within {} s",
+            ANSWER_TIME.as_secs()
+        );
+        self.problems
+            .report(Subject::Heartbeat, Err(EngineError(why)));
         beat.await
     }
 
@@ -50,14 +58,26 @@ impl Daemon {
         for attempt in 0..2 {
             if last.is_none() {
                 let (found, revision) = store::read::<MachineRegister>(&*self.engine, &key).await?;
-                self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
+                self.forced
+                    .borrow_mut()
+                    .get_or_insert_with(|| Forced::of(&found));
                 // One that is gone was freed by hand, or forgotten.
                 is_alone &= is_first || found.beat <= self.beat.get();
                 self.beat.set(self.beat.get().max(found.beat));
                 last = revision;
             }
             let beat = self.beat.get() + 1;
-            match store::swap(&*self.engine, &key, last.as_ref(), &MachineRegister { beat, ..self.register() }).await? {
+            match store::swap(
+                &*self.engine,
+                &key,
+                last.as_ref(),
+                &MachineRegister {
+                    beat,
+                    ..self.register()
+                },
+            )
+            .await?
+            {
                 Swap::Done(revision) => {
                     self.beat.set(beat);
                     *self.last_beat.borrow_mut() = Some(revision);
@@ -79,14 +99,22 @@ impl Daemon {
                 "another process raises the heartbeat of {machine}: give each machine its own `machine`"
             ))
         };
-        self.problems.report(Subject::MachineName, if is_alone { Ok(()) } else { Err(why()) });
+        self.problems.report(
+            Subject::MachineName,
+            if is_alone { Ok(()) } else { Err(why()) },
+        );
         Ok(())
     }
 
     /// A text about each group of this machine, by the groups' names.
     fn of_groups(&self, text: impl Fn(&GroupConfig) -> String) -> BTreeMap<String, String> {
-        let own = self.config.groups.iter().filter(|group| group.has(&self.machine));
-        own.map(|group| (group.register_name(), text(group))).collect()
+        let own = self
+            .config
+            .groups
+            .iter()
+            .filter(|group| group.has(&self.machine));
+        own.map(|group| (group.register_name(), text(group)))
+            .collect()
     }
 
     /// What this machine's register says, but for the beat.

@@ -24,12 +24,17 @@ impl Daemon {
     /// The document cannot be read.
     pub(super) async fn is_lost(&self, id: &str) -> Result<bool, EngineError> {
         let is_settled = || {
-            let is_known = self.events.borrow().values().any(|asked| asked.event_id == id);
+            let is_known = self
+                .events
+                .borrow()
+                .values()
+                .any(|asked| asked.event_id == id);
             let audit = self.audit.borrow();
             is_known || audit.over_since(id).is_some() || !audit.is_in_service()
         };
         // The watcher asks again if the event is open.
-        if self.started_at.elapsed() < ASKED_AGAIN_WITHIN.min(self.config.heartbeat) || is_settled() {
+        if self.started_at.elapsed() < ASKED_AGAIN_WITHIN.min(self.config.heartbeat) || is_settled()
+        {
             return Ok(false);
         }
         for pause in [Duration::ZERO, DOCUMENTS_APART] {
@@ -39,7 +44,9 @@ impl Daemon {
             }
         }
         let id = id.escape_debug();
-        log::line(&format!("warning: {id} is over although no record says so: its document does not have it any more"));
+        log::line(&format!(
+            "warning: {id} is over although no record says so: its document does not have it any more"
+        ));
         Ok(true)
     }
 
@@ -47,9 +54,16 @@ impl Daemon {
     async fn document_has(&self, id: &str) -> Result<bool, String> {
         let endpoint = &self.config.metadata;
         let body = timeout(ANSWER_TIME, metadata::events(endpoint)).await;
-        let body = body.map_err(|_| format!("{endpoint} did not answer within {} s", ANSWER_TIME.as_secs()))??;
-        let document =
-            Document::parse(&body).map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;
-        Ok(document.events().any(|event| event.event_id().to_string().eq_ignore_ascii_case(id)))
+        let body = body.map_err(|_| {
+            format!(
+                "{endpoint} did not answer within {} s",
+                ANSWER_TIME.as_secs()
+            )
+        })??;
+        let document = Document::parse(&body)
+            .map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;
+        Ok(document
+            .events()
+            .any(|event| event.event_id().to_string().eq_ignore_ascii_case(id)))
     }
 }

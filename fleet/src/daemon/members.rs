@@ -27,9 +27,12 @@ impl Members for Daemon {
         Box::pin(async move {
             let key = super::machine_key(machine);
             let found = self.engine.read(&key).await?;
-            let register = found.and_then(|found| store::decode::<MachineRegister>(&key, &found.value).ok());
+            let register =
+                found.and_then(|found| store::decode::<MachineRegister>(&key, &found.value).ok());
             // One that was forgotten, or whose register cannot be read.
-            let Some(register) = register else { return Ok(true) };
+            let Some(register) = register else {
+                return Ok(true);
+            };
             let shown = register.written.zip(self.engine.clock());
             let silent_for = shown.and_then(|(written, Clock { now, steady_for })| {
                 now.since(StoreTime(written)).map(|age| age.min(steady_for))
@@ -43,7 +46,10 @@ impl Daemon {
     /// What was seen of the machines within the time of a heartbeat.
     pub(super) fn recent_members(&self) -> Option<Rc<[Member]>> {
         let members = self.members.borrow();
-        members.as_ref().filter(|(at, _)| at.elapsed() < self.config.heartbeat).map(|(_, members)| members.clone())
+        members
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < self.config.heartbeat)
+            .map(|(_, members)| members.clone())
     }
 
     /// Looks at all machines, and forgets those that are gone.
@@ -98,11 +104,19 @@ impl Daemon {
     /// Reports the machines that have other limits of a group, and returns whether there are any: all are to have one configuration.
     fn report_limits(&self, members: &[Member]) -> bool {
         let groups = self.config.groups.iter();
-        let machines: BTreeSet<_> = groups.flat_map(|group| group.differences(members)).map(|(name, _)| name).collect();
+        let machines: BTreeSet<_> = groups
+            .flat_map(|group| group.differences(members))
+            .map(|(name, _)| name)
+            .collect();
         self.differing.set(machines.len());
         let others = differing_groups(&self.config.groups, members);
-        let result = if others.is_empty() { Ok(()) } else { Err(others.join("; ")) };
-        self.problems.report(Subject::Limits, result.map_err(EngineError));
+        let result = if others.is_empty() {
+            Ok(())
+        } else {
+            Err(others.join("; "))
+        };
+        self.problems
+            .report(Subject::Limits, result.map_err(EngineError));
         !machines.is_empty()
     }
 
@@ -114,62 +128,115 @@ impl Daemon {
             Ok(register) => register,
             Err(problem) => {
                 let register = MachineRegister::default();
-                return (Member { name: of_key, register, presence: Presence::Silent }, Err(problem));
+                return (
+                    Member {
+                        name: of_key,
+                        register,
+                        presence: Presence::Silent,
+                    },
+                    Err(problem),
+                );
             }
         };
         let name = register.machine.clone().unwrap_or(of_key);
-        let presence = presence(&register, aged.written, self.engine.clock(), self.patience());
+        let presence = presence(
+            &register,
+            aged.written,
+            self.engine.clock(),
+            self.patience(),
+        );
         if presence == Presence::Beating {
             self.sightings.borrow_mut().forget(&name);
         }
-        (Member { name, register, presence }, Ok(()))
+        (
+            Member {
+                name,
+                register,
+                presence,
+            },
+            Ok(()),
+        )
     }
 
     /// Whether a machine that seems to be gone has been silent while this process looked, for long enough.
     fn is_gone_for_certain(&self, name: &Name, revision: &Revision) -> bool {
-        self.sightings.borrow_mut().confirm(name, Some(revision), self.config.silent_after, Instant::now())
+        self.sightings.borrow_mut().confirm(
+            name,
+            Some(revision),
+            self.config.silent_after,
+            Instant::now(),
+        )
     }
 
     pub(super) fn patience(&self) -> Patience {
-        Patience { silent_after: self.config.silent_after, forget_after: self.config.forget_after }
+        Patience {
+            silent_after: self.config.silent_after,
+            forget_after: self.config.forget_after,
+        }
     }
 
     /// Whether a machine is silent, for certain: its heartbeat has stopped, and did not go on while this process looked.
     pub(super) async fn is_silent(&self, name: &Name) -> Result<bool, EngineError> {
-        let (register, revision) = store::read::<MachineRegister>(&*self.engine, &super::machine_key(name)).await?;
+        let (register, revision) =
+            store::read::<MachineRegister>(&*self.engine, &super::machine_key(name)).await?;
         // A machine without a register has no daemon: it is as silent as one whose daemon has ended.
-        let is_beating =
-            revision.is_some() && presence(&register, None, self.engine.clock(), self.patience()) == Presence::Beating;
+        let is_beating = revision.is_some()
+            && presence(&register, None, self.engine.clock(), self.patience()) == Presence::Beating;
         let mut sightings = self.sightings.borrow_mut();
         if is_beating {
             sightings.forget(name);
             return Ok(false);
         }
-        Ok(sightings.confirm(name, revision.as_ref(), self.config.silent_after, Instant::now()))
+        Ok(sightings.confirm(
+            name,
+            revision.as_ref(),
+            self.config.silent_after,
+            Instant::now(),
+        ))
     }
 
     /// Deletes the register of a machine that is gone. The slots of one that was about to leave are free; others keep theirs until
     /// their event is over.
-    async fn forget_machine(&self, member: &Member, key: &str, revision: &Revision) -> Result<(), EngineError> {
+    async fn forget_machine(
+        &self,
+        member: &Member,
+        key: &str,
+        revision: &Revision,
+    ) -> Result<(), EngineError> {
         let name = &member.name;
         let (groups, _) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
         for (key, group) in groups {
             let group_name = key.strip_prefix("groups/").unwrap_or(&key);
             let mut changes = group.releases(|_, holder| member.register.leaving && holder == name);
             let next = group.next.filter(|next| next.by == *name);
-            changes.extend(next.map(|next| GroupChange::Unreserve { event_id: next.event_id }));
+            changes.extend(next.map(|next| GroupChange::Unreserve {
+                event_id: next.event_id,
+            }));
             change_group(&*self.engine, group_name, &changes, 1).await?;
             for change in changes {
-                log::line(&format!("{change} in the group {group_name}: the machine has left"));
+                log::line(&format!(
+                    "{change} in the group {group_name}: the machine has left"
+                ));
             }
         }
         if self.engine.delete(key, revision).await? {
             self.sightings.borrow_mut().forget(name);
             self.forgotten.set(self.forgotten.get() + 1);
             self.has_forgotten.set(true);
-            let why = if member.register.leaving { "it was about to leave, and is silent" } else { "it is silent" };
-            let patience = if member.register.leaving { self.config.silent_after } else { self.config.forget_after };
-            log::line(&format!("forgot {name}: {why} for {} or longer", humantime::format_duration(patience)));
+            let why = if member.register.leaving {
+                "it was about to leave, and is silent"
+            } else {
+                "it is silent"
+            };
+            let patience = if member.register.leaving {
+                self.config.silent_after
+            } else {
+                self.config.forget_after
+            };
+            log::line(&format!(
+                "forgot {name}: {why} for {} or longer",
+                humantime::format_duration(patience)
+            ));
         }
         Ok(())
     }

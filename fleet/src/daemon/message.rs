@@ -72,7 +72,11 @@ impl fmt::Display for Reply {
             Word::Open => "yes",
             Word::AnotherApproves | Word::Closed => "not yet",
         };
-        if self.why.is_empty() { f.write_str(word) } else { write!(f, "{word}: {}", self.why) }
+        if self.why.is_empty() {
+            f.write_str(word)
+        } else {
+            write!(f, "{word}: {}", self.why)
+        }
     }
 }
 
@@ -80,7 +84,12 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotReady(machines) => write!(f, "not ready: {}", list(machines)),
-            Self::NoSlot { group, held, silent, limit } => {
+            Self::NoSlot {
+                group,
+                held,
+                silent,
+                limit,
+            } => {
                 let count = held.len();
                 write!(
                     f,
@@ -90,7 +99,11 @@ impl fmt::Display for Why {
                 if silent.is_empty() {
                     return Ok(());
                 }
-                write!(f, "; silent: {}", list(&silent.iter().cloned().collect::<Vec<_>>()))
+                write!(
+                    f,
+                    "; silent: {}",
+                    list(&silent.iter().cloned().collect::<Vec<_>>())
+                )
             }
             Self::Reserved { group, next } => {
                 let machines = list(&next.slots.iter().cloned().collect::<Vec<_>>());
@@ -100,10 +113,27 @@ impl fmt::Display for Why {
                     next.event_id.escape_debug()
                 )
             }
-            Self::Window { group, closed: Closed { opens, can_wait: true } } => {
-                write!(f, "outside the maintenance windows of the group {group}; the next one begins at {opens:.0}")
+            Self::Window {
+                group,
+                closed:
+                    Closed {
+                        opens,
+                        can_wait: true,
+                    },
+            } => {
+                write!(
+                    f,
+                    "outside the maintenance windows of the group {group}; the next one begins at {opens:.0}"
+                )
             }
-            Self::Window { group, closed: Closed { opens, can_wait: false } } => {
+            Self::Window {
+                group,
+                closed:
+                    Closed {
+                        opens,
+                        can_wait: false,
+                    },
+            } => {
                 write!(
                     f,
                     "outside the maintenance windows of the group {group}; Azure starts the event at NotBefore, and the next \
@@ -118,9 +148,15 @@ impl fmt::Display for Why {
 pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<String> {
     let mut texts = Vec::new();
     for group in groups {
-        let (limits, rest): (Vec<_>, Vec<_>) =
-            group.differences(members).into_iter().partition(|(_, limit)| limit.is_some());
-        let [limits, rest] = [limits, rest].map(|of| of.into_iter().map(|(machine, _)| machine).collect::<Vec<_>>());
+        let (limits, rest): (Vec<_>, Vec<_>) = group
+            .differences(members)
+            .into_iter()
+            .partition(|(_, limit)| limit.is_some());
+        let [limits, rest] = [limits, rest].map(|of| {
+            of.into_iter()
+                .map(|(machine, _)| machine)
+                .collect::<Vec<_>>()
+        });
         let (name, limit) = (group.name.get_ref(), group.max_unavailable);
         if !limits.is_empty() {
             let machines = list(&limits);
@@ -141,6 +177,15 @@ pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<Strin
 /// Some names, and how many more there are.
 pub fn list(names: &[Name]) -> String {
     const SHOWN: usize = 8;
-    let shown = names.iter().take(SHOWN).map(Name::to_string).collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .map(Name::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > SHOWN {
+        format!("{shown} and {} more", names.len() - SHOWN)
+    } else {
+        shown
+    }
 }

@@ -151,7 +151,12 @@ struct Refusal {
 
 impl Daemon {
     /// A daemon for this machine.
-    pub fn new(config: Config, machine: Name, zone: Option<String>, engine: Box<dyn Engine>) -> Rc<Self> {
+    pub fn new(
+        config: Config,
+        machine: Name,
+        zone: Option<String>,
+        engine: Box<dyn Engine>,
+    ) -> Rc<Self> {
         let audit = RefCell::new(Audit::new(&config.audit));
         let sightings = RefCell::new(Sightings::new(config.heartbeat));
         Rc::new(Self {
@@ -213,28 +218,50 @@ impl Daemon {
             return Err(why);
         }
         let end = Instant::now() + ANSWER_TIME;
-        let no_answer = || format!("the engine did not answer within {} s", ANSWER_TIME.as_secs());
+        let no_answer = || {
+            format!(
+                "the engine did not answer within {} s",
+                ANSWER_TIME.as_secs()
+            )
+        };
         let mut members = self.recent_members();
-        let is_zoned =
-            |group: &crate::config::GroupConfig| group.per_zone && event.resources.iter().any(|name| group.has(name));
+        let is_zoned = |group: &crate::config::GroupConfig| {
+            group.per_zone && event.resources.iter().any(|name| group.has(name))
+        };
         if members.is_none() && !event.is_urgent && self.config.groups.iter().any(is_zoned) {
             // Which registers are concerned depends on the zones of the machines.
-            let looked = timeout_at(end, self.look_at_machines()).await.map_err(|_| no_answer())?;
+            let looked = timeout_at(end, self.look_at_machines())
+                .await
+                .map_err(|_| no_answer())?;
             members = Some(looked.map_err(|error| error.to_string())?);
         }
         let (shares, seen): (Vec<_>, Vec<_>) =
-            shares(&self.config.groups, &event, members.as_deref()).into_iter().unzip();
+            shares(&self.config.groups, &event, members.as_deref())
+                .into_iter()
+                .unzip();
         let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
-        let part = Part::new(self.machine.clone(), event, shares, self.config.take_over_after);
+        let part = Part::new(
+            self.machine.clone(),
+            event,
+            shares,
+            self.config.take_over_after,
+        );
         let part = Part { closed, ..part };
         let key = part.event.key();
         // The watcher records before it asks. A file that cannot be read is reported by the task that reads it.
         let _ = self.audit.borrow_mut().read_new(Instant::now());
         if self.audit.borrow().has_returned(&part.event.id) {
             let forgotten = timeout_at(end, self.forget_decision(&part.event.id, &key)).await;
-            forgotten.map_err(|_| no_answer())?.map_err(|error| error.to_string())?;
+            forgotten
+                .map_err(|_| no_answer())?
+                .map_err(|error| error.to_string())?;
         }
-        let asked = self.events.borrow_mut().entry(key).or_insert_with(|| Asked::new(part.clone())).clone();
+        let asked = self
+            .events
+            .borrow_mut()
+            .entry(key)
+            .or_insert_with(|| Asked::new(part.clone()))
+            .clone();
         asked.questioned_at.set(Instant::now());
         if let Some(answer) = asked.last_refusal(question, &part.event) {
             return Ok(answer);
@@ -284,8 +311,12 @@ impl Daemon {
         let keys: Vec<_> = self.events.borrow().keys().cloned().collect();
         for key in keys {
             // One that cannot be read is left as it is.
-            let Some(found) = self.engine.read(&key).await? else { continue };
-            let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else { continue };
+            let Some(found) = self.engine.read(&key).await? else {
+                continue;
+            };
+            let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else {
+                continue;
+            };
             if !self.is_any_member(&event.resources).await? {
                 self.delete_event(&key, &found.revision).await?;
             }
@@ -308,7 +339,9 @@ impl Daemon {
         if let Some(revision) = revision.filter(|_| register.go.is_some()) {
             self.delete_event(key, &revision).await?;
         }
-        self.events.borrow_mut().retain(|_, asked| asked.event_id != id);
+        self.events
+            .borrow_mut()
+            .retain(|_, asked| asked.event_id != id);
         self.audit.borrow_mut().forget_return(id);
         Ok(())
     }
@@ -317,14 +350,20 @@ impl Daemon {
         loop {
             let result = self.audit.borrow_mut().read_new(Instant::now());
             let result = match result {
-                Ok(()) if !self.audit.borrow().exists() => Err("it does not exist yet: no slot is freed".to_owned()),
+                Ok(()) if !self.audit.borrow().exists() => {
+                    Err("it does not exist yet: no slot is freed".to_owned())
+                }
                 result => result.map_err(|error| error.to_string()),
             };
             let name = self.config.audit.display();
-            self.problems.report(Subject::AuditFile, result.map_err(|why| EngineError(format!("{name}: {why}"))));
+            self.problems.report(
+                Subject::AuditFile,
+                result.map_err(|why| EngineError(format!("{name}: {why}"))),
+            );
             self.show_whether_leaving();
             if self.problems.is_due(Subject::ForcedEvents) {
-                self.problems.report(Subject::ForcedEvents, self.count_forced().await);
+                self.problems
+                    .report(Subject::ForcedEvents, self.count_forced().await);
             }
             self.rounds[0].set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
@@ -345,12 +384,18 @@ impl Daemon {
     /// Counts the events of this machine that Azure started although the gate had not decided: one in each round, since the store
     /// may be slow and the audit file long.
     async fn count_forced(&self) -> Result<(), EngineError> {
-        let Some(id) = self.audit.borrow().started.front().cloned() else { return Ok(()) };
+        let Some(id) = self.audit.borrow().started.front().cloned() else {
+            return Ok(());
+        };
         if self.forced.borrow().is_none() {
-            let (found, _) = store::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
-            self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
+            let (found, _) =
+                store::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
+            self.forced
+                .borrow_mut()
+                .get_or_insert_with(|| Forced::of(&found));
         }
-        let (registers, problems) = store::list::<EventRegister>(&*self.engine, &events_prefix(&id)).await?;
+        let (registers, problems) =
+            store::list::<EventRegister>(&*self.engine, &events_prefix(&id)).await?;
         let is_over = self.audit.borrow().over_since(&id).is_some();
         if let Some(problem) = problems.into_iter().next().filter(|_| !is_over) {
             return Err(problem);
@@ -359,7 +404,13 @@ impl Daemon {
         let is_decided = registers.iter().any(|(_, register)| register.go.is_some());
         let is_unknown = registers.is_empty() && is_over;
         let is_new = !is_decided && !is_unknown;
-        if is_new && self.forced.borrow_mut().as_mut().is_some_and(|forced| forced.add(&id)) {
+        if is_new
+            && self
+                .forced
+                .borrow_mut()
+                .as_mut()
+                .is_some_and(|forced| forced.add(&id))
+        {
             let id = id.escape_debug();
             log::line(&format!(
                 "warning: {id} was started without a decision of the gate; `status` counts it as forced"
@@ -379,8 +430,9 @@ impl Daemon {
             supervisor.keep_alive(oldest.unwrap_or_default());
             let metrics = self.metrics();
             // Written again when nothing has changed, its time shows that the daemon runs.
-            let is_due =
-                |(before, at): &(Metrics, Instant)| *before != metrics || at.elapsed() >= self.config.heartbeat;
+            let is_due = |(before, at): &(Metrics, Instant)| {
+                *before != metrics || at.elapsed() >= self.config.heartbeat
+            };
             if let Some(path) = &self.config.metrics_file
                 && written.as_ref().is_none_or(is_due)
             {
@@ -398,14 +450,19 @@ impl Daemon {
     /// The events that were asked about and are not over, and the last answer about each.
     fn open_events(&self) -> Vec<(String, String)> {
         let events = self.events.borrow();
-        let open = events.values().filter(|asked| self.audit.borrow().over_since(&asked.event_id).is_none());
-        open.map(|asked| (asked.event_id.clone(), asked.answer.borrow().clone())).collect()
+        let open = events
+            .values()
+            .filter(|asked| self.audit.borrow().over_since(&asked.event_id).is_none());
+        open.map(|asked| (asked.event_id.clone(), asked.answer.borrow().clone()))
+            .collect()
     }
 
     /// Whether a question about an event that is not over could not be answered.
     fn has_event_without_answer(&self) -> bool {
         let events = self.events.borrow();
-        events.values().any(|asked| asked.has_failed.get() && self.audit.borrow().over_since(&asked.event_id).is_none())
+        events.values().any(|asked| {
+            asked.has_failed.get() && self.audit.borrow().over_since(&asked.event_id).is_none()
+        })
     }
 
     /// What the daemon does, in one line.
@@ -416,13 +473,22 @@ impl Daemon {
             1 => "1 event".to_owned(),
             count => format!("{count} events"),
         };
-        let answers = open.iter().map(|(id, answer)| format!("; {}: {answer}", id.escape_debug()));
-        std::iter::once(events).chain(self.problems.texts(!self.events.borrow().is_empty())).chain(answers).collect()
+        let answers = open
+            .iter()
+            .map(|(id, answer)| format!("; {}: {answer}", id.escape_debug()));
+        std::iter::once(events)
+            .chain(self.problems.texts(!self.events.borrow().is_empty()))
+            .chain(answers)
+            .collect()
     }
 
     fn metrics(&self) -> Metrics {
         Metrics {
-            forced: self.forced.borrow().as_ref().map_or(0, |forced| forced.count),
+            forced: self
+                .forced
+                .borrow()
+                .as_ref()
+                .map_or(0, |forced| forced.count),
             events: self.open_events().len(),
             engine_up: !self.problems.are_of_the_store() && !self.has_event_without_answer(),
             limits_differ: self.differing.get(),
@@ -435,7 +501,10 @@ impl Daemon {
 impl Forced {
     /// As a machine's register has them.
     fn of(register: &MachineRegister) -> Self {
-        Self { count: register.forced, events: register.forced_events.clone() }
+        Self {
+            count: register.forced,
+            events: register.forced_events.clone(),
+        }
     }
 
     /// Counts an event, unless it was counted before.
@@ -468,22 +537,36 @@ impl Asked {
     /// The answer without a look at the store, if the last one still counts.
     fn last_refusal(&self, question: Question, event: &Event) -> Option<Answer> {
         let refusal = self.refusal.borrow();
-        let refusal = refusal.as_ref().filter(|refusal| question == Question::Prepare && refusal.event == *event)?;
+        let refusal = refusal
+            .as_ref()
+            .filter(|refusal| question == Question::Prepare && refusal.event == *event)?;
         (Instant::now() < refusal.until).then(|| refusal.answer.clone())
     }
 
     fn keep_refusal(&self, question: Question, event: &Event, answer: &Answer, is_next: bool) {
-        let waits = matches!(answer, Answer::Closed(Why::NoSlot { .. } | Why::Reserved { .. })) && !is_next;
+        let waits = matches!(
+            answer,
+            Answer::Closed(Why::NoSlot { .. } | Why::Reserved { .. })
+        ) && !is_next;
         let last = self.refusal.take();
         if question == Question::Prepare && waits {
             let now = Instant::now();
-            let (count, since) = last.map_or((0, now), |last| (last.count.wrapping_add(1), last.since));
-            let longest = (now.duration_since(since) / REFUSAL_COUNTS_FOR).min(REFUSAL_COUNTS_AT_MOST);
+            let (count, since) =
+                last.map_or((0, now), |last| (last.count.wrapping_add(1), last.since));
+            let longest =
+                (now.duration_since(since) / REFUSAL_COUNTS_FOR).min(REFUSAL_COUNTS_AT_MOST);
             let mut hash = DefaultHasher::new();
             (event.key(), count).hash(&mut hash);
-            let until = now + longest - longest / 2 * u32::from(hash.finish().to_le_bytes()[0]) / 256;
+            let until =
+                now + longest - longest / 2 * u32::from(hash.finish().to_le_bytes()[0]) / 256;
             let (event, answer) = (event.clone(), answer.clone());
-            *self.refusal.borrow_mut() = Some(Refusal { count, since, until, event, answer });
+            *self.refusal.borrow_mut() = Some(Refusal {
+                count,
+                since,
+                until,
+                event,
+                answer,
+            });
         }
     }
 }

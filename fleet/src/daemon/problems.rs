@@ -53,7 +53,11 @@ impl Subject {
             | Self::Events
             | Self::PastEvents
             | Self::ForcedEvents => true,
-            Self::AuditFile | Self::MetricsFile | Self::MachineName | Self::Limits | Self::OwnDocument => false,
+            Self::AuditFile
+            | Self::MetricsFile
+            | Self::MachineName
+            | Self::Limits
+            | Self::OwnDocument => false,
         }
     }
 }
@@ -121,7 +125,10 @@ impl Problems {
 
     /// Whether it is time to try this: it has no problem, or has failed some time ago.
     pub(super) fn is_due(&self, what: Subject) -> bool {
-        self.0.borrow().get(&what).is_none_or(|problem| problem.failed_at.elapsed() >= RETRY_INTERVAL)
+        self.0
+            .borrow()
+            .get(&what)
+            .is_none_or(|problem| problem.failed_at.elapsed() >= RETRY_INTERVAL)
     }
 
     /// Whether anything of the store has a problem.
@@ -131,20 +138,32 @@ impl Problems {
 
     /// Why this does not work, if it does not.
     pub(super) fn of(&self, what: Subject) -> Option<String> {
-        self.0.borrow().get(&what).map(|problem| problem.why.clone())
+        self.0
+            .borrow()
+            .get(&what)
+            .map(|problem| problem.why.clone())
     }
 
     /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher has asked.
     pub(super) fn texts(&self, was_asked: bool) -> Vec<String> {
         let problems = self.0.borrow();
-        let problems = problems.iter().filter(|(what, _)| was_asked || **what != Subject::AuditFile);
-        problems.map(|(what, problem)| format!("; {what}: {}", problem.why.escape_debug())).collect()
+        let problems = problems
+            .iter()
+            .filter(|(what, _)| was_asked || **what != Subject::AuditFile);
+        problems
+            .map(|(what, problem)| format!("; {what}: {}", problem.why.escape_debug()))
+            .collect()
     }
 }
 
 impl Problem {
     fn new(why: &str) -> Self {
-        Self { why: why.to_owned(), failed_at: Instant::now(), logged: why.to_owned(), logged_at: Instant::now() }
+        Self {
+            why: why.to_owned(),
+            failed_at: Instant::now(),
+            logged: why.to_owned(),
+            logged_at: Instant::now(),
+        }
     }
 
     /// Returns whether this is to be logged: other words than the last ones, but not all the time. With two endpoints that fail in
@@ -178,7 +197,11 @@ mod tests {
             }
         }
         assert_eq!((lines, problem.why.as_str()), (1, "a"));
-        assert!(problem.becomes(text("c")) && !problem.becomes(text("c")) && !problem.becomes(text("d")));
+        assert!(
+            problem.becomes(text("c"))
+                && !problem.becomes(text("c"))
+                && !problem.becomes(text("d"))
+        );
         sleep(LOG_PAUSE).await;
         assert!(problem.becomes(text("d")), "the newest is not lost");
     }

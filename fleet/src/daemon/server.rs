@@ -48,13 +48,18 @@ impl Daemon {
 /// The socket that systemd passes, if it does; else one that only this user and root can use.
 fn listen(path: &Path) -> Result<UnixListener, String> {
     if let Some(listener) = passed_socket(path)? {
-        return UnixListener::from_std(listener).map_err(|error| format!("cannot use the socket of systemd: {error}"));
+        return UnixListener::from_std(listener)
+            .map_err(|error| format!("cannot use the socket of systemd: {error}"));
     }
-    let problem = |what: &str, error: &dyn std::fmt::Display| format!("cannot {what} {}: {error}", path.display());
+    let problem = |what: &str, error: &dyn std::fmt::Display| {
+        format!("cannot {what} {}: {error}", path.display())
+    };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(problem("look at", &error)),
-        Ok(found) if !found.file_type().is_socket() => return Err(problem("listen at", &"it is not a socket")),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(problem("listen at", &"it is not a socket"));
+        }
         Ok(_) => {
             // One that an earlier process left. If it still answers, there would be two daemons.
             if StdStream::connect(path).is_ok() {
@@ -64,13 +69,17 @@ fn listen(path: &Path) -> Result<UnixListener, String> {
         }
     }
     // Systemd makes `/run/scheduled-events`; without it nobody does, and `/run` is empty after each boot.
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+    {
         let made = fs::DirBuilder::new().mode(0o700).create(folder);
         made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
     }
     let listener = bind_private(path).map_err(|error| problem("listen at", &error))?;
     // Whatever umask was inherited.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| problem("protect", &error))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        .map_err(|error| problem("protect", &error))?;
     Ok(listener)
 }
 
@@ -95,17 +104,25 @@ fn passed_socket(path: &Path) -> Result<Option<StdListener>, String> {
         }
     }
     let listener = passed.take_unix_listener(0).ok().flatten();
-    let listener =
-        listener.ok_or("systemd passes a socket that is not a Unix stream socket: set ListenStream= to a path")?;
-    let address = listener.local_addr().map_err(|error| format!("the socket of systemd has no address: {error}"))?;
+    let listener = listener.ok_or(
+        "systemd passes a socket that is not a Unix stream socket: set ListenStream= to a path",
+    )?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| format!("the socket of systemd has no address: {error}"))?;
     if address.as_pathname() != Some(path) {
         return Err(format!(
             "systemd listens at {}, and `ask` would look for the daemon at {}: set `socket` to the path of ListenStream=",
-            address.as_pathname().unwrap_or(Path::new("no path")).display(),
+            address
+                .as_pathname()
+                .unwrap_or(Path::new("no path"))
+                .display(),
             path.display()
         ));
     }
-    listener.set_nonblocking(true).map_err(|error| format!("cannot use the socket of systemd: {error}"))?;
+    listener
+        .set_nonblocking(true)
+        .map_err(|error| format!("cannot use the socket of systemd: {error}"))?;
     Ok(Some(listener))
 }
 
@@ -134,7 +151,9 @@ async fn serve(daemon: Rc<Daemon>, listener: UnixListener) -> Result<(), String>
 }
 
 async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
-    let peer = stream.peer_cred().map_err(|error| format!("who asks is unknown: {error}"))?;
+    let peer = stream
+        .peer_cred()
+        .map_err(|error| format!("who asks is unknown: {error}"))?;
     if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
         return Err(format!("user {} may not ask", peer.uid()));
     }
@@ -142,7 +161,8 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
     let mut line = Vec::new();
     let mut reader = BufReader::new(reading.take(LINE_MAX as u64));
     let read = timeout(REQUEST_TIME, reader.read_until(b'\n', &mut line)).await;
-    read.map_err(|_| "it did not arrive in time".to_owned())?.map_err(|error| error.to_string())?;
+    read.map_err(|_| "it did not arrive in time".to_owned())?
+        .map_err(|error| error.to_string())?;
     if line.is_empty() {
         // Somebody looked whether a daemon is here.
         return Ok(());
@@ -164,12 +184,20 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
     };
     let mut reply = serde_json::to_vec(&Reply::of(&result)).map_err(|error| error.to_string())?;
     reply.push(b'\n');
-    writing.write_all(&reply).await.map_err(|error| format!("the reply cannot be written: {error}"))
+    writing
+        .write_all(&reply)
+        .await
+        .map_err(|error| format!("the reply cannot be written: {error}"))
 }
 
 /// Waits until nobody waits for the answer.
 async fn ended(mut reader: BufReader<Take<OwnedReadHalf>>) {
-    let stream = reader.get_ref().get_ref().as_ref().as_fd().try_clone_to_owned();
+    let stream = reader
+        .get_ref()
+        .get_ref()
+        .as_ref()
+        .as_fd()
+        .try_clone_to_owned();
     // The end may have come with the question: what the runtime knows of the socket may be older.
     if stream.is_ok_and(|stream| matches!(StdStream::from(stream).read(&mut [0]), Ok(0))) {
         return;
@@ -190,12 +218,21 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let path = root.path().join("made/socket");
         let listener = listen(&path).expect("a socket");
-        assert_eq!((mode(&path), mode(path.parent().expect("a folder"))), (0o600, 0o700));
+        assert_eq!(
+            (mode(&path), mode(path.parent().expect("a folder"))),
+            (0o600, 0o700)
+        );
         // It is not taken from a daemon that runs.
         let problem = listen(&path).expect_err("a daemon runs");
-        assert_eq!(problem, format!("cannot listen at {}: another daemon does", path.display()));
+        assert_eq!(
+            problem,
+            format!("cannot listen at {}: another daemon does", path.display())
+        );
         let connected = StdStream::connect(&path);
-        assert!(connected.is_ok() && listener.accept().await.is_ok(), "the first one still has it");
+        assert!(
+            connected.is_ok() && listener.accept().await.is_ok(),
+            "the first one still has it"
+        );
         // One that an earlier daemon left is replaced, and nothing but a socket is.
         drop((listener, connected));
         assert!(StdStream::connect(&path).is_err());
@@ -210,7 +247,13 @@ mod tests {
     #[tokio::test]
     async fn a_socket_is_private_from_the_start_and_changes_nothing_else() {
         let root = tempfile::tempdir().expect("a folder");
-        let mode = |path: &Path| fs::symlink_metadata(path).expect("the file").permissions().mode() & 0o777;
+        let mode = |path: &Path| {
+            fs::symlink_metadata(path)
+                .expect("the file")
+                .permissions()
+                .mode()
+                & 0o777
+        };
         std::thread::scope(|scope| {
             let folders = scope.spawn(|| {
                 (0..2000).all(|number| {
@@ -226,7 +269,10 @@ mod tests {
                     break;
                 }
             }
-            assert!(folders.join().expect("no panic"), "a folder cannot be entered");
+            assert!(
+                folders.join().expect("no panic"),
+                "a folder cannot be entered"
+            );
         });
     }
 
@@ -244,7 +290,8 @@ mod tests {
         let listener = UnixListener::bind(&path).expect("a socket");
         let ask = |id: &str| {
             let mut stream = StdStream::connect(&path).expect("a connection");
-            let event = format!(r#"{{"event_id":"{id}","event_type":"Reboot","resources":["a","b"]}}"#);
+            let event =
+                format!(r#"{{"event_id":"{id}","event_type":"Reboot","resources":["a","b"]}}"#);
             writeln!(stream, r#"{{"phase":"approve","event":{event}}}"#).expect("written");
             stream
         };
@@ -252,14 +299,23 @@ mod tests {
         let stream = ask("now");
         let reply = tokio::task::spawn_blocking(move || {
             let mut reply = String::new();
-            std::io::BufReader::new(stream).read_line(&mut reply).map(|_| reply)
+            std::io::BufReader::new(stream)
+                .read_line(&mut reply)
+                .map(|_| reply)
         });
         let local = tokio::task::LocalSet::new();
         local.spawn_local(serve(daemon.clone(), listener));
-        let reply = local.run_until(reply).await.expect("no panic").expect("a reply");
+        let reply = local
+            .run_until(reply)
+            .await
+            .expect("no panic")
+            .expect("a reply");
         assert!(reply.contains("not ready: b"), "{reply}");
         let registers = daemon.engine.list("events/").await.expect("the registers");
-        let keys: Vec<_> = registers.iter().map(|(key, _)| key.split('/').nth(1)).collect();
+        let keys: Vec<_> = registers
+            .iter()
+            .map(|(key, _)| key.split('/').nth(1))
+            .collect();
         assert_eq!(keys, [Some("now")]);
     }
 }

@@ -21,7 +21,9 @@ impl StoreTime {
 
 impl From<SystemTime> for StoreTime {
     fn from(time: SystemTime) -> Self {
-        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = time
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 }
@@ -59,10 +61,20 @@ impl Shown {
 impl StoreClock {
     /// An answer showed this time.
     pub(super) fn saw(&self, time: StoreTime) {
-        let (mut shown, at) = (self.0.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
-        let has_jumped = |before: Shown| Duration::from_millis(before.now().0.abs_diff(time.0)) > JUMP_MIN;
-        let steady_since = shown.filter(|before| !has_jumped(*before)).map_or(at, |before| before.steady_since);
-        *shown = Some(Shown { time, at, steady_since });
+        let (mut shown, at) = (
+            self.0.lock().unwrap_or_else(PoisonError::into_inner),
+            Instant::now(),
+        );
+        let has_jumped =
+            |before: Shown| Duration::from_millis(before.now().0.abs_diff(time.0)) > JUMP_MIN;
+        let steady_since = shown
+            .filter(|before| !has_jumped(*before))
+            .map_or(at, |before| before.steady_since);
+        *shown = Some(Shown {
+            time,
+            at,
+            steady_since,
+        });
     }
 
     /// An answer had these headers, of which `Date` shows the time.
@@ -76,7 +88,10 @@ impl StoreClock {
     /// The time now; `None`: no answer has shown it yet.
     pub(super) fn now(&self) -> Option<Clock> {
         let shown = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
-        Some(Clock { now: shown.now(), steady_for: shown.steady_since.elapsed() })
+        Some(Clock {
+            now: shown.now(),
+            steady_for: shown.steady_since.elapsed(),
+        })
     }
 }
 
@@ -88,7 +103,10 @@ mod tests {
     async fn the_clock_goes_on_between_two_answers_and_follows_the_last_one() {
         let clock = StoreClock::default();
         let answer = |date: &'static str| {
-            clock.saw_headers(&HeaderMap::from_iter([(DATE, reqwest::header::HeaderValue::from_static(date))]));
+            clock.saw_headers(&HeaderMap::from_iter([(
+                DATE,
+                reqwest::header::HeaderValue::from_static(date),
+            )]));
         };
         assert_eq!(clock.now(), None);
         answer("Sun, 06 Nov 1994 08:49:37 GMT");
@@ -109,15 +127,28 @@ mod tests {
         passes(500).await;
         answer("Mon, 07 Nov 1994 08:49:36 GMT");
         shows(86_399_000, 0);
-        assert_eq!(first.since(clock.now().expect("a time").now), None, "a later time");
+        assert_eq!(
+            first.since(clock.now().expect("a time").now),
+            None,
+            "a later time"
+        );
     }
 
     /// A store's `Date` can be of the second before that of what it has just written.
     #[test]
     fn what_was_written_just_now_is_not_of_a_later_time() {
         let now = StoreTime(784_111_777_000);
-        for (written, age) in [(-2000, Some(2000)), (0, Some(0)), (1000, Some(0)), (30_000, Some(0)), (30_001, None)] {
-            assert_eq!(now.since(StoreTime(now.0.saturating_add_signed(written))), age.map(Duration::from_millis));
+        for (written, age) in [
+            (-2000, Some(2000)),
+            (0, Some(0)),
+            (1000, Some(0)),
+            (30_000, Some(0)),
+            (30_001, None),
+        ] {
+            assert_eq!(
+                now.since(StoreTime(now.0.saturating_add_signed(written))),
+                age.map(Duration::from_millis)
+            );
         }
     }
 }

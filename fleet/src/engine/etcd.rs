@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::clock::{Clock, StoreClock};
-use super::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole, damaged};
+use super::{
+    Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole, damaged,
+};
 use crate::address::{self, HIDDEN, shown, without_secrets};
 use crate::config::EtcdConfig;
 use crate::http;
@@ -106,13 +108,22 @@ impl EtcdEngine {
             std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
         };
         if let Some(path) = &config.ca {
-            let certificates = Certificate::from_pem_bundle(&read(path)?)
-                .map_err(|error| format!("{} has no certificates: {}", path.display(), http::reason(&error)))?;
+            let certificates = Certificate::from_pem_bundle(&read(path)?).map_err(|error| {
+                format!(
+                    "{} has no certificates: {}",
+                    path.display(),
+                    http::reason(&error)
+                )
+            })?;
             builder = builder.tls_certs_only(certificates);
         }
         if let Some(path) = &config.identity {
             let identity = Identity::from_pem(&read(path)?).map_err(|error| {
-                format!("{} has no certificate with its key: {}", path.display(), http::reason(&error))
+                format!(
+                    "{} has no certificate with its key: {}",
+                    path.display(),
+                    http::reason(&error)
+                )
             })?;
             builder = builder.identity(identity);
         }
@@ -120,13 +131,24 @@ impl EtcdEngine {
             (None, None) => None,
             (Some(user), Some(path)) => {
                 let name = shown_file(path);
-                let password = std::fs::read(path)
-                    .map_err(|error| format!("`etcd.password_file`: cannot read the secret {name}: {error}"))?;
-                let password = String::from_utf8(password)
-                    .map_err(|_| format!("`etcd.password_file`: the file {name} is not a password: expected UTF-8"))?;
-                Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
+                let password = std::fs::read(path).map_err(|error| {
+                    format!("`etcd.password_file`: cannot read the secret {name}: {error}")
+                })?;
+                let password = String::from_utf8(password).map_err(|_| {
+                    format!(
+                        "`etcd.password_file`: the file {name} is not a password: expected UTF-8"
+                    )
+                })?;
+                Some((
+                    user.clone(),
+                    password.trim_end_matches(['\r', '\n']).to_owned(),
+                ))
             }
-            _ => return Err("`etcd.user` and `etcd.password_file` are given together, or neither is".into()),
+            _ => {
+                return Err(
+                    "`etcd.user` and `etcd.password_file` are given together, or neither is".into(),
+                );
+            }
         };
         if config.endpoints.is_empty() {
             return Err("`etcd.endpoints` is empty: expected at least one, such as \"http://127.0.0.1:2379\"".into());
@@ -145,11 +167,22 @@ impl EtcdEngine {
             }
             endpoints.push(endpoint.trim_end_matches('/').to_owned());
         }
-        let client = builder.build().map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
+        let client = builder
+            .build()
+            .map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
         let (current, token) = (Cell::new(0), RefCell::new(None));
         let has_identity = config.identity.is_some();
         let (prefix, clock) = (config.prefix.clone(), StoreClock::default());
-        Ok(Self { client, endpoints, current, prefix, user, token, has_identity, clock })
+        Ok(Self {
+            client,
+            endpoints,
+            current,
+            prefix,
+            user,
+            token,
+            has_identity,
+            clock,
+        })
     }
 
     fn key(&self, key: &str) -> String {
@@ -170,28 +203,52 @@ impl EtcdEngine {
         if let Some(next) = since.and_then(after) {
             parts["min_mod_revision"] = next;
         }
-        [json!({ "requestRange": { "key": self.key(key) } }), json!({ "requestRange": parts })]
+        [
+            json!({ "requestRange": { "key": self.key(key) } }),
+            json!({ "requestRange": parts }),
+        ]
     }
 
     /// What the last two operations of a transaction have read.
     fn whole(&self, response: TransactionResponse, prefix: &str) -> Result<Whole, EngineError> {
-        let mut ranges = response.responses.into_iter().rev().filter_map(|operation| operation.response_range);
+        let mut ranges = response
+            .responses
+            .into_iter()
+            .rev()
+            .filter_map(|operation| operation.response_range);
         let (Some(parts), Some(register)) = (ranges.next(), ranges.next()) else {
-            return Err(EngineError("etcd's answer to a transaction has not what was read".into()));
+            return Err(EngineError(
+                "etcd's answer to a transaction has not what was read".into(),
+            ));
         };
         let first = format!("{}{prefix}", self.prefix);
         let mut found = Vec::new();
         for part in parts.kvs {
             let (key, register) = part.versioned()?;
-            found.extend(key.strip_prefix(&first).map(|key| (key.to_owned(), register.value)));
+            found.extend(
+                key.strip_prefix(&first)
+                    .map(|key| (key.to_owned(), register.value)),
+            );
         }
-        let register = register.kvs.into_iter().next().map(|found| found.versioned().map(|(_, register)| register));
-        Ok(Whole { register: register.transpose()?, parts: found, moment: Revision(response.header.revision) })
+        let register = register
+            .kvs
+            .into_iter()
+            .next()
+            .map(|found| found.versioned().map(|(_, register)| register));
+        Ok(Whole {
+            register: register.transpose()?,
+            parts: found,
+            moment: Revision(response.header.revision),
+        })
     }
 
     /// Sends a request to the server that answered last, and to the others in turn while it is certain that it did not arrive: a
     /// swap that was carried out must not be reported as refused.
-    async fn call<T: for<'de> Deserialize<'de>>(&self, path: &str, body: &Value) -> Result<T, EngineError> {
+    async fn call<T: for<'de> Deserialize<'de>>(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, EngineError> {
         let mut has_new_token = false;
         let count = self.endpoints.len();
         let first = self.current.get();
@@ -203,8 +260,9 @@ impl EtcdEngine {
             let error = match self.request(endpoint, path, body).await {
                 Ok(response) => {
                     self.current.set(index);
-                    return serde_json::from_slice(&response)
-                        .map_err(|error| EngineError(format!("{endpoint} answers what is not etcd's: {error}")));
+                    return serde_json::from_slice(&response).map_err(|error| {
+                        EngineError(format!("{endpoint} answers what is not etcd's: {error}"))
+                    });
                 }
                 Err(Failure::Token) if !has_new_token => {
                     has_new_token = true;
@@ -236,13 +294,16 @@ impl EtcdEngine {
 
     async fn authenticate(&self, endpoint: &str) -> Result<(), Failure> {
         let Some((name, password)) = &self.user else {
-            return Err(Failure::Other("it asks for a user: set `etcd.user` and `etcd.password_file`".into()));
+            return Err(Failure::Other(
+                "it asks for a user: set `etcd.user` and `etcd.password_file`".into(),
+            ));
         };
         *self.token.borrow_mut() = None;
         let body = json!({ "name": name, "password": password });
         let response = self.request(endpoint, "auth/authenticate", &body).await?;
-        let response: TokenResponse = serde_json::from_slice(&response)
-            .map_err(|error| Failure::Other(format!("the answer to the password is not etcd's: {error}")))?;
+        let response: TokenResponse = serde_json::from_slice(&response).map_err(|error| {
+            Failure::Other(format!("the answer to the password is not etcd's: {error}"))
+        })?;
         *self.token.borrow_mut() = Some(response.token);
         Ok(())
     }
@@ -250,13 +311,26 @@ impl EtcdEngine {
     /// The beginning of an answer, without secrets that it repeats.
     fn excerpt(&self, text: &str) -> String {
         let token = self.token.borrow();
-        let secrets = [self.user.as_ref().map(|(_, password)| password), token.as_ref()].into_iter().flatten();
-        let text = secrets.filter(|secret| !secret.is_empty()).fold(without_secrets(text), |text, secret| {
-            // As it is, and as it is in the request.
-            let quoted = json!(secret).to_string();
-            text.replace(quoted.trim_matches('"'), HIDDEN).replace(secret, HIDDEN)
-        });
-        text.chars().take(300).collect::<String>().escape_debug().to_string()
+        let secrets = [
+            self.user.as_ref().map(|(_, password)| password),
+            token.as_ref(),
+        ]
+        .into_iter()
+        .flatten();
+        let text = secrets.filter(|secret| !secret.is_empty()).fold(
+            without_secrets(text),
+            |text, secret| {
+                // As it is, and as it is in the request.
+                let quoted = json!(secret).to_string();
+                text.replace(quoted.trim_matches('"'), HIDDEN)
+                    .replace(secret, HIDDEN)
+            },
+        );
+        text.chars()
+            .take(300)
+            .collect::<String>()
+            .escape_debug()
+            .to_string()
     }
 
     async fn request(&self, endpoint: &str, path: &str, body: &Value) -> Result<Vec<u8>, Failure> {
@@ -270,38 +344,73 @@ impl EtcdEngine {
             if endpoint.starts_with("https:") {
                 why = explain(&why, self.has_identity);
             }
-            if error.is_connect() { Failure::NotSent(why) } else { Failure::Other(why) }
+            if error.is_connect() {
+                Failure::NotSent(why)
+            } else {
+                Failure::Other(why)
+            }
         })?;
         self.clock.saw_headers(response.headers());
         let status = response.status();
-        let body = http::body(response, RESPONSE_MAX).await.map_err(Failure::Other)?;
+        let body = http::body(response, RESPONSE_MAX)
+            .await
+            .map_err(Failure::Other)?;
         if status.is_success() {
             return Ok(body);
         }
         let text = String::from_utf8_lossy(&body);
         // The last one: etcd's users have changed since a signed token was made.
-        let refusals = ["user name is empty", "invalid auth token", "revision of auth store is old"];
-        if status == StatusCode::UNAUTHORIZED || refusals.iter().any(|refusal| text.contains(refusal)) {
+        let refusals = [
+            "user name is empty",
+            "invalid auth token",
+            "revision of auth store is old",
+        ];
+        if status == StatusCode::UNAUTHORIZED
+            || refusals.iter().any(|refusal| text.contains(refusal))
+        {
             return Err(Failure::Token);
         }
-        Err(Failure::Other(format!("status {}: {}", status.as_u16(), self.excerpt(&text))))
+        Err(Failure::Other(format!(
+            "status {}: {}",
+            status.as_u16(),
+            self.excerpt(&text)
+        )))
     }
 }
 
 impl Engine for EtcdEngine {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
         Box::pin(async move {
-            let response: RangeResponse = self.call("kv/range", &json!({ "key": self.key(key) })).await?;
-            response.kvs.into_iter().next().map(|found| found.versioned().map(|(_, register)| register)).transpose()
+            let response: RangeResponse = self
+                .call("kv/range", &json!({ "key": self.key(key) }))
+                .await?;
+            response
+                .kvs
+                .into_iter()
+                .next()
+                .map(|found| found.versioned().map(|(_, register)| register))
+                .transpose()
         })
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         Box::pin(async move {
             let key = self.key(key);
-            let put = json!({ "requestPut": { "key": key, "value": BASE64_STANDARD.encode(value) } });
-            let response: TransactionResponse = self.call("kv/txn", &transaction(&key, expected, &put)).await?;
-            Ok(if response.succeeded { Swap::Done(Revision(response.header.revision)) } else { Swap::Conflict })
+            let put =
+                json!({ "requestPut": { "key": key, "value": BASE64_STANDARD.encode(value) } });
+            let response: TransactionResponse = self
+                .call("kv/txn", &transaction(&key, expected, &put))
+                .await?;
+            Ok(if response.succeeded {
+                Swap::Done(Revision(response.header.revision))
+            } else {
+                Swap::Conflict
+            })
         })
     }
 
@@ -309,8 +418,9 @@ impl Engine for EtcdEngine {
         Box::pin(async move {
             let key = self.key(key);
             let delete = json!({ "requestDeleteRange": { "key": key } });
-            let response: TransactionResponse =
-                self.call("kv/txn", &transaction(&key, Some(expected), &delete)).await?;
+            let response: TransactionResponse = self
+                .call("kv/txn", &transaction(&key, Some(expected), &delete))
+                .await?;
             Ok(response.succeeded)
         })
     }
@@ -324,15 +434,21 @@ impl Engine for EtcdEngine {
                 let last = response.kvs.last().map(|last| last.key.clone());
                 for key_value in response.kvs {
                     let (key, register) = key_value.versioned()?;
-                    found.extend(key.strip_prefix(&self.prefix).map(|key| (key.to_owned(), register)));
+                    found.extend(
+                        key.strip_prefix(&self.prefix)
+                            .map(|key| (key.to_owned(), register)),
+                    );
                 }
-                let (Some(last), true) = (last, response.more) else { return Ok(found) };
+                let (Some(last), true) = (last, response.more) else {
+                    return Ok(found);
+                };
                 // All pages are of the first one's moment, and the next one begins after this one's last key.
                 if let Some(header) = response.header.filter(|_| range["revision"].is_null()) {
                     range["revision"] = json!(header.revision);
                 }
-                let mut next =
-                    BASE64_STANDARD.decode(last).map_err(|_| EngineError("etcd's key is no base64".into()))?;
+                let mut next = BASE64_STANDARD
+                    .decode(last)
+                    .map_err(|_| EngineError("etcd's key is no base64".into()))?;
                 next.push(0);
                 range["key"] = json!(BASE64_STANDARD.encode(next));
             }
@@ -350,7 +466,12 @@ impl Engine for EtcdEngine {
 
 /// A part is a key of its own, and a transaction compares a whole range of keys at once: single comparisons end at 128.
 impl Parts for EtcdEngine {
-    fn read_parts<'a>(&'a self, key: &'a str, prefix: &'a str, since: Option<&'a Revision>) -> Reply<'a, Whole> {
+    fn read_parts<'a>(
+        &'a self,
+        key: &'a str,
+        prefix: &'a str,
+        since: Option<&'a Revision>,
+    ) -> Reply<'a, Whole> {
         Box::pin(async move {
             // Without a comparison it succeeds.
             let body = json!({ "success": self.reads(key, prefix, since) });
@@ -360,32 +481,54 @@ impl Parts for EtcdEngine {
 
     fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
         Box::pin(async move {
-            let PartChange { key, prefix, since, part: (name, part), .. } = change;
+            let PartChange {
+                key,
+                prefix,
+                since,
+                part: (name, part),
+                ..
+            } = change;
             let put = |key: &str, value: &str| json!({ "requestPut": { "key": self.key(key), "value": BASE64_STANDARD.encode(value) } });
             let mut compare = vec![has_revision(&self.key(key), change.expected)];
             if change.needs_unchanged_parts {
-                let next = since.and_then(after).ok_or_else(|| EngineError("there is no earlier moment".into()))?;
+                let next = since
+                    .and_then(after)
+                    .ok_or_else(|| EngineError("there is no earlier moment".into()))?;
                 let mut parts = self.range(prefix);
                 parts["target"] = json!("MOD");
                 parts["result"] = json!("LESS");
                 parts["mod_revision"] = next;
                 compare.push(parts);
             }
-            let mut actions: Vec<_> = change.value.map(|value| put(key, value)).into_iter().collect();
+            let mut actions: Vec<_> = change
+                .value
+                .map(|value| put(key, value))
+                .into_iter()
+                .collect();
             actions.push(put(&format!("{prefix}{name}"), part));
             actions.extend(self.reads(key, prefix, since));
             let body = json!({ "compare": compare, "success": actions });
             let response: TransactionResponse = self.call("kv/txn", &body).await?;
-            if response.succeeded { self.whole(response, prefix).map(Some) } else { Ok(None) }
+            if response.succeeded {
+                self.whole(response, prefix).map(Some)
+            } else {
+                Ok(None)
+            }
         })
     }
 
-    fn delete_parts<'a>(&'a self, key: &'a str, expected: &'a Revision, prefix: &'a str) -> Reply<'a, bool> {
+    fn delete_parts<'a>(
+        &'a self,
+        key: &'a str,
+        expected: &'a Revision,
+        prefix: &'a str,
+    ) -> Reply<'a, bool> {
         Box::pin(async move {
             let key = self.key(key);
-            let delete =
-                [json!({ "key": key }), self.range(prefix)].map(|range| json!({ "requestDeleteRange": range }));
-            let body = json!({ "compare": [has_revision(&key, Some(expected))], "success": delete });
+            let delete = [json!({ "key": key }), self.range(prefix)]
+                .map(|range| json!({ "requestDeleteRange": range }));
+            let body =
+                json!({ "compare": [has_revision(&key, Some(expected))], "success": delete });
             let response: TransactionResponse = self.call("kv/txn", &body).await?;
             Ok(response.succeeded)
         })
@@ -394,7 +537,8 @@ impl Parts for EtcdEngine {
 
 /// An error of TLS with what to do about it.
 fn explain(why: &str, has_identity: bool) -> String {
-    let unknown = "no authority of `etcd.ca` (without it, of the system) has signed the server's certificate";
+    let unknown =
+        "no authority of `etcd.ca` (without it, of the system) has signed the server's certificate";
     let client = if has_identity {
         "the server may not accept the client certificate of `etcd.identity`"
     } else {
@@ -404,9 +548,18 @@ fn explain(why: &str, has_identity: bool) -> String {
         ("UnknownIssuer", unknown),
         // An authority of the same name with another key.
         ("BadSignature", unknown),
-        ("NotValidForName", "the server's certificate is not for the host in `etcd.endpoints`"),
-        ("certificate not valid for name", "the server's certificate is not for the host in `etcd.endpoints`"),
-        ("Expired", "the server's certificate has expired, or this machine's clock is wrong"),
+        (
+            "NotValidForName",
+            "the server's certificate is not for the host in `etcd.endpoints`",
+        ),
+        (
+            "certificate not valid for name",
+            "the server's certificate is not for the host in `etcd.endpoints`",
+        ),
+        (
+            "Expired",
+            "the server's certificate has expired, or this machine's clock is wrong",
+        ),
         // A server that does not accept the client ends the connection, with or without an alert that arrives.
         ("CertificateRequired", client),
         ("BadCertificate", client),
@@ -438,11 +591,18 @@ impl KeyValue {
     fn versioned(self) -> Result<(String, Versioned), EngineError> {
         let decode = |text: &str| {
             let bytes = BASE64_STANDARD.decode(text);
-            let bytes =
-                bytes.map_err(|_| EngineError("etcd's answer has a key or a value that is no base64".into()))?;
-            Ok::<_, EngineError>(String::from_utf8(bytes).unwrap_or_else(|error| damaged("not text", error.as_bytes())))
+            let bytes = bytes.map_err(|_| {
+                EngineError("etcd's answer has a key or a value that is no base64".into())
+            })?;
+            Ok::<_, EngineError>(
+                String::from_utf8(bytes)
+                    .unwrap_or_else(|error| damaged("not text", error.as_bytes())),
+            )
         };
-        let register = Versioned { value: decode(&self.value)?, revision: Revision(self.mod_revision) };
+        let register = Versioned {
+            value: decode(&self.value)?,
+            revision: Revision(self.mod_revision),
+        };
         Ok((decode(&self.key)?, register))
     }
 }
@@ -454,12 +614,23 @@ mod tests {
 
     #[test]
     fn a_value_that_is_no_text_is_the_problem_of_its_register() {
-        let [key, value] = [&b"/x/groups/web"[..], b"\xff{}"].map(|bytes| BASE64_STANDARD.encode(bytes));
+        let [key, value] =
+            [&b"/x/groups/web"[..], b"\xff{}"].map(|bytes| BASE64_STANDARD.encode(bytes));
         let found: KeyValue =
-            serde_json::from_value(json!({ "key": key, "value": value, "mod_revision": "7" })).expect("a pair");
+            serde_json::from_value(json!({ "key": key, "value": value, "mod_revision": "7" }))
+                .expect("a pair");
         let (key, register) = found.versioned().expect("it can be listed");
-        assert_eq!((key.as_str(), register.revision), ("/x/groups/web", Revision("7".into())));
-        let error = store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
-        assert!(error.0.starts_with("the register groups/web cannot be read: "), "{error}");
+        assert_eq!(
+            (key.as_str(), register.revision),
+            ("/x/groups/web", Revision("7".into()))
+        );
+        let error =
+            store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
+        assert!(
+            error
+                .0
+                .starts_with("the register groups/web cannot be read: "),
+            "{error}"
+        );
     }
 }

@@ -53,13 +53,20 @@ pub struct FolderEngine {
 impl FolderEngine {
     /// Registers below this folder, which must exist.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), is_shared: true, clock: Arc::default() }
+        Self {
+            root: root.to_owned(),
+            is_shared: true,
+            clock: Arc::default(),
+        }
     }
 
     /// The same for registers that no other process writes, as a lock ensures: no version is kept but the current one, and nothing of a
     /// register that was deleted. Others may read them.
     pub fn of_one_process(root: &Path) -> Self {
-        Self { is_shared: false, ..Self::new(root) }
+        Self {
+            is_shared: false,
+            ..Self::new(root)
+        }
     }
 
     /// The file system's time, if anything was written yet.
@@ -81,7 +88,9 @@ impl FolderEngine {
                 // Below a root that does not exist, as one that is not mounted, nothing would seem to be registered.
                 if fs::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
                     let root = root.display();
-                    return Err(io::Error::other(format!("the folder {root} does not exist: is it mounted?")));
+                    return Err(io::Error::other(format!(
+                        "the folder {root} does not exist: is it mounted?"
+                    )));
                 }
                 call(&root, &folder)
             };
@@ -94,17 +103,31 @@ impl FolderEngine {
 
 impl Engine for FolderEngine {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
-        self.run("read", key, |_, folder| Ok(current(folder)?.and_then(Version::into_register)))
+        self.run("read", key, |_, folder| {
+            Ok(current(folder)?.and_then(Version::into_register))
+        })
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         let (expected, value, clock) = (expected.cloned(), value.to_owned(), self.clock.clone());
         let kept = if self.is_shared { VERSIONS_KEPT } else { 1 };
         self.run("write", key, move |root, folder| {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
             let found = current(folder)?;
             let number = found.as_ref().map_or(0, |version| version.number);
-            if found.and_then(Version::into_register).map(|register| register.revision) != expected {
+            if found
+                .and_then(Version::into_register)
+                .map(|register| register.revision)
+                != expected
+            {
                 return Ok(Swap::Conflict);
             }
             add_version(root, folder, number + 1, &value, kept, &clock)
@@ -114,7 +137,9 @@ impl Engine for FolderEngine {
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
         let (expected, is_shared, clock) = (expected.clone(), self.is_shared, self.clock.clone());
         self.run("delete", key, move |root, folder| {
-            let Some(version) = current(folder)? else { return Ok(false) };
+            let Some(version) = current(folder)? else {
+                return Ok(false);
+            };
             let number = version.number;
             if version.into_register().map(|register| register.revision) != Some(expected) {
                 return Ok(false);
@@ -129,7 +154,10 @@ impl Engine for FolderEngine {
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         let (prefix_text, now) = (prefix.to_owned(), self.now());
         self.run("list", prefix.trim_end_matches('/'), move |_, folder| {
-            Ok(registers(folder, &prefix_text, now)?.into_iter().map(|aged| (aged.key, aged.register)).collect())
+            Ok(registers(folder, &prefix_text, now)?
+                .into_iter()
+                .map(|aged| (aged.key, aged.register))
+                .collect())
         })
     }
 
@@ -161,7 +189,10 @@ impl Version {
     /// The register with this version; `None` if it was deleted.
     fn into_register(self) -> Option<Versioned> {
         let revision = Revision(self.number.to_string());
-        (!self.value.is_empty()).then_some(Versioned { value: self.value, revision })
+        (!self.value.is_empty()).then_some(Versioned {
+            value: self.value,
+            revision,
+        })
     }
 }
 
@@ -191,10 +222,13 @@ fn remove_temporary(root: &Path, now: SystemTime) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let numbers = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY));
-        let is_temporary =
-            numbers.is_some_and(|numbers| numbers.split('-').count() == 3 && numbers.split('-').all(is_number));
+        let is_temporary = numbers.is_some_and(|numbers| {
+            numbers.split('-').count() == 3 && numbers.split('-').all(is_number)
+        });
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = modified.ok().and_then(|modified| now.duration_since(modified).ok());
+        let age = modified
+            .ok()
+            .and_then(|modified| now.duration_since(modified).ok());
         if is_temporary && age.is_some_and(|age| age > TEMPORARY_KEPT) {
             // Another machine may do the same.
             let _ = temporary::remove_left(&entry.path());
@@ -210,28 +244,45 @@ fn is_number(text: &str) -> bool {
 fn current(folder: &Path) -> io::Result<Option<Version>> {
     // A version that was listed can be removed before it is opened, but only if there are many newer ones by then.
     for _ in 0..100 {
-        let Some(number) = numbers(folder)?.into_iter().max() else { return Ok(None) };
+        let Some(number) = numbers(folder)?.into_iter().max() else {
+            return Ok(None);
+        };
         match File::open(version_file(folder, number)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
             Ok(file) => {
                 let (mut bytes, written) = (Vec::new(), file.metadata()?.modified()?);
-                file.take((HEADER.len() + VALUE_MAX + 1) as u64).read_to_end(&mut bytes)?;
-                let value = bytes.strip_prefix(HEADER).filter(|value| value.len() <= VALUE_MAX);
+                file.take((HEADER.len() + VALUE_MAX + 1) as u64)
+                    .read_to_end(&mut bytes)?;
+                let value = bytes
+                    .strip_prefix(HEADER)
+                    .filter(|value| value.len() <= VALUE_MAX);
                 let value = value.and_then(|value| std::str::from_utf8(value).ok());
-                let value = value.map_or_else(|| damaged("not a version of a register", &bytes), str::to_owned);
-                return Ok(Some(Version { number, value, written }));
+                let value = value.map_or_else(
+                    || damaged("not a version of a register", &bytes),
+                    str::to_owned,
+                );
+                return Ok(Some(Version {
+                    number,
+                    value,
+                    written,
+                }));
             }
         }
     }
-    Err(io::Error::other("the register changes faster than it can be read"))
+    Err(io::Error::other(
+        "the register changes faster than it can be read",
+    ))
 }
 
 /// A new file that nobody else has, and its path.
 fn temporary_file(root: &Path) -> io::Result<(PathBuf, File)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_nanos();
     let temporary = root.join(format!("{TEMPORARY}{}-{count}-{since}", std::process::id()));
     let file = temporary::create(&temporary, 0o600)?;
     // Once for some writes: it lists the folder.
@@ -259,7 +310,10 @@ fn add_version(
         match fs::hard_link(&temporary, version_file(folder, number)) {
             // Over NFS the answer to a link that was made can get lost, and the repeated request fails. The count of names
             // shows that it was made.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && fs::metadata(&temporary)?.nlink() < 2 => {
+            Err(error)
+                if error.kind() == ErrorKind::AlreadyExists
+                    && fs::metadata(&temporary)?.nlink() < 2 =>
+            {
                 return Ok(Swap::Conflict);
             }
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -269,7 +323,9 @@ fn add_version(
         let numbers = numbers(folder)?;
         let newest = numbers.iter().copied().max().unwrap_or(number);
         if newest >= number + kept {
-            return Err(io::Error::other("other machines wrote too often meanwhile to see what became of this write"));
+            return Err(io::Error::other(
+                "other machines wrote too often meanwhile to see what became of this write",
+            ));
         }
         for old in numbers.into_iter().filter(|old| old + kept <= number) {
             let _ = fs::remove_file(version_file(folder, old));
@@ -289,23 +345,38 @@ fn registers(folder: &Path, prefix: &str, now: Option<StoreTime>) -> io::Result<
 }
 
 /// Adds the registers below a folder to `found`. `key` is the folder's, with `/` at the end.
-fn list_below(folder: &Path, key: &str, now: Option<StoreTime>, found: &mut Vec<Aged>) -> io::Result<()> {
+fn list_below(
+    folder: &Path,
+    key: &str,
+    now: Option<StoreTime>,
+    found: &mut Vec<Aged>,
+) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
     for entry in entries {
         let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
         if name.starts_with('.') || !entry.file_type()?.is_dir() {
             continue;
         }
-        let (below, key, below_key) = (entry.path(), format!("{key}{name}"), format!("{key}{name}/"));
+        let (below, key, below_key) = (
+            entry.path(),
+            format!("{key}{name}"),
+            format!("{key}{name}/"),
+        );
         match current(&below)? {
             Some(version) if version.value.is_empty() => remove_deleted(&below, &version, now),
             Some(version) => {
                 let written = Some(version.written.into());
-                found.extend(version.into_register().map(|register| Aged { key, register, written }));
+                found.extend(version.into_register().map(|register| Aged {
+                    key,
+                    register,
+                    written,
+                }));
             }
             None => {}
         }
@@ -351,7 +422,9 @@ mod tests {
     async fn a_register_that_was_deleted_leaves_after_a_day_by_the_clock_of_the_file_system() {
         let folder = tempfile::tempdir().expect("a folder");
         let engine = FolderEngine::new(folder.path());
-        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else { panic!("it is written") };
+        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else {
+            panic!("it is written")
+        };
         assert_eq!(engine.delete("groups/a", &revision).await, Ok(true));
         let register = folder.path().join("groups/a");
         let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
@@ -376,15 +449,26 @@ mod tests {
     async fn a_register_that_is_written_again_while_it_leaves_stays() {
         let root = tempfile::tempdir().expect("a folder");
         let engine = FolderEngine::new(root.path());
-        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else { panic!("it is written") };
+        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else {
+            panic!("it is written")
+        };
         assert_eq!(engine.delete("groups/a", &revision).await, Ok(true));
         let folder = root.path().join("groups/a");
         let deleted = current(&folder).expect("read").expect("a version").number;
         remove_versions(&folder, deleted).expect("removed");
         assert!(!folder.exists());
-        assert!(matches!(engine.swap("groups/a", None, "b").await, Ok(Swap::Done(_))));
+        assert!(matches!(
+            engine.swap("groups/a", None, "b").await,
+            Ok(Swap::Done(_))
+        ));
         remove_versions(&folder, deleted).expect("nothing to remove");
-        assert_eq!(engine.read("groups/a").await.map(|found| found.map(|found| found.value)), Ok(Some("b".into())));
+        assert_eq!(
+            engine
+                .read("groups/a")
+                .await
+                .map(|found| found.map(|found| found.value)),
+            Ok(Some("b".into()))
+        );
     }
 
     #[test]
@@ -403,8 +487,14 @@ mod tests {
         drop(file(".new-notes", old));
         drop(file(".new-4-0-", old));
         let exist = || {
-            [".new-1-0-1", ".new-2-0-1", ".new-3-0-1", ".new-notes", ".new-4-0-"]
-                .map(|name| folder.path().join(name).exists())
+            [
+                ".new-1-0-1",
+                ".new-2-0-1",
+                ".new-3-0-1",
+                ".new-notes",
+                ".new-4-0-",
+            ]
+            .map(|name| folder.path().join(name).exists())
         };
         remove_temporary(folder.path(), now);
         assert_eq!(exist(), [false, true, true, true, true]);
@@ -421,19 +511,35 @@ mod tests {
         let done = crate::cli::block_on(async {
             let mut revision = None;
             for value in ["1", "2", "3"] {
-                let written = engine.swap("hub/a", revision.as_ref(), value).await.expect("an answer");
-                let Swap::Done(new) = written else { panic!("{written:?}") };
+                let written = engine
+                    .swap("hub/a", revision.as_ref(), value)
+                    .await
+                    .expect("an answer");
+                let Swap::Done(new) = written else {
+                    panic!("{written:?}")
+                };
                 assert_eq!(files(), 1);
-                assert_eq!(engine.swap("hub/a", revision.replace(new).as_ref(), "x").await, Ok(Swap::Conflict));
+                assert_eq!(
+                    engine
+                        .swap("hub/a", revision.replace(new).as_ref(), "x")
+                        .await,
+                    Ok(Swap::Conflict)
+                );
             }
             let revision = revision.expect("a revision");
             // As after a crash, there is an older version.
             fs::write(folder.path().join("hub/a/.1"), "old").expect("written");
-            assert_eq!(engine.delete("hub/a", &Revision("1".into())).await, Ok(false));
+            assert_eq!(
+                engine.delete("hub/a", &Revision("1".into())).await,
+                Ok(false)
+            );
             assert_eq!(engine.delete("hub/a", &revision).await, Ok(true));
             assert_eq!(engine.read("hub/a").await, Ok(None));
             assert!(!folder.path().join("hub/a").exists());
-            assert!(matches!(engine.swap("hub/a", None, "4").await, Ok(Swap::Done(_))));
+            assert!(matches!(
+                engine.swap("hub/a", None, "4").await,
+                Ok(Swap::Done(_))
+            ));
         });
         done.unwrap_or_else(|failure| panic!("{}", failure.message));
     }

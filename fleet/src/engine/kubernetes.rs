@@ -68,20 +68,41 @@ impl Engine for KubernetesEngine {
         })
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         Box::pin(async move {
             let (name, lease) = (object_name(key), lease(key, value, expected));
             let parameters = PostParams::default();
             let written = match expected {
                 None => request("create", key, self.leases.create(&parameters, &lease)).await,
-                Some(_) => request("write", key, self.leases.replace(&name, &parameters, &lease)).await,
+                Some(_) => {
+                    request(
+                        "write",
+                        key,
+                        self.leases.replace(&name, &parameters, &lease),
+                    )
+                    .await
+                }
             };
             match (written, expected) {
                 (Ok(lease), _) => Ok(Swap::Done(revision(&lease)?)),
                 // It exists already, or has another version; or it was deleted. If it was to be created, the namespace does not exist.
-                (Err(Refusal { code: Some(409), .. }), _) | (Err(Refusal { code: Some(404), .. }), Some(_)) => {
-                    Ok(Swap::Conflict)
-                }
+                (
+                    Err(Refusal {
+                        code: Some(409), ..
+                    }),
+                    _,
+                )
+                | (
+                    Err(Refusal {
+                        code: Some(404), ..
+                    }),
+                    Some(_),
+                ) => Ok(Swap::Conflict),
                 (Err(refusal), _) => Err(refusal.error),
             }
         })
@@ -90,11 +111,26 @@ impl Engine for KubernetesEngine {
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
         Box::pin(async move {
             let (resource_version, uid) = parts(expected);
-            let preconditions = Preconditions { resource_version: Some(resource_version), uid: Some(uid) };
-            let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            match request("delete", key, self.leases.delete(&object_name(key), &parameters)).await {
+            let preconditions = Preconditions {
+                resource_version: Some(resource_version),
+                uid: Some(uid),
+            };
+            let parameters = DeleteParams {
+                preconditions: Some(preconditions),
+                ..DeleteParams::default()
+            };
+            match request(
+                "delete",
+                key,
+                self.leases.delete(&object_name(key), &parameters),
+            )
+            .await
+            {
                 Ok(_) => Ok(true),
-                Err(Refusal { code: Some(404 | 409), .. }) => Ok(false),
+                Err(Refusal {
+                    code: Some(404 | 409),
+                    ..
+                }) => Ok(false),
                 Err(refusal) => Err(refusal.error),
             }
         })
@@ -106,11 +142,14 @@ impl Engine for KubernetesEngine {
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         Box::pin(async move {
-            let mut parameters = ListParams::default().labels(&format!("{LABEL}={}", kind(prefix))).limit(PAGE);
+            let mut parameters = ListParams::default()
+                .labels(&format!("{LABEL}={}", kind(prefix)))
+                .limit(PAGE);
             let mut found = Vec::new();
             loop {
-                let page =
-                    request("list", prefix, self.leases.list(&parameters)).await.map_err(|refusal| refusal.error)?;
+                let page = request("list", prefix, self.leases.list(&parameters))
+                    .await
+                    .map_err(|refusal| refusal.error)?;
                 for lease in page.items {
                     let key = annotation(&lease, KEY).unwrap_or_default().to_owned();
                     if key.starts_with(prefix) {
@@ -118,7 +157,8 @@ impl Engine for KubernetesEngine {
                         found.push((key, register));
                     }
                 }
-                parameters.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+                parameters.continue_token =
+                    page.metadata.continue_.filter(|token| !token.is_empty());
                 if parameters.continue_token.is_none() {
                     break;
                 }
@@ -134,17 +174,32 @@ impl Engine for KubernetesEngine {
 fn object_name(key: &str) -> String {
     let readable: String = key
         .chars()
-        .map(|character| if character.is_ascii_lowercase() || character.is_ascii_digit() { character } else { '-' })
+        .map(|character| {
+            if character.is_ascii_lowercase() || character.is_ascii_digit() {
+                character
+            } else {
+                '-'
+            }
+        })
         .take(100)
         .collect();
     let hash = Sha256::digest(key.as_bytes());
-    let hash = hash.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
-    format!("scheduled-events-{}-{hash:016x}", readable.trim_matches('-'))
+    let hash = hash
+        .iter()
+        .take(8)
+        .fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    format!(
+        "scheduled-events-{}-{hash:016x}",
+        readable.trim_matches('-')
+    )
 }
 
 /// The first part of a key, as a label may have it.
 fn kind(key: &str) -> &str {
-    key.split('/').next().unwrap_or_default().trim_matches(|character: char| !character.is_ascii_alphanumeric())
+    key.split('/')
+        .next()
+        .unwrap_or_default()
+        .trim_matches(|character: char| !character.is_ascii_alphanumeric())
 }
 
 fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
@@ -154,7 +209,11 @@ fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
     Lease {
         metadata: ObjectMeta {
             name: Some(object_name(key)),
-            annotations: Some(annotations.map(|(name, text)| (name.to_owned(), text.to_owned())).into()),
+            annotations: Some(
+                annotations
+                    .map(|(name, text)| (name.to_owned(), text.to_owned()))
+                    .into(),
+            ),
             labels: Some(BTreeMap::from([(LABEL.into(), kind(key).into())])),
             resource_version,
             uid,
@@ -165,7 +224,12 @@ fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
 }
 
 fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
-    lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+    lease
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(name)
+        .map(String::as_str)
 }
 
 fn register(lease: Lease, key: &str) -> Result<Versioned, EngineError> {
@@ -176,15 +240,25 @@ fn register(lease: Lease, key: &str) -> Result<Versioned, EngineError> {
             "the Lease {name} is not the register {key}: somebody else changed or made it"
         )));
     }
-    let value = lease.metadata.annotations.and_then(|mut annotations| annotations.remove(VALUE));
+    let value = lease
+        .metadata
+        .annotations
+        .and_then(|mut annotations| annotations.remove(VALUE));
     let value = value.unwrap_or_else(|| format!("the Lease has no annotation {VALUE}"));
     Ok(Versioned { value, revision })
 }
 
 fn revision(lease: &Lease) -> Result<Revision, EngineError> {
-    let (version, uid) = (lease.metadata.resource_version.as_deref(), lease.metadata.uid.as_deref());
-    let both = version.zip(uid).map(|(version, uid)| Revision(format!("{version}/{uid}")));
-    both.ok_or_else(|| EngineError("the server answered with a Lease without resourceVersion or uid".into()))
+    let (version, uid) = (
+        lease.metadata.resource_version.as_deref(),
+        lease.metadata.uid.as_deref(),
+    );
+    let both = version
+        .zip(uid)
+        .map(|(version, uid)| Revision(format!("{version}/{uid}")));
+    both.ok_or_else(|| {
+        EngineError("the server answered with a Lease without resourceVersion or uid".into())
+    })
 }
 
 /// The `resourceVersion` and the `uid` of a revision.
@@ -199,13 +273,22 @@ struct Refusal {
     error: EngineError,
 }
 
-async fn request<T>(what: &str, key: &str, request: impl Future<Output = Result<T, Error>>) -> Result<T, Refusal> {
-    let failed =
-        |code, reason| Refusal { code, error: EngineError(format!("cannot {what} the Lease of {key}: {reason}")) };
+async fn request<T>(
+    what: &str,
+    key: &str,
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Refusal> {
+    let failed = |code, reason| Refusal {
+        code,
+        error: EngineError(format!("cannot {what} the Lease of {key}: {reason}")),
+    };
     match tokio::time::timeout(REQUEST_TIME, request).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => Err(failed(status_code(&error), describe(&error))),
-        Err(_) => Err(failed(None, format!("no answer within {} s", REQUEST_TIME.as_secs()))),
+        Err(_) => Err(failed(
+            None,
+            format!("no answer within {} s", REQUEST_TIME.as_secs()),
+        )),
     }
 }
 
@@ -217,22 +300,43 @@ mod tests {
     #[test]
     fn a_lease_without_a_value_is_the_problem_of_its_register() {
         let mut emptied = lease("groups/web", "{}", Some(&Revision("7/1".into())));
-        emptied.metadata.annotations.as_mut().expect("annotations").remove(VALUE);
+        emptied
+            .metadata
+            .annotations
+            .as_mut()
+            .expect("annotations")
+            .remove(VALUE);
         let register = register(emptied, "groups/web").expect("it can be listed");
-        let error = store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
-        assert!(error.0.starts_with("the register groups/web cannot be read: "), "{error}");
+        let error =
+            store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
+        assert!(
+            error
+                .0
+                .starts_with("the register groups/web cannot be read: "),
+            "{error}"
+        );
     }
 
     #[test]
     fn names_of_objects_are_valid_and_differ() {
         let long = "machines/".to_owned() + &"x".repeat(191);
-        let keys = ["groups/web", "groups-web", "groups/-web-", "groups/web.", "a", "machines/WestNO_0", &long];
-        let names: std::collections::BTreeSet<_> = keys.iter().map(|key| object_name(key)).collect();
+        let keys = [
+            "groups/web",
+            "groups-web",
+            "groups/-web-",
+            "groups/web.",
+            "a",
+            "machines/WestNO_0",
+            &long,
+        ];
+        let names: std::collections::BTreeSet<_> =
+            keys.iter().map(|key| object_name(key)).collect();
         assert_eq!(names.len(), keys.len());
         for name in names {
             assert!(name.len() <= 253 && !name.ends_with('-'), "{name}");
             assert!(
-                name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
+                name.bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
                 "{name}"
             );
         }

@@ -23,7 +23,12 @@ impl Default for MemoryEngine {
     fn default() -> Self {
         let clock = StoreClock::default();
         clock.saw(CLOCK_BEGINS);
-        Self { registers: RefCell::default(), changes: Cell::default(), operations: Cell::default(), clock }
+        Self {
+            registers: RefCell::default(),
+            changes: Cell::default(),
+            operations: Cell::default(),
+            clock,
+        }
     }
 }
 
@@ -41,22 +46,34 @@ impl MemoryEngine {
     /// A register and its parts as they are.
     fn whole(&self, key: &str, prefix: &str, since: Option<&Revision>) -> Whole {
         let registers = self.registers.borrow();
-        let parts = registers.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
-        let parts = parts.filter(|(_, part)| since.is_none_or(|since| number(&part.revision) > number(since)));
+        let parts = registers
+            .range(prefix.to_owned()..)
+            .take_while(|(key, _)| key.starts_with(prefix));
+        let parts = parts
+            .filter(|(_, part)| since.is_none_or(|since| number(&part.revision) > number(since)));
         Whole {
             register: registers.get(key).cloned(),
-            parts: parts.map(|(key, part)| (key[prefix.len()..].to_owned(), part.value.clone())).collect(),
+            parts: parts
+                .map(|(key, part)| (key[prefix.len()..].to_owned(), part.value.clone()))
+                .collect(),
             moment: Revision(self.changes.get().to_string()),
         }
     }
 
     fn put(&self, key: String, value: &str, revision: &Revision) {
-        let register = Versioned { value: value.to_owned(), revision: revision.clone() };
+        let register = Versioned {
+            value: value.to_owned(),
+            revision: revision.clone(),
+        };
         self.registers.borrow_mut().insert(key, register);
     }
 
     fn has_revision(&self, key: &str, expected: Option<&Revision>) -> bool {
-        self.registers.borrow().get(key).map(|register| &register.revision) == expected
+        self.registers
+            .borrow()
+            .get(key)
+            .map(|register| &register.revision)
+            == expected
     }
 
     fn next_revision(&self) -> Revision {
@@ -75,7 +92,12 @@ impl Engine for MemoryEngine {
         Box::pin(ready(Ok(self.registers.borrow().get(key).cloned())))
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         self.count();
         if !self.has_revision(key, expected) {
             return Box::pin(ready(Ok(Swap::Conflict)));
@@ -88,7 +110,9 @@ impl Engine for MemoryEngine {
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
         self.count();
         let mut registers = self.registers.borrow_mut();
-        let matches = registers.get(key).is_some_and(|register| register.revision == *expected);
+        let matches = registers
+            .get(key)
+            .is_some_and(|register| register.revision == *expected);
         if matches {
             registers.remove(key);
         }
@@ -98,8 +122,12 @@ impl Engine for MemoryEngine {
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         self.count();
         let registers = self.registers.borrow();
-        let found = registers.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
-        let found = found.map(|(key, register)| (key.clone(), register.clone())).collect();
+        let found = registers
+            .range(prefix.to_owned()..)
+            .take_while(|(key, _)| key.starts_with(prefix));
+        let found = found
+            .map(|(key, register)| (key.clone(), register.clone()))
+            .collect();
         Box::pin(ready(Ok(found)))
     }
 
@@ -113,15 +141,23 @@ impl Engine for MemoryEngine {
 }
 
 impl Parts for MemoryEngine {
-    fn read_parts<'a>(&'a self, key: &'a str, prefix: &'a str, since: Option<&'a Revision>) -> Reply<'a, Whole> {
+    fn read_parts<'a>(
+        &'a self,
+        key: &'a str,
+        prefix: &'a str,
+        since: Option<&'a Revision>,
+    ) -> Reply<'a, Whole> {
         self.count();
         Box::pin(ready(Ok(self.whole(key, prefix, since))))
     }
 
     fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
         self.count();
-        let PartChange { key, prefix, since, .. } = change;
-        let is_changed = change.needs_unchanged_parts && !self.whole(key, prefix, since).parts.is_empty();
+        let PartChange {
+            key, prefix, since, ..
+        } = change;
+        let is_changed =
+            change.needs_unchanged_parts && !self.whole(key, prefix, since).parts.is_empty();
         if is_changed || !self.has_revision(key, change.expected) {
             return Box::pin(ready(Ok(None)));
         }
@@ -129,15 +165,26 @@ impl Parts for MemoryEngine {
         if let Some(value) = change.value {
             self.put(key.to_owned(), value, &revision);
         }
-        self.put(format!("{prefix}{}", change.part.0), change.part.1, &revision);
+        self.put(
+            format!("{prefix}{}", change.part.0),
+            change.part.1,
+            &revision,
+        );
         Box::pin(ready(Ok(Some(self.whole(key, prefix, since)))))
     }
 
-    fn delete_parts<'a>(&'a self, key: &'a str, expected: &'a Revision, prefix: &'a str) -> Reply<'a, bool> {
+    fn delete_parts<'a>(
+        &'a self,
+        key: &'a str,
+        expected: &'a Revision,
+        prefix: &'a str,
+    ) -> Reply<'a, bool> {
         self.count();
         let matches = self.has_revision(key, Some(expected));
         if matches {
-            self.registers.borrow_mut().retain(|name, _| name != key && !name.starts_with(prefix));
+            self.registers
+                .borrow_mut()
+                .retain(|name, _| name != key && !name.starts_with(prefix));
         }
         Box::pin(ready(Ok(matches)))
     }

@@ -107,20 +107,33 @@ pub struct PartChange<'a> {
 /// Registers in parts: so many writers change their own part each without a conflict.
 pub trait Parts {
     /// The register and its parts, or those that were written after a moment.
-    fn read_parts<'a>(&'a self, key: &'a str, prefix: &'a str, since: Option<&'a Revision>) -> Reply<'a, Whole>;
+    fn read_parts<'a>(
+        &'a self,
+        key: &'a str,
+        prefix: &'a str,
+        since: Option<&'a Revision>,
+    ) -> Reply<'a, Whole>;
 
     /// Changes a part, and returns what is then. `None`: it was refused, and nothing was changed.
     fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>>;
 
     /// Deletes the register and its parts if it has this revision.
-    fn delete_parts<'a>(&'a self, key: &'a str, expected: &'a Revision, prefix: &'a str) -> Reply<'a, bool>;
+    fn delete_parts<'a>(
+        &'a self,
+        key: &'a str,
+        expected: &'a Revision,
+        prefix: &'a str,
+    ) -> Reply<'a, bool>;
 }
 
 /// The value of a register that is no text, or that something else has written. It is no value of any register, so that it is reported
 /// and left as it is, and it holds up no other register.
 fn damaged(why: &str, bytes: &[u8]) -> String {
     const SHOWN: usize = 1000;
-    format!("{why}: {}", String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes)))
+    format!(
+        "{why}: {}",
+        String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes))
+    )
 }
 
 /// What a call of an engine returns, later.
@@ -128,7 +141,8 @@ pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + 'a
 
 /// Whether this can be the key of a register.
 pub(crate) fn is_key(key: &str) -> bool {
-    let is_usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_./".contains(&byte);
+    let is_usual =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_./".contains(&byte);
     let is_part = |part: &str| !part.is_empty() && !part.starts_with('.');
     key.len() <= KEY_MAX && key.bytes().all(is_usual) && key.split('/').all(is_part)
 }
@@ -142,7 +156,12 @@ pub trait Engine {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>>;
 
     /// Writes the register if it has this revision; with `None`, if it does not exist.
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap>;
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap>;
 
     /// Deletes the register if it has this revision. `false`: it has another one, or does not exist.
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool>;
@@ -157,7 +176,11 @@ pub trait Engine {
     /// old, unless the register was not written for a minute: then it is current, too.
     fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
         Box::pin(async move {
-            let aged = |(key, register)| Aged { key, register, written: None };
+            let aged = |(key, register)| Aged {
+                key,
+                register,
+                written: None,
+            };
             Ok(self.list(prefix).await?.into_iter().map(aged).collect())
         })
     }

@@ -31,7 +31,10 @@ pub async fn open(config: &Config) -> Result<Box<dyn Engine>, String> {
         #[cfg(feature = "kubernetes")]
         EngineKind::Kubernetes => {
             let namespace = config.kubernetes.namespace.clone();
-            Ok(Box::new(kubernetes::KubernetesEngine::new(crate::kubernetes::connect().await?, namespace)))
+            Ok(Box::new(kubernetes::KubernetesEngine::new(
+                crate::kubernetes::connect().await?,
+                namespace,
+            )))
         }
         #[cfg(feature = "blob")]
         EngineKind::Blob => {

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 
 use super::event::Event;
 use super::protocol::{Answer, Part, Progress, Seen, Share, Step};
-use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkPart, Marked, Stamp};
+use super::register::{
+    EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkPart, Marked, Stamp,
+};
 use super::store::{decode, encode, read, swap};
 use crate::engine::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Whole};
 use crate::names::Name;
@@ -88,7 +90,12 @@ impl Involvement {
             // With it, the register gets the new time.
             self.progress.forget_mark();
         }
-        let slots = |part: &Part| part.shares.iter().map(|share| (share.group.clone(), share.slots.clone())).collect();
+        let slots = |part: &Part| {
+            part.shares
+                .iter()
+                .map(|share| (share.group.clone(), share.slots.clone()))
+                .collect()
+        };
         let (before, now): (Vec<_>, Vec<_>) = (slots(&self.part), slots(part));
         if before != now {
             self.part.shares.clone_from(&part.shares);
@@ -129,7 +136,14 @@ impl Involvement {
 
     /// A group's register was read, and does not have this machine's claim: it was freed by hand, and is made again.
     pub fn saw_group(&mut self, group: &str, register: &GroupRegister) {
-        let Some(index) = self.part.shares.iter().position(|share| share.group == group) else { return };
+        let Some(index) = self
+            .part
+            .shares
+            .iter()
+            .position(|share| share.group == group)
+        else {
+            return;
+        };
         let claim = register.claims.get(&self.part.event.id);
         if !claim.is_some_and(|claim| claim.by.contains(&self.part.machine)) {
             self.progress.lost_claim(index);
@@ -150,13 +164,19 @@ impl Involvement {
         self.progress.forget_reads();
         // All machines of an event ask whether they may prepare at the same time, and mark themselves.
         let is_crowded = question == Question::Prepare && self.parts(engine).is_none();
-        let markers = if is_crowded { self.part.event.resources.len() } else { 1 };
+        let markers = if is_crowded {
+            self.part.event.resources.len()
+        } else {
+            1
+        };
         let mut conflicts = 0;
         loop {
             let since_go = self.go_seen.map(|at| at.elapsed());
             let step = match question {
                 Question::Prepare => self.part.prepare(&self.progress),
-                Question::Approve => self.part.approve(&self.progress, since_go.or(Some(Duration::ZERO))),
+                Question::Approve => self
+                    .part
+                    .approve(&self.progress, since_go.or(Some(Duration::ZERO))),
                 Question::Withdraw => self.part.withdraw(&self.progress),
                 Question::StandDown => self.part.stand_down(&self.progress),
             };
@@ -170,13 +190,18 @@ impl Involvement {
                 Step::ReadGroup(index) => {
                     // The event's other machines are about to take the same slots.
                     pause(self.part.shares[index].slots.len(), conflicts).await;
-                    let (register, revision) = read(engine, &group_key(&self.part.shares[index].group)).await?;
+                    let (register, revision) =
+                        read(engine, &group_key(&self.part.shares[index].group)).await?;
                     self.group_revisions[index] = revision;
                     self.progress.saw_group(index, Arc::new(register));
                 }
                 Step::LookAtMembers => {
-                    let (shares, seen): (Vec<_>, Vec<_>) = members.look(&self.part.event).await?.into_iter().unzip();
-                    self.set_shares(&Part { shares, ..self.part.clone() });
+                    let (shares, seen): (Vec<_>, Vec<_>) =
+                        members.look(&self.part.event).await?.into_iter().unzip();
+                    self.set_shares(&Part {
+                        shares,
+                        ..self.part.clone()
+                    });
                     self.progress.saw_members(seen.into());
                 }
                 Step::LookAtReserver(machine) => {
@@ -200,17 +225,28 @@ impl Involvement {
                     }
                 }
                 Step::ChangeGroup(index, change) => {
-                    let mut register = self.progress.group(index).map(|group| (**group).clone()).unwrap_or_default();
+                    let mut register = self
+                        .progress
+                        .group(index)
+                        .map(|group| (**group).clone())
+                        .unwrap_or_default();
                     change.apply(&mut register, now());
                     let key = group_key(&self.part.shares[index].group);
                     let before = self.progress.clone();
                     self.progress.group_unknown(index);
-                    let swap = swap(engine, &key, self.group_revisions[index].as_ref(), &register).await?;
+                    let swap = swap(
+                        engine,
+                        &key,
+                        self.group_revisions[index].as_ref(),
+                        &register,
+                    )
+                    .await?;
                     self.progress = before;
                     match swap {
                         Swap::Done(revision) => {
                             self.group_revisions[index] = Some(revision);
-                            self.progress.wrote_group(index, &change, Arc::new(register));
+                            self.progress
+                                .wrote_group(index, &change, Arc::new(register));
                             conflicts = 0;
                         }
                         Swap::Conflict => {
@@ -225,7 +261,9 @@ impl Involvement {
 
     /// How the marks are registers of their own, if they are.
     fn parts<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn Parts> {
-        (self.part.event.resources.len() > MARKS_IN_EVENT_MAX).then(|| engine.parts()).flatten()
+        (self.part.event.resources.len() > MARKS_IN_EVENT_MAX)
+            .then(|| engine.parts())
+            .flatten()
     }
 
     async fn read_event(&mut self, engine: &dyn Engine) -> Result<EventRegister, EngineError> {
@@ -235,7 +273,9 @@ impl Involvement {
             self.event_revision = revision;
             return Ok(register);
         };
-        let whole = parts.read_parts(&key, &marks_prefix(&key), self.marks_moment.as_ref()).await?;
+        let whole = parts
+            .read_parts(&key, &marks_prefix(&key), self.marks_moment.as_ref())
+            .await?;
         self.saw_parts(&key, whole)
     }
 
@@ -247,7 +287,10 @@ impl Involvement {
         before: &Progress,
     ) -> Result<Option<EventRegister>, EngineError> {
         let key = self.part.event.key();
-        let mut register = before.event().map(|event| (**event).clone()).unwrap_or_default();
+        let mut register = before
+            .event()
+            .map(|event| (**event).clone())
+            .unwrap_or_default();
         let Some(parts) = self.parts(engine) else {
             self.describe(&mut register);
             change.apply(&mut register, now());
@@ -275,11 +318,19 @@ impl Involvement {
         change.apply(&mut register, now());
         let machine = &self.part.machine;
         let Marked { mark, at } = register.marks[machine];
-        let mark = encode(&key, &MarkPart { machine: machine.clone(), mark, at })?;
+        let mark = encode(
+            &key,
+            &MarkPart {
+                machine: machine.clone(),
+                mark,
+                at,
+            },
+        )?;
         // A mark alone does not change the register, unless its time is another one: so marks are not in each other's way.
         register.marks.clear();
-        let value =
-            (is_go || is_new_time || self.event_revision.is_none()).then(|| encode(&key, &register)).transpose()?;
+        let value = (is_go || is_new_time || self.event_revision.is_none())
+            .then(|| encode(&key, &register))
+            .transpose()?;
         let change = PartChange {
             key: &key,
             expected: self.event_revision.as_ref(),
@@ -352,7 +403,9 @@ pub async fn change_group(
         for change in changes {
             change.apply(&mut register, now());
         }
-        if register == before || swap(engine, &key, revision.as_ref(), &register).await? != Swap::Conflict {
+        if register == before
+            || swap(engine, &key, revision.as_ref(), &register).await? != Swap::Conflict
+        {
             break;
         }
     }
@@ -374,14 +427,19 @@ pub fn group_key(group: &str) -> String {
 
 /// Seconds since 1970. They are shown to people, and decide nothing.
 pub fn now() -> Stamp {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 /// Lets others finish: so many machines that change one register must not do so together, nor come back together after they were
 /// refused.
 async fn pause(machines: usize, conflicts: u32) {
     let machines = u32::try_from(machines).unwrap_or(u32::MAX);
-    let longest = CHANGE_TIME.saturating_mul(machines).saturating_mul(1 << conflicts.min(10)).min(PAUSE_MAX);
+    let longest = CHANGE_TIME
+        .saturating_mul(machines)
+        .saturating_mul(1 << conflicts.min(10))
+        .min(PAUSE_MAX);
     tokio::time::sleep(part_of(longest)).await;
 }
 
@@ -418,10 +476,19 @@ mod tests {
             self.registers.read(key)
         }
 
-        fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+        fn swap<'a>(
+            &'a self,
+            key: &'a str,
+            expected: Option<&'a Revision>,
+            value: &'a str,
+        ) -> Reply<'a, Swap> {
             Box::pin(async move {
                 let swap = self.registers.swap(key, expected, value).await;
-                if self.is_silent.get() { std::future::pending().await } else { swap }
+                if self.is_silent.get() {
+                    std::future::pending().await
+                } else {
+                    swap
+                }
             })
         }
 
@@ -444,15 +511,35 @@ mod tests {
         let engine = Silent::default();
         let event = Event::new("e", "Reboot", ["a", "b"].map(Into::into).into());
         let key = event.key();
-        let mut involvement = Involvement::new(Part::new("a".into(), event, Vec::new(), Duration::ZERO));
-        assert_eq!(involvement.ask(&engine, &Nobody, Question::Prepare).await, Ok(Answer::Open));
+        let mut involvement =
+            Involvement::new(Part::new("a".into(), event, Vec::new(), Duration::ZERO));
+        assert_eq!(
+            involvement.ask(&engine, &Nobody, Question::Prepare).await,
+            Ok(Answer::Open)
+        );
         engine.is_silent.set(true);
         let question = involvement.ask(&engine, &Nobody, Question::Approve);
-        assert!(tokio::time::timeout(Duration::from_secs(8), question).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(8), question)
+                .await
+                .is_err()
+        );
         engine.is_silent.set(false);
-        let is_ready = async || read::<EventRegister>(&engine, &key).await.expect("a register").0.is_ready(&"a".into());
+        let is_ready = async || {
+            read::<EventRegister>(&engine, &key)
+                .await
+                .expect("a register")
+                .0
+                .is_ready(&"a".into())
+        };
         assert!(is_ready().await, "the swap was carried out");
-        assert_eq!(involvement.ask(&engine, &Nobody, Question::Prepare).await, Ok(Answer::Open));
-        assert!(!is_ready().await, "the machine prepares, and is still marked as ready");
+        assert_eq!(
+            involvement.ask(&engine, &Nobody, Question::Prepare).await,
+            Ok(Answer::Open)
+        );
+        assert!(
+            !is_ready().await,
+            "the machine prepares, and is still marked as ready"
+        );
     }
 }

@@ -44,8 +44,18 @@ impl From<HookEvent> for Event {
         let resources = event.resources.unwrap_or_default().into_iter().collect();
         let not_before = event.not_before.and_then(|text| text.parse().ok());
         // Azure's -1 is an unknown duration.
-        let duration = event.duration_in_seconds.and_then(|seconds| seconds.try_into().ok());
-        Self { duration, not_before, ..Self::new(&event.event_id, &event.event_type.unwrap_or_default(), resources) }
+        let duration = event
+            .duration_in_seconds
+            .and_then(|seconds| seconds.try_into().ok());
+        Self {
+            duration,
+            not_before,
+            ..Self::new(
+                &event.event_id,
+                &event.event_type.unwrap_or_default(),
+                resources,
+            )
+        }
     }
 }
 
@@ -54,12 +64,20 @@ impl Event {
     pub fn new(id: &str, event_type: &str, resources: BTreeSet<Name>) -> Self {
         let is_urgent = event_type == "Preempt";
         let (id, event_type) = (id.to_ascii_lowercase(), event_type.to_owned());
-        Self { id, event_type, duration: None, resources, is_urgent, not_before: None }
+        Self {
+            id,
+            event_type,
+            duration: None,
+            resources,
+            is_urgent,
+            not_before: None,
+        }
     }
 
     /// When Azure starts it at the latest, as registers have it: in seconds since 1970.
     pub(super) fn not_before_seconds(&self) -> Option<u64> {
-        self.not_before.map(|time| u64::try_from(time.as_second()).unwrap_or_default())
+        self.not_before
+            .map(|time| u64::try_from(time.as_second()).unwrap_or_default())
     }
 
     /// The key of the event's register. Another type, another duration, or other machines, make it another register: what was
@@ -79,12 +97,20 @@ impl Event {
         let mut hash = Sha256::new();
         hash.update(self.event_type.as_bytes());
         hash.update([0]);
-        hash.update(self.duration.map(|seconds| seconds.to_string()).unwrap_or_default());
+        hash.update(
+            self.duration
+                .map(|seconds| seconds.to_string())
+                .unwrap_or_default(),
+        );
         for resource in &self.resources {
             hash.update([0]);
             hash.update(resource.as_str().to_ascii_lowercase());
         }
-        format!("{}{}", events_prefix(&self.id), hexadecimal(&hash.finalize()[..12]))
+        format!(
+            "{}{}",
+            events_prefix(&self.id),
+            hexadecimal(&hash.finalize()[..12])
+        )
     }
 }
 
@@ -99,7 +125,10 @@ fn id_key(id: &str) -> String {
     if (1..=ID_MAX).contains(&id.len()) && id.bytes().all(usual) {
         return id.to_owned();
     }
-    format!("sha256-{}", hexadecimal(&Sha256::digest(id.as_bytes())[..12]))
+    format!(
+        "sha256-{}",
+        hexadecimal(&Sha256::digest(id.as_bytes())[..12])
+    )
 }
 
 #[cfg(test)]
@@ -109,13 +138,22 @@ mod tests {
     #[test]
     fn a_duration_is_a_part_of_the_event_as_it_is() {
         let event = |duration: &str| -> Event {
-            let text = format!(r#"{{"event_id":"E","event_type":"Freeze","resources":["a"]{duration}}}"#);
+            let text =
+                format!(r#"{{"event_id":"E","event_type":"Freeze","resources":["a"]{duration}}}"#);
             serde_json::from_str(&text).expect("an event")
         };
-        let keys = ["", r#","duration_in_seconds":0"#, r#","duration_in_seconds":9"#, r#","duration_in_seconds":90"#];
+        let keys = [
+            "",
+            r#","duration_in_seconds":0"#,
+            r#","duration_in_seconds":9"#,
+            r#","duration_in_seconds":90"#,
+        ];
         let keys: BTreeSet<_> = keys.iter().map(|duration| event(duration).key()).collect();
         assert_eq!(keys.len(), 4, "{keys:?}");
-        for unknown in [r#","duration_in_seconds":null"#, r#","duration_in_seconds":-1"#] {
+        for unknown in [
+            r#","duration_in_seconds":null"#,
+            r#","duration_in_seconds":-1"#,
+        ] {
             assert_eq!(event(unknown).key(), event("").key());
         }
     }
@@ -124,15 +162,43 @@ mod tests {
     #[test]
     fn an_id_that_is_not_of_the_usual_form_is_hashed() {
         let long = "a".repeat(ID_MAX + 1);
-        let unusual = ["", ".", "..", "../../etc/x", "/etc/x", "a/b", "a.b", "a\0b", "a b", "\u{e9}", &long];
+        let unusual = [
+            "",
+            ".",
+            "..",
+            "../../etc/x",
+            "/etc/x",
+            "a/b",
+            "a.b",
+            "a\0b",
+            "a b",
+            "\u{e9}",
+            &long,
+        ];
         let prefixes: BTreeSet<_> = unusual.iter().map(|id| events_prefix(id)).collect();
-        assert_eq!(prefixes.len(), unusual.len(), "they are distinct: {prefixes:?}");
+        assert_eq!(
+            prefixes.len(),
+            unusual.len(),
+            "they are distinct: {prefixes:?}"
+        );
         for id in unusual {
             let key = Event::new(id, "Reboot", ["../x".into()].into()).key();
-            assert!(key.starts_with(&events_prefix(id)) && key.len() <= 200, "{key}");
+            assert!(
+                key.starts_with(&events_prefix(id)) && key.len() <= 200,
+                "{key}"
+            );
             let parts: Vec<_> = key.split('/').collect();
-            assert!(parts.len() == 3 && parts[0] == "events" && parts[1].starts_with("sha256-"), "{id:?}: {key}");
-            assert!(parts[1..].concat().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'), "{key}");
+            assert!(
+                parts.len() == 3 && parts[0] == "events" && parts[1].starts_with("sha256-"),
+                "{id:?}: {key}"
+            );
+            assert!(
+                parts[1..]
+                    .concat()
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+                "{key}"
+            );
         }
         assert_eq!(events_prefix(&long[1..]), format!("events/{}/", &long[1..]));
         let id = "368d8799-233c-4d16-8e3a-0c6c6ab4efec";

@@ -55,10 +55,14 @@ pub fn presence(
     patience: Patience,
 ) -> Presence {
     let written = written.or(register.written.map(StoreTime));
-    let (Some(written), Some(Clock { now, steady_for })) = (written, clock) else { return Presence::Silent };
+    let (Some(written), Some(Clock { now, steady_for })) = (written, clock) else {
+        return Presence::Silent;
+    };
     match now.since(written) {
         Some(age) if age < patience.silent_after => Presence::Beating,
-        Some(age) if register.leaving || age.min(steady_for) >= patience.forget_after => Presence::Gone,
+        Some(age) if register.leaving || age.min(steady_for) >= patience.forget_after => {
+            Presence::Gone
+        }
         _ => Presence::Silent,
     }
 }
@@ -82,15 +86,30 @@ struct Sighting {
 impl Sightings {
     /// Nobody was seen yet. `interval` is the usual time between two looks.
     pub fn new(interval: Duration) -> Self {
-        Self { seen: HashMap::new(), gap_max: interval * 3 / 2 }
+        Self {
+            seen: HashMap::new(),
+            gap_max: interval * 3 / 2,
+        }
     }
 
     /// A machine is silent now, and its register has this revision. Returns whether that was so for long enough.
-    pub fn confirm(&mut self, machine: &Name, revision: Option<&Revision>, enough: Duration, now: Instant) -> bool {
-        let new = || Sighting { revision: revision.cloned(), looked_at: now, silent: Duration::ZERO };
+    pub fn confirm(
+        &mut self,
+        machine: &Name,
+        revision: Option<&Revision>,
+        enough: Duration,
+        now: Instant,
+    ) -> bool {
+        let new = || Sighting {
+            revision: revision.cloned(),
+            looked_at: now,
+            silent: Duration::ZERO,
+        };
         let seen = self.seen.entry(machine.clone()).or_insert_with(new);
         if seen.revision.as_ref() == revision {
-            seen.silent += now.saturating_duration_since(seen.looked_at).min(self.gap_max);
+            seen.silent += now
+                .saturating_duration_since(seen.looked_at)
+                .min(self.gap_max);
             seen.looked_at = now;
         } else {
             *seen = new();
@@ -108,16 +127,30 @@ impl Sightings {
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience =
-        Patience { silent_after: Duration::from_secs(120), forget_after: Duration::from_secs(3600) };
+    const PATIENCE: Patience = Patience {
+        silent_after: Duration::from_secs(120),
+        forget_after: Duration::from_secs(3600),
+    };
     const NOW: u64 = 1_000_000_000;
 
     fn clock(steady_for: u64) -> Clock {
-        Clock { now: StoreTime(NOW), steady_for: Duration::from_secs(steady_for) }
+        Clock {
+            now: StoreTime(NOW),
+            steady_for: Duration::from_secs(steady_for),
+        }
     }
 
     fn at(written: Option<u64>, leaving: bool) -> Presence {
-        presence(&MachineRegister { written, leaving, ..MachineRegister::default() }, None, Some(clock(7200)), PATIENCE)
+        presence(
+            &MachineRegister {
+                written,
+                leaving,
+                ..MachineRegister::default()
+            },
+            None,
+            Some(clock(7200)),
+            PATIENCE,
+        )
     }
 
     #[test]
@@ -133,25 +166,49 @@ mod tests {
             assert_eq!(at(Some(NOW - age), true), leaving, "{age}");
         }
         // What the store itself keeps counts first.
-        let register = MachineRegister { written: Some(NOW), ..MachineRegister::default() };
-        assert_eq!(presence(&register, Some(StoreTime(NOW - 200_000)), Some(clock(0)), PATIENCE), Presence::Silent);
+        let register = MachineRegister {
+            written: Some(NOW),
+            ..MachineRegister::default()
+        };
+        assert_eq!(
+            presence(
+                &register,
+                Some(StoreTime(NOW - 200_000)),
+                Some(clock(0)),
+                PATIENCE
+            ),
+            Presence::Silent
+        );
     }
 
     #[test]
     fn nothing_shows_that_a_machine_runs_after_the_clock_has_jumped_nor_that_it_is_gone() {
         let day = 86_400_000;
-        assert_eq!(at(Some(NOW + 30_000), false), Presence::Beating, "servers of one store differ a little");
+        assert_eq!(
+            at(Some(NOW + 30_000), false),
+            Presence::Beating,
+            "servers of one store differ a little"
+        );
         assert_eq!(at(Some(NOW + day), false), Presence::Silent);
         assert_eq!(at(Some(NOW + day), true), Presence::Silent);
         assert_eq!(at(None, true), Presence::Silent);
-        assert_eq!(presence(&MachineRegister::default(), None, None, PATIENCE), Presence::Silent);
-        let register = MachineRegister { written: Some(NOW - day), ..MachineRegister::default() };
+        assert_eq!(
+            presence(&MachineRegister::default(), None, None, PATIENCE),
+            Presence::Silent
+        );
+        let register = MachineRegister {
+            written: Some(NOW - day),
+            ..MachineRegister::default()
+        };
         assert_eq!(
             presence(&register, None, Some(clock(3599)), PATIENCE),
             Presence::Silent,
             "it may have jumped an hour ago"
         );
-        assert_eq!(presence(&register, None, Some(clock(3600)), PATIENCE), Presence::Gone);
+        assert_eq!(
+            presence(&register, None, Some(clock(3600)), PATIENCE),
+            Presence::Gone
+        );
     }
 
     #[test]
@@ -163,8 +220,14 @@ mod tests {
             sightings.confirm(&name, revision, 2 * minute, start + minutes * minute)
         };
         assert!(!look(Some(&one), 0) && !look(Some(&one), 1) && look(Some(&one), 2));
-        assert!(!look(Some(&two), 3) && !look(Some(&two), 4) && look(Some(&two), 5), "it wrote in between");
-        assert!(!look(None, 6) && !look(None, 100), "time in which nobody looked does not count");
+        assert!(
+            !look(Some(&two), 3) && !look(Some(&two), 4) && look(Some(&two), 5),
+            "it wrote in between"
+        );
+        assert!(
+            !look(None, 6) && !look(None, 100),
+            "time in which nobody looked does not count"
+        );
         assert!(look(None, 101));
         sightings.forget(&name);
         assert!(!sightings.confirm(&name, None, 2 * minute, start + 102 * minute));

@@ -21,6 +21,6 @@ pub use event::{Event, events_prefix};
 pub use group::{closed_windows, shares};
 pub use protocol::{Answer, Part, Progress, Seen, Share, Step, Why};
 pub use register::{
-    Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Next,
-    Stamp,
+    Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark,
+    MarkPart, Marked, Next, Stamp,
 };

@@ -141,12 +141,23 @@ pub enum Why {
 
 impl Part {
     /// This machine's part in an event, with all windows open.
-    pub fn new(machine: Name, event: Event, mut shares: Vec<Share>, take_over_after: Duration) -> Self {
+    pub fn new(
+        machine: Name,
+        event: Event,
+        mut shares: Vec<Share>,
+        take_over_after: Duration,
+    ) -> Self {
         if event.is_urgent {
             shares.clear();
         }
         shares.sort_by(|a, b| a.group.cmp(&b.group));
-        Self { machine, event, shares, take_over_after, closed: BTreeMap::new() }
+        Self {
+            machine,
+            event,
+            shares,
+            take_over_after,
+            closed: BTreeMap::new(),
+        }
     }
 
     /// May this machine prepare? From now on it is not ready.
@@ -154,7 +165,9 @@ impl Part {
         if self.is_alone_and_urgent() {
             return Step::Answer(Answer::Open);
         }
-        let Some(event) = &progress.event else { return Step::ReadEvent };
+        let Some(event) = &progress.event else {
+            return Step::ReadEvent;
+        };
         // A process that was started again after the decision: the mark stays, since the decision does.
         if event.go.is_some() {
             return Step::Answer(Answer::Open);
@@ -162,7 +175,8 @@ impl Part {
         if progress.mark != Some(Mark::Withdrawn) {
             return self.mark(Mark::Withdrawn);
         }
-        self.take_slots(progress, false).unwrap_or(Step::Answer(Answer::Open))
+        self.take_slots(progress, false)
+            .unwrap_or(Step::Answer(Answer::Open))
     }
 
     /// May this machine approve? It is ready. `since_go` is how long this process has known the decision.
@@ -170,10 +184,16 @@ impl Part {
         if self.is_alone_and_urgent() {
             return Step::Answer(Answer::Open);
         }
-        let Some(event) = &progress.event else { return Step::ReadEvent };
+        let Some(event) = &progress.event else {
+            return Step::ReadEvent;
+        };
         if let Some(go) = &event.go {
             let is_my_turn = since_go.is_some_and(|waited| waited >= self.turn_after(&go.by));
-            let answer = if is_my_turn { Answer::Open } else { Answer::AnotherApproves { by: go.by.clone() } };
+            let answer = if is_my_turn {
+                Answer::Open
+            } else {
+                Answer::AnotherApproves { by: go.by.clone() }
+            };
             return Step::Answer(answer);
         }
         if let Some(step) = self.take_slots(progress, true) {
@@ -185,12 +205,20 @@ impl Part {
                 step
             };
         }
-        let missing = || self.event.resources.iter().filter(|name| **name != self.machine && !event.is_ready(name));
+        let missing = || {
+            self.event
+                .resources
+                .iter()
+                .filter(|name| **name != self.machine && !event.is_ready(name))
+        };
         let all_are_ready = missing().next().is_none();
         // An event that can wait has its slots only if it began in a window: it is finished, even after the window's end.
         let waits_for_not_before = self.shares.iter().find_map(|share| {
             let (group, closed) = self.window_of(share)?;
-            (!closed.can_wait).then(|| Why::Window { group: group.to_owned(), closed: *closed })
+            (!closed.can_wait).then(|| Why::Window {
+                group: group.to_owned(),
+                closed: *closed,
+            })
         });
         if all_are_ready && waits_for_not_before.is_none() {
             return Step::ChangeEvent(EventChange::Go(self.machine.clone()));
@@ -207,7 +235,9 @@ impl Part {
 
     /// This machine is not ready any more, unless it is decided already.
     pub fn withdraw(&self, progress: &Progress) -> Step {
-        let Some(event) = &progress.event else { return Step::ReadEvent };
+        let Some(event) = &progress.event else {
+            return Step::ReadEvent;
+        };
         if event.go.is_some() || progress.mark == Some(Mark::Withdrawn) {
             return Step::Answer(Answer::Open);
         }
@@ -217,11 +247,15 @@ impl Part {
     /// This machine is back in service although the event is not over: it is not ready, and needs no slot.
     pub fn stand_down(&self, progress: &Progress) -> Step {
         let step = self.withdraw(progress);
-        let is_decided = progress.event.as_ref().is_some_and(|event| event.go.is_some());
+        let is_decided = progress
+            .event
+            .as_ref()
+            .is_some_and(|event| event.go.is_some());
         if is_decided || !matches!(step, Step::Answer(_)) {
             return step;
         }
-        let is_in = |claim: &Claim| claim.by.contains(&self.machine) || claim.late.contains(&self.machine);
+        let is_in =
+            |claim: &Claim| claim.by.contains(&self.machine) || claim.late.contains(&self.machine);
         let holds = |index, group: &GroupRegister| {
             progress.claimed.contains(&index) || group.claims.get(&self.event.id).is_some_and(is_in)
         };
@@ -234,7 +268,14 @@ impl Part {
 
     fn give_back(&self, index: usize, is_back: bool) -> Step {
         let (event_id, by) = (self.event.id.clone(), self.machine.clone());
-        Step::ChangeGroup(index, GroupChange::GiveBack { event_id, by, is_back })
+        Step::ChangeGroup(
+            index,
+            GroupChange::GiveBack {
+                event_id,
+                by,
+                is_back,
+            },
+        )
     }
 
     fn mark(&self, mark: Mark) -> Step {
@@ -243,26 +284,46 @@ impl Part {
 
     /// Nobody else is concerned, and there is no time.
     pub(super) fn is_alone_and_urgent(&self) -> bool {
-        self.event.is_urgent && self.event.resources.iter().all(|name| *name == self.machine)
+        self.event.is_urgent
+            && self
+                .event
+                .resources
+                .iter()
+                .all(|name| *name == self.machine)
     }
 
     /// The next step towards slots in all groups; `None` if this machine has them. Refused by one group it claims none, and what it
     /// has claimed in others it gives back, unless it is out of service: then it needs them.
     fn take_slots(&self, progress: &Progress, is_out_of_service: bool) -> Option<Step> {
-        let missing: Vec<_> = (0..self.shares.len()).filter(|index| !progress.claimed.contains(index)).collect();
+        let missing: Vec<_> = (0..self.shares.len())
+            .filter(|index| !progress.claimed.contains(index))
+            .collect();
         let next = *missing.first()?;
-        if let Some(&unread) = missing.iter().find(|&&index| progress.group(index).is_none()) {
+        if let Some(&unread) = missing
+            .iter()
+            .find(|&&index| progress.group(index).is_none())
+        {
             return Some(Step::ReadGroup(unread));
         }
-        if let Some((index, why)) = missing.iter().find_map(|&index| Some((index, self.refusal(progress, index)?))) {
+        if let Some((index, why)) = missing
+            .iter()
+            .find_map(|&index| Some((index, self.refusal(progress, index)?)))
+        {
             if let Some(next) = self.reservation(progress, index, &why) {
-                let limit = progress.seen(index).map_or(self.shares[index].limit, |seen| seen.limit);
-                return Some(Step::ChangeGroup(index, GroupChange::Reserve { next, limit }));
+                let limit = progress
+                    .seen(index)
+                    .map_or(self.shares[index].limit, |seen| seen.limit);
+                return Some(Step::ChangeGroup(
+                    index,
+                    GroupChange::Reserve { next, limit },
+                ));
             }
             // Who holds a slot may be gone by now, and so may the machine that reserved the group. Those that wait after the next event
             // watch the group and that machine alone.
             match &why {
-                Why::NoSlot { .. } if progress.members.is_none() && self.is_next(progress, index) => {
+                Why::NoSlot { .. }
+                    if progress.members.is_none() && self.is_next(progress, index) =>
+                {
                     return Some(Step::LookAtMembers);
                 }
                 Why::Reserved { next, .. } if !progress.reservers.contains_key(&next.by) => {
@@ -271,7 +332,9 @@ impl Part {
                 _ => {}
             }
             return Some(match progress.claimed.last() {
-                Some(&claimed) if !is_out_of_service && progress.group(claimed).is_none() => Step::ReadGroup(claimed),
+                Some(&claimed) if !is_out_of_service && progress.group(claimed).is_none() => {
+                    Step::ReadGroup(claimed)
+                }
                 Some(&claimed) if !is_out_of_service => self.give_back(claimed, false),
                 _ => Step::Answer(Answer::Closed(why)),
             });
@@ -282,9 +345,19 @@ impl Part {
         if !progress.has_looked && !missing.iter().all(is_begun) {
             return Some(Step::LookAtMembers);
         }
-        let limit = progress.seen(next).map_or(self.shares[next].limit, |seen| seen.limit);
+        let limit = progress
+            .seen(next)
+            .map_or(self.shares[next].limit, |seen| seen.limit);
         let (event_id, by, slots) = (self.event.id.clone(), self.machine.clone(), slots.clone());
-        Some(Step::ChangeGroup(next, GroupChange::Claim { event_id, by, slots, limit }))
+        Some(Step::ChangeGroup(
+            next,
+            GroupChange::Claim {
+                event_id,
+                by,
+                slots,
+                limit,
+            },
+        ))
     }
 
     /// Why a group, as it was last read, does not admit the event.
@@ -292,25 +365,51 @@ impl Part {
         let (share, group) = (&self.shares[index], progress.group(index)?);
         // What has begun goes on, and what cannot wait is prepared for: Azure starts it at `NotBefore`.
         let is_begun = self.is_begun(progress, index);
-        if let Some((group, closed)) = self.window_of(share).filter(|(_, closed)| closed.can_wait && !is_begun) {
-            return Some(Why::Window { group: group.to_owned(), closed: *closed });
+        if let Some((group, closed)) = self
+            .window_of(share)
+            .filter(|(_, closed)| closed.can_wait && !is_begun)
+        {
+            return Some(Why::Window {
+                group: group.to_owned(),
+                closed: *closed,
+            });
         }
-        let Seen { limit, silent } =
-            progress.seen(index).cloned().unwrap_or_else(|| Seen { limit: share.limit, ..Seen::default() });
+        let Seen { limit, silent } = progress.seen(index).cloned().unwrap_or_else(|| Seen {
+            limit: share.limit,
+            ..Seen::default()
+        });
         if group.admits(&self.event.id, &share.slots, limit, &silent) {
             let next = self.earlier(progress, index).filter(|_| !is_begun)?;
             // Both may have their slots.
             let slots = share.slots.union(&next.slots).cloned().collect();
-            let fits = group.admits(&self.event.id, &slots, limit, &silent) && slots.len() <= limit as usize;
-            return (!fits).then(|| Why::Reserved { group: share.group.clone(), next: next.clone() });
+            let fits = group.admits(&self.event.id, &slots, limit, &silent)
+                && slots.len() <= limit as usize;
+            return (!fits).then(|| Why::Reserved {
+                group: share.group.clone(),
+                next: next.clone(),
+            });
         }
-        let held = group.held().into_iter().chain(&silent).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        Some(Why::NoSlot { group: share.group.clone(), held, silent, limit })
+        let held = group
+            .held()
+            .into_iter()
+            .chain(&silent)
+            .cloned()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        Some(Why::NoSlot {
+            group: share.group.clone(),
+            held,
+            silent,
+            limit,
+        })
     }
 
     /// The one that is before this part's event.
     fn earlier<'a>(&self, progress: &'a Progress, index: usize) -> Option<&'a Next> {
-        progress.next(index).filter(|next| next.order() < self.as_next(index).order())
+        progress
+            .next(index)
+            .filter(|next| next.order() < self.as_next(index).order())
     }
 
     /// Whether a group, as it was last read, is reserved for this part's event.
@@ -319,37 +418,57 @@ impl Part {
     }
 
     fn is_next(&self, progress: &Progress, index: usize) -> bool {
-        progress.next(index).is_some_and(|next| next.event_id == self.event.id)
+        progress
+            .next(index)
+            .is_some_and(|next| next.event_id == self.event.id)
     }
 
     /// This part's event as the next one.
     fn as_next(&self, index: usize) -> Next {
         let not_before = self.event.not_before_seconds();
-        let (event_id, slots, by) = (self.event.id.clone(), self.shares[index].slots.clone(), self.machine.clone());
-        Next { event_id, slots, by, not_before }
+        let (event_id, slots, by) = (
+            self.event.id.clone(),
+            self.shares[index].slots.clone(),
+            self.machine.clone(),
+        );
+        Next {
+            event_id,
+            slots,
+            by,
+            not_before,
+        }
     }
 
     /// The reservation of a group that refuses this part's event, if it is to be made: the group has none, or one that is later.
     fn reservation(&self, progress: &Progress, index: usize, why: &Why) -> Option<Next> {
         let own = self.as_next(index);
         let is_refused = matches!(why, Why::NoSlot { .. });
-        let is_first = progress.next(index).is_none_or(|next| own.order() < next.order());
-        let is_new =
-            |next: &Next| (&next.event_id, &next.slots, next.not_before) != (&own.event_id, &own.slots, own.not_before);
-        let is_moved = self.is_next(progress, index) && progress.group(index)?.next.as_ref().is_some_and(is_new);
+        let is_first = progress
+            .next(index)
+            .is_none_or(|next| own.order() < next.order());
+        let is_new = |next: &Next| {
+            (&next.event_id, &next.slots, next.not_before)
+                != (&own.event_id, &own.slots, own.not_before)
+        };
+        let is_moved = self.is_next(progress, index)
+            && progress.group(index)?.next.as_ref().is_some_and(is_new);
         (is_refused && (is_first || is_moved)).then_some(own)
     }
 
     /// Whether the event has the slots of this share already.
     fn is_begun(&self, progress: &Progress, index: usize) -> bool {
-        progress.group(index).is_some_and(|group| group.has(&self.event.id, &self.shares[index].slots))
+        progress
+            .group(index)
+            .is_some_and(|group| group.has(&self.event.id, &self.shares[index].slots))
     }
 
     /// The group of a share, if its windows are closed.
     fn window_of(&self, share: &Share) -> Option<(&str, &Closed)> {
         // The share may be that of a zone.
         let group = share.group.split('/').next().unwrap_or_default();
-        self.closed.get_key_value(group).map(|(group, closed)| (group.as_str(), closed))
+        self.closed
+            .get_key_value(group)
+            .map(|(group, closed)| (group.as_str(), closed))
     }
 
     /// How long after the decision this machine posts: at once if it decided, else in the order of the names.
@@ -357,8 +476,14 @@ impl Part {
         if *decided_by == self.machine {
             return Duration::ZERO;
         }
-        let before = self.event.resources.iter().filter(|name| *name != decided_by && **name < self.machine).count();
-        self.take_over_after.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1))
+        let before = self
+            .event
+            .resources
+            .iter()
+            .filter(|name| *name != decided_by && **name < self.machine)
+            .count();
+        self.take_over_after
+            .saturating_mul(u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1))
     }
 }
 
@@ -401,7 +526,12 @@ impl Progress {
     }
 
     /// A change of a group's register was carried out, with this result.
-    pub fn wrote_group(&mut self, index: usize, change: &GroupChange, register: Arc<GroupRegister>) {
+    pub fn wrote_group(
+        &mut self,
+        index: usize,
+        change: &GroupChange,
+        register: Arc<GroupRegister>,
+    ) {
         self.saw_group(index, register);
         match change {
             GroupChange::Claim { .. } => {
@@ -410,7 +540,9 @@ impl Progress {
             GroupChange::GiveBack { .. } | GroupChange::Release { .. } => {
                 self.claimed.remove(&index);
             }
-            GroupChange::Occupy { .. } | GroupChange::Reserve { .. } | GroupChange::Unreserve { .. } => {}
+            GroupChange::Occupy { .. }
+            | GroupChange::Reserve { .. }
+            | GroupChange::Unreserve { .. } => {}
         }
     }
 

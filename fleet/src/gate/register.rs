@@ -75,7 +75,9 @@ pub struct EventRegister {
 impl EventRegister {
     /// Whether this machine is marked as ready.
     pub fn is_ready(&self, machine: &Name) -> bool {
-        self.marks.get(machine).is_some_and(|marked| marked.mark == Mark::Ready)
+        self.marks
+            .get(machine)
+            .is_some_and(|marked| marked.mark == Mark::Ready)
     }
 }
 
@@ -129,32 +131,56 @@ pub struct GroupRegister {
 impl GroupRegister {
     /// Whether these machines may be taken out of service for an event: at most `limit` are out of service then, `silent` ones
     /// included, or none but the event's own, since an event of more machines than that must be possible, too.
-    pub fn admits(&self, event_id: &str, slots: &BTreeSet<Name>, limit: u32, silent: &BTreeSet<Name>) -> bool {
+    pub fn admits(
+        &self,
+        event_id: &str,
+        slots: &BTreeSet<Name>,
+        limit: u32,
+        silent: &BTreeSet<Name>,
+    ) -> bool {
         if self.has(event_id, slots) {
             return true;
         }
         let own = self.claims.get(event_id).map(|claim| &claim.slots);
         let own: BTreeSet<_> = own.into_iter().flatten().chain(slots).collect();
-        let others = self.claims.iter().filter(|(id, _)| *id != event_id).flat_map(|(_, claim)| &claim.slots);
-        let others: BTreeSet<_> = others.chain(silent.iter().filter(|name| !own.contains(name))).collect();
+        let others = self
+            .claims
+            .iter()
+            .filter(|(id, _)| *id != event_id)
+            .flat_map(|(_, claim)| &claim.slots);
+        let others: BTreeSet<_> = others
+            .chain(silent.iter().filter(|name| !own.contains(name)))
+            .collect();
         others.is_empty() || others.union(&own).count() <= limit as usize
     }
 
     /// Whether all these machines are claimed for an event already.
     pub fn has(&self, event_id: &str, slots: &BTreeSet<Name>) -> bool {
-        self.claims.get(event_id).is_some_and(|claim| !claim.by.is_empty() && claim.slots.is_superset(slots))
+        self.claims
+            .get(event_id)
+            .is_some_and(|claim| !claim.by.is_empty() && claim.slots.is_superset(slots))
     }
 
     /// The changes that release the slots of which `is_over` holds, for an event's id and a machine.
     pub fn releases(&self, mut is_over: impl FnMut(&str, &Name) -> bool) -> Vec<GroupChange> {
-        let slots = self.claims.iter().flat_map(|(id, claim)| claim.slots.iter().map(move |machine| (id, machine)));
+        let slots = self
+            .claims
+            .iter()
+            .flat_map(|(id, claim)| claim.slots.iter().map(move |machine| (id, machine)));
         let over = slots.filter(|(id, machine)| is_over(id, machine));
-        over.map(|(id, machine)| GroupChange::Release { event_id: id.clone(), machine: machine.clone() }).collect()
+        over.map(|(id, machine)| GroupChange::Release {
+            event_id: id.clone(),
+            machine: machine.clone(),
+        })
+        .collect()
     }
 
     /// All machines that are out of service, or will be.
     pub fn held(&self) -> BTreeSet<&Name> {
-        self.claims.values().flat_map(|claim| &claim.slots).collect()
+        self.claims
+            .values()
+            .flat_map(|claim| &claim.slots)
+            .collect()
     }
 }
 
@@ -209,13 +235,27 @@ impl EventChange {
         match self {
             Self::Mark(machine, mark) => {
                 // One that is made again is as old as it was.
-                let before = register.marks.get(machine).filter(|marked| marked.mark == *mark);
+                let before = register
+                    .marks
+                    .get(machine)
+                    .filter(|marked| marked.mark == *mark);
                 let at = before.map_or(at, |marked| marked.at);
-                register.marks.insert(machine.clone(), Marked { mark: *mark, at });
+                register
+                    .marks
+                    .insert(machine.clone(), Marked { mark: *mark, at });
             }
             Self::Go(machine) => {
-                register.marks.insert(machine.clone(), Marked { mark: Mark::Ready, at });
-                register.go = Some(Go { by: machine.clone(), at });
+                register.marks.insert(
+                    machine.clone(),
+                    Marked {
+                        mark: Mark::Ready,
+                        at,
+                    },
+                );
+                register.go = Some(Go {
+                    by: machine.clone(),
+                    at,
+                });
             }
         }
     }
@@ -276,7 +316,9 @@ pub enum GroupChange {
 impl fmt::Display for GroupChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Claim { event_id, by, .. } => write!(f, "{by} claimed slots for {}", event_id.escape_debug()),
+            Self::Claim { event_id, by, .. } => {
+                write!(f, "{by} claimed slots for {}", event_id.escape_debug())
+            }
             Self::Occupy { event_id, machine } => {
                 write!(
                     f,
@@ -284,12 +326,27 @@ impl fmt::Display for GroupChange {
                     event_id.escape_debug()
                 )
             }
-            Self::Reserve { next, .. } => write!(f, "{} reserved it for {}", next.by, next.event_id.escape_debug()),
-            Self::Unreserve { event_id } => write!(f, "it is not reserved for {} any more", event_id.escape_debug()),
+            Self::Reserve { next, .. } => write!(
+                f,
+                "{} reserved it for {}",
+                next.by,
+                next.event_id.escape_debug()
+            ),
+            Self::Unreserve { event_id } => write!(
+                f,
+                "it is not reserved for {} any more",
+                event_id.escape_debug()
+            ),
             Self::GiveBack { event_id, by, .. } => {
-                write!(f, "{by} gave back its claim for {}", event_id.escape_debug())
+                write!(
+                    f,
+                    "{by} gave back its claim for {}",
+                    event_id.escape_debug()
+                )
             }
-            Self::Release { event_id, machine } => write!(f, "freed {machine} of {}", event_id.escape_debug()),
+            Self::Release { event_id, machine } => {
+                write!(f, "freed {machine} of {}", event_id.escape_debug())
+            }
         }
     }
 }
@@ -303,7 +360,12 @@ impl GroupChange {
     /// Applies the change.
     pub fn apply(&self, register: &mut GroupRegister, at: Stamp) {
         match self {
-            Self::Claim { event_id, by, slots, limit } => {
+            Self::Claim {
+                event_id,
+                by,
+                slots,
+                limit,
+            } => {
                 // Without a look at the members, a share of them is not known.
                 if *limit != u32::MAX {
                     register.limit = *limit;
@@ -329,7 +391,11 @@ impl GroupChange {
                 claim.slots.insert(machine.clone());
                 claim.late.insert(machine.clone());
             }
-            Self::GiveBack { event_id, by, is_back } => {
+            Self::GiveBack {
+                event_id,
+                by,
+                is_back,
+            } => {
                 register.change_claim(event_id, |claim| {
                     claim.by.remove(by);
                     claim.late.retain(|machine| !is_back || machine != by);

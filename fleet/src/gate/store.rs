@@ -31,7 +31,9 @@ pub async fn read<T: Default + DeserializeOwned>(
     engine: &dyn Engine,
     key: &str,
 ) -> Result<(T, Option<Revision>), EngineError> {
-    let Some(found) = engine.read(key).await? else { return Ok((T::default(), None)) };
+    let Some(found) = engine.read(key).await? else {
+        return Ok((T::default(), None));
+    };
     Ok((decode(key, &found.value)?, Some(found.revision)))
 }
 
@@ -122,10 +124,16 @@ pub async fn swap<T: Serialize>(
 /// # Errors
 /// It is longer than a register may be.
 pub fn encode<T: Serialize>(key: &str, register: &T) -> Result<String, EngineError> {
-    let value = serde_json::to_string(&Formatted { format: FORMAT, register });
+    let value = serde_json::to_string(&Formatted {
+        format: FORMAT,
+        register,
+    });
     let value = value.map_err(|error| EngineError(format!("{key}: {error}")))?;
     if value.len() > VALUE_MAX {
-        let problem = format!("{key} would have {} bytes; at most {VALUE_MAX} are possible", value.len());
+        let problem = format!(
+            "{key} would have {} bytes; at most {VALUE_MAX} are possible",
+            value.len()
+        );
         return Err(EngineError(problem));
     }
     Ok(value)
@@ -142,27 +150,56 @@ mod tests {
     #[test]
     fn a_member_that_is_not_known_is_skipped() {
         let value = r#"{"format":1,"event_type":"Reboot","resources":["a"],"later":{},"marks":{},"go":null}"#;
-        assert_eq!(check::<EventRegister>(value).expect("a register").event_type, "Reboot");
+        assert_eq!(
+            check::<EventRegister>(value)
+                .expect("a register")
+                .event_type,
+            "Reboot"
+        );
     }
 
     #[tokio::test]
     async fn a_register_of_another_format_is_refused_and_not_overwritten() {
         for (value, found) in [
-            (r#"{"format":2,"limit":1,"claims":{},"later":true}"#, "format 2"),
+            (
+                r#"{"format":2,"limit":1,"claims":{},"later":true}"#,
+                "format 2",
+            ),
             (r#"{"limit":1,"claims":{}}"#, "no format"),
             (r#"{"format":null}"#, "no format"),
         ] {
             let engine = MemoryEngine::default();
-            engine.swap("groups/web", None, value).await.expect("written");
-            let expected =
-                format!("the register groups/web has {found}, and this program has format 1: it is left as it is");
-            let error = read::<GroupRegister>(&engine, "groups/web").await.expect_err("another format");
+            engine
+                .swap("groups/web", None, value)
+                .await
+                .expect("written");
+            let expected = format!(
+                "the register groups/web has {found}, and this program has format 1: it is left as it is"
+            );
+            let error = read::<GroupRegister>(&engine, "groups/web")
+                .await
+                .expect_err("another format");
             assert!(error.0.starts_with(&expected), "{error}");
             let (slots, by) = (["a".into()].into(), "a".into());
-            let claim = GroupChange::Claim { event_id: "e".into(), by, slots, limit: 1 };
-            let error = change_group(&engine, "web", &[claim], 1).await.expect_err("another format");
+            let claim = GroupChange::Claim {
+                event_id: "e".into(),
+                by,
+                slots,
+                limit: 1,
+            };
+            let error = change_group(&engine, "web", &[claim], 1)
+                .await
+                .expect_err("another format");
             assert!(error.0.starts_with(&expected), "{error}");
-            assert_eq!(engine.read("groups/web").await.expect("read").expect("a register").value, value);
+            assert_eq!(
+                engine
+                    .read("groups/web")
+                    .await
+                    .expect("read")
+                    .expect("a register")
+                    .value,
+                value
+            );
         }
     }
 }

@@ -33,8 +33,14 @@ pub const BY_LAST_CALL: &str = "; drained by the last call, without the gate's y
 
 /// The condition of a Node.
 pub fn condition_of(node: &Node) -> Option<&NodeCondition> {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().find(|condition| condition.type_ == CONDITION)
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition.type_ == CONDITION)
 }
 
 /// Why a request about a node did not succeed.
@@ -75,7 +81,10 @@ impl NodeApi {
     /// # Errors
     /// A sentence: there is no credential.
     pub async fn connect(name: &str) -> Result<Self, String> {
-        Ok(Self { client: connect().await?, name: name.to_owned() })
+        Ok(Self {
+            client: connect().await?,
+            name: name.to_owned(),
+        })
     }
 
     /// The node's name.
@@ -105,7 +114,11 @@ impl NodeApi {
     /// # Errors
     /// Of any kind.
     pub async fn patch(&self, patch: &Value) -> Result<Node, NodeError> {
-        node_result(self.nodes().patch(&self.name, &parameters(), &Patch::Merge(patch))).await
+        node_result(
+            self.nodes()
+                .patch(&self.name, &parameters(), &Patch::Merge(patch)),
+        )
+        .await
     }
 
     /// Shows people how far the drain is.
@@ -113,7 +126,9 @@ impl NodeApi {
     /// # Errors
     /// Of any kind but a conflict.
     pub async fn show_progress(&self, text: &str) -> Result<(), NodeError> {
-        self.patch(&json!({ "metadata": { "annotations": { PROGRESS: text } } })).await.map(drop)
+        self.patch(&json!({ "metadata": { "annotations": { PROGRESS: text } } }))
+            .await
+            .map(drop)
     }
 
     /// Sets the condition. `node` is the object as it was read last.
@@ -142,18 +157,36 @@ impl NodeApi {
         };
         // Conditions are merged by their type: those of the kubelet stay as they are.
         let patch = json!({ "status": { "conditions": [condition] } });
-        node_result(self.nodes().patch_status(&self.name, &parameters(), &Patch::Strategic(patch))).await.map(drop)
+        node_result(
+            self.nodes()
+                .patch_status(&self.name, &parameters(), &Patch::Strategic(patch)),
+        )
+        .await
+        .map(drop)
     }
 
     /// Publishes an Event about the node.
     ///
     /// # Errors
     /// A sentence.
-    pub async fn publish(&self, node: &Node, warning: bool, reason: &str, text: &str) -> Result<(), String> {
-        let reporter = Reporter { controller: FIELD_MANAGER.into(), instance: Some(self.name.clone()) };
+    pub async fn publish(
+        &self,
+        node: &Node,
+        warning: bool,
+        reason: &str,
+        text: &str,
+    ) -> Result<(), String> {
+        let reporter = Reporter {
+            controller: FIELD_MANAGER.into(),
+            instance: Some(self.name.clone()),
+        };
         let recorder = Recorder::new(self.client.clone(), reporter);
         let event = Event {
-            type_: if warning { EventType::Warning } else { EventType::Normal },
+            type_: if warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: reason.into(),
             note: Some(truncated(text, NOTE_MAX).to_owned()),
             action: "Maintenance".into(),
@@ -168,7 +201,9 @@ impl NodeApi {
         match tokio::time::timeout(REQUEST_TIME, self.send_removal(removal)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(message)) => Answer::Failed { message },
-            Err(_) => Answer::Failed { message: timed_out() },
+            Err(_) => Answer::Failed {
+                message: timed_out(),
+            },
         }
     }
 
@@ -180,26 +215,55 @@ impl NodeApi {
         let grace_period_seconds = removal.grace_seconds.map(i64::from);
         let identity = Some(pod.uid.clone());
         let request = if removal.force {
-            let preconditions = Some(kube::api::Preconditions { uid: identity, resource_version: None });
+            let preconditions = Some(kube::api::Preconditions {
+                uid: identity,
+                resource_version: None,
+            });
             let grace_period_seconds = removal.grace_seconds;
-            let parameters = DeleteParams { grace_period_seconds, preconditions, ..DeleteParams::default() };
+            let parameters = DeleteParams {
+                grace_period_seconds,
+                preconditions,
+                ..DeleteParams::default()
+            };
             url.delete(&pod.name, &parameters)
         } else {
             let (name, namespace) = (Some(pod.name.clone()), Some(pod.namespace.clone()));
-            let preconditions = Some(Preconditions { uid: identity, resource_version: None });
+            let preconditions = Some(Preconditions {
+                uid: identity,
+                resource_version: None,
+            });
             let eviction = Eviction {
-                metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() },
-                delete_options: Some(DeleteOptions { grace_period_seconds, preconditions, ..DeleteOptions::default() }),
+                metadata: ObjectMeta {
+                    name,
+                    namespace,
+                    ..ObjectMeta::default()
+                },
+                delete_options: Some(DeleteOptions {
+                    grace_period_seconds,
+                    preconditions,
+                    ..DeleteOptions::default()
+                }),
             };
             let body = serde_json::to_vec(&eviction).map_err(|error| error.to_string())?;
             url.create_subresource("eviction", &pod.name, &PostParams::default(), body)
         };
         let request = request.map_err(|error| error.to_string())?.map(Body::from);
-        let response = self.client.send(request).await.map_err(|error| describe(&error))?;
+        let response = self
+            .client
+            .send(request)
+            .await
+            .map_err(|error| describe(&error))?;
         let code = response.status().as_u16();
-        let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-        let body = http_body_util::Limited::new(response.into_body(), ANSWER_MAX).collect().await;
-        let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let header = response
+            .headers()
+            .get("retry-after")
+            .and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = http_body_util::Limited::new(response.into_body(), ANSWER_MAX)
+            .collect()
+            .await;
+        let body = body
+            .map(http_body_util::Collected::to_bytes)
+            .unwrap_or_default();
         Ok(answer(code, header, &body))
     }
 }
@@ -209,10 +273,18 @@ fn answer(code: u16, retry_after: Option<u64>, body: &[u8]) -> Answer {
     // Not every error is JSON: the server's own limit of requests is plain text.
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
     let details = &status["details"];
-    let retry_after = retry_after.or_else(|| details["retryAfterSeconds"].as_u64()).map(Duration::from_secs);
-    let budget = details["causes"].as_array().into_iter().flatten().find(|cause| cause["reason"] == "DisruptionBudget");
+    let retry_after = retry_after
+        .or_else(|| details["retryAfterSeconds"].as_u64())
+        .map(Duration::from_secs);
+    let budget = details["causes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|cause| cause["reason"] == "DisruptionBudget");
     let message = || {
-        let text = status["message"].as_str().map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
+        let text = status["message"]
+            .as_str()
+            .map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
         format!("{} ({code})", truncated(&text, 300).escape_debug())
     };
     match code {
@@ -221,8 +293,13 @@ fn answer(code: u16, retry_after: Option<u64>, body: &[u8]) -> Answer {
         404 | 409 => Answer::Gone,
         429 => match budget {
             Some(cause) => {
-                let text = cause["message"].as_str().unwrap_or("a disruption budget does not allow it");
-                Answer::Budget { message: truncated(text, 300).escape_debug().to_string(), retry_after }
+                let text = cause["message"]
+                    .as_str()
+                    .unwrap_or("a disruption budget does not allow it");
+                Answer::Budget {
+                    message: truncated(text, 300).escape_debug().to_string(),
+                    retry_after,
+                }
             }
             None => Answer::Overloaded { retry_after },
         },
@@ -232,11 +309,16 @@ fn answer(code: u16, retry_after: Option<u64>, body: &[u8]) -> Answer {
 }
 
 fn parameters() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    }
 }
 
 /// `Err(None)`: it took too long.
-async fn limited<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Option<kube::Error>> {
+async fn limited<T>(
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Option<kube::Error>> {
     match tokio::time::timeout(REQUEST_TIME, request).await {
         Ok(result) => result.map_err(Some),
         Err(_) => Err(None),
@@ -247,9 +329,13 @@ fn timed_out() -> String {
     format!("no answer within {} s", REQUEST_TIME.as_secs())
 }
 
-async fn node_result<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, NodeError> {
+async fn node_result<T>(
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, NodeError> {
     limited(request).await.map_err(|error| {
-        let Some(error) = error else { return NodeError::Failed(timed_out()) };
+        let Some(error) = error else {
+            return NodeError::Failed(timed_out());
+        };
         let message = describe(&error);
         match status_code(&error) {
             Some(409) => NodeError::Conflict,
@@ -280,16 +366,36 @@ mod tests {
             "details": {"causes": [{"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods"}]}});
         let message = "The disruption budget web needs 2 healthy pods".to_owned();
         let body = budget.to_string();
-        assert_eq!(answer(429, None, body.as_bytes()), Answer::Budget { message: message.clone(), retry_after: None });
+        assert_eq!(
+            answer(429, None, body.as_bytes()),
+            Answer::Budget {
+                message: message.clone(),
+                retry_after: None
+            }
+        );
         let ten = Some(Duration::from_secs(10));
-        assert_eq!(answer(429, Some(10), body.as_bytes()), Answer::Budget { message, retry_after: ten });
+        assert_eq!(
+            answer(429, Some(10), body.as_bytes()),
+            Answer::Budget {
+                message,
+                retry_after: ten
+            }
+        );
         assert_eq!(
             answer(429, Some(1), b"Too many requests"),
-            Answer::Overloaded { retry_after: Some(Duration::from_secs(1)) }
+            Answer::Overloaded {
+                retry_after: Some(Duration::from_secs(1))
+            }
         );
         let details = json!({"details": {"retryAfterSeconds": 10}}).to_string();
-        assert_eq!(answer(429, None, details.as_bytes()), Answer::Overloaded { retry_after: ten });
-        assert_eq!(answer(503, None, b""), Answer::Overloaded { retry_after: None });
+        assert_eq!(
+            answer(429, None, details.as_bytes()),
+            Answer::Overloaded { retry_after: ten }
+        );
+        assert_eq!(
+            answer(503, None, b""),
+            Answer::Overloaded { retry_after: None }
+        );
     }
 
     #[test]
@@ -297,7 +403,12 @@ mod tests {
         assert_eq!(answer(201, None, b"{}"), Answer::Accepted);
         assert_eq!(answer(404, None, b"{}"), Answer::Gone);
         assert_eq!(answer(409, None, b"{}"), Answer::Gone);
-        assert_eq!(answer(500, None, b"two\nbudgets"), Answer::Failed { message: "two\\nbudgets (500)".into() });
+        assert_eq!(
+            answer(500, None, b"two\nbudgets"),
+            Answer::Failed {
+                message: "two\\nbudgets (500)".into()
+            }
+        );
     }
 
     #[test]

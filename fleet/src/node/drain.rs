@@ -38,9 +38,14 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 pub async fn run(config: &Config, node: Option<&str>) -> Result<(), Failure> {
     let name = node_name(node, config).await.map_err(Failure::usage)?;
     let event = HookEvent::from_stdin().map_err(Failure::usage)?;
-    if event.as_ref().is_some_and(|event| event.mine == Some(false)) {
+    if event
+        .as_ref()
+        .is_some_and(|event| event.mine == Some(false))
+    {
         let advice = "its preparation is no reason to drain this machine's node (use a rule with scope \"mine\")";
-        return Err(Failure::usage(format!("the event does not name this machine: {advice}")));
+        return Err(Failure::usage(format!(
+            "the event does not name this machine: {advice}"
+        )));
     }
     let api = NodeApi::connect(&name).await.map_err(Failure::usage)?;
     Drain::new(api, config.node.clone(), event)?.run().await
@@ -53,8 +58,11 @@ fn is_last_call() -> bool {
 
 /// The time until the event starts. The watcher says it, whose clock may be better than this machine's.
 fn time_left(said: Option<&str>, start: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
-    let of_clock = |start: Timestamp| Duration::try_from(start.duration_since(now)).unwrap_or_default();
-    let said = said.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    let of_clock =
+        |start: Timestamp| Duration::try_from(start.duration_since(now)).unwrap_or_default();
+    let said = said
+        .and_then(|seconds| seconds.parse().ok())
+        .map(Duration::from_secs);
     start.map(|start| said.unwrap_or_else(|| of_clock(start)))
 }
 
@@ -68,11 +76,25 @@ struct Drain {
 
 impl Drain {
     fn new(api: NodeApi, options: NodeConfig, event: Option<HookEvent>) -> Result<Self, Failure> {
-        let start = event.as_ref().map(HookEvent::start).transpose().map_err(Failure::usage)?.flatten();
+        let start = event
+            .as_ref()
+            .map(HookEvent::start)
+            .transpose()
+            .map_err(Failure::usage)?
+            .flatten();
         // From here on time is counted, however the clock is set.
         let said = std::env::var("SCHEDULED_EVENTS_SECONDS_LEFT").ok();
-        let plan = Plan::new(&options, time_left(said.as_deref(), start, Timestamp::now()));
-        Ok(Self { api, options, event, plan, begin: Instant::now() })
+        let plan = Plan::new(
+            &options,
+            time_left(said.as_deref(), start, Timestamp::now()),
+        );
+        Ok(Self {
+            api,
+            options,
+            event,
+            plan,
+            begin: Instant::now(),
+        })
     }
 
     async fn run(mut self) -> Result<(), Failure> {
@@ -83,11 +105,19 @@ impl Drain {
             |event| {
                 let not_before = event.not_before.as_deref().unwrap_or("at an unknown time");
                 let last_call = if is_last_call() { BY_LAST_CALL } else { "" };
-                format!("{} {} not before {not_before}{last_call}", event.type_word(), event.event_id.escape_debug())
+                format!(
+                    "{} {} not before {not_before}{last_call}",
+                    event.type_word(),
+                    event.event_id.escape_debug()
+                )
             },
         );
         let reporter = Reporter::start(self.api.clone(), node);
-        reporter.condition(true, self.event.as_ref().map_or("Manual", HookEvent::type_word), &about);
+        reporter.condition(
+            true,
+            self.event.as_ref().map_or("Manual", HookEvent::type_word),
+            &about,
+        );
         reporter.event(false, "ScheduledEventDrain", &format!("Draining: {about}"));
         let drained = self.evict(&reporter).await;
         let result = if drained {
@@ -114,7 +144,9 @@ impl Drain {
             let changed = async {
                 let node = self.api.get().await?;
                 let now = Timestamp::now().strftime("%FT%TZ").to_string();
-                let Some(patch) = take_out(&node, self.event.as_ref(), &self.options, &now, boot_id) else {
+                let Some(patch) =
+                    take_out(&node, self.event.as_ref(), &self.options, &now, boot_id)
+                else {
                     return Ok((node, false));
                 };
                 let before = cordon_of(&node);
@@ -141,13 +173,17 @@ impl Drain {
                     )));
                 }
                 Err(NodeError::Refused(message)) => {
-                    return Err(Failure::refused(format!("cannot cordon node {name}: {message}")));
+                    return Err(Failure::refused(format!(
+                        "cannot cordon node {name}: {message}"
+                    )));
                 }
                 Err(error @ (NodeError::Conflict | NodeError::Failed(_))) => error.to_string(),
             };
             print(&format!("cannot cordon node {name} yet: {failure}"));
             if self.begin.elapsed() + RETRY_PAUSE >= self.plan.end() {
-                return Err(Failure::refused(format!("cannot cordon node {name} in time: {failure}")));
+                return Err(Failure::refused(format!(
+                    "cannot cordon node {name} in time: {failure}"
+                )));
             }
             tokio::time::sleep(RETRY_PAUSE).await;
         }
@@ -155,8 +191,10 @@ impl Drain {
 
     /// Evicts until no pod is left, or time is over. Returns whether none is left.
     async fn evict(&mut self, reporter: &Reporter) -> bool {
-        let selector = watcher::Config::default().fields(&format!("spec.nodeName={}", self.api.name()));
-        let mut changes = pin!(watcher(self.api.pods(), selector.timeout(WATCH_SECONDS)).default_backoff());
+        let selector =
+            watcher::Config::default().fields(&format!("spec.nodeName={}", self.api.name()));
+        let mut changes =
+            pin!(watcher(self.api.pods(), selector.timeout(WATCH_SECONDS)).default_backoff());
         let rules = PodRules::new(&self.options, self.event.as_ref().map(HookEvent::type_word));
         let mut pods = PodSet::default();
         let mut answers = FuturesUnordered::new();
@@ -210,7 +248,11 @@ impl Drain {
         }
         print(&format!("node {}: {text}", self.api.name()));
         reporter.progress(&text);
-        *shown = Shown { text, last: Some(now), due: None };
+        *shown = Shown {
+            text,
+            last: Some(now),
+            due: None,
+        };
     }
 }
 
@@ -270,7 +312,11 @@ fn describe(progress: &Progress) -> String {
     if progress.waiting > 0 {
         parts.push(format!("{} pods wait for their eviction", progress.waiting));
     }
-    let reasons = progress.blocked.iter().take(3).map(|(pod, reason)| format!("{} {reason}", pod.escape_debug()));
+    let reasons = progress
+        .blocked
+        .iter()
+        .take(3)
+        .map(|(pod, reason)| format!("{} {reason}", pod.escape_debug()));
     parts.extend(reasons);
     if progress.blocked.len() > 3 {
         parts.push(format!("and {} more", progress.blocked.len() - 3));
@@ -286,9 +332,14 @@ mod tests {
     fn a_drain_has_the_time_that_the_watcher_says_whatever_the_clock_says() {
         let now: Timestamp = "2026-03-16T12:00:00Z".parse().expect("a time");
         let start = Some(now + Duration::from_secs(900));
-        let seconds = |said: Option<&str>, start| time_left(said, start, now).map(|left| left.as_secs());
+        let seconds =
+            |said: Option<&str>, start| time_left(said, start, now).map(|left| left.as_secs());
         assert_eq!(seconds(Some("840"), start), Some(840));
-        assert_eq!(seconds(Some("840"), Some(now - Duration::from_secs(86_400))), Some(840), "a day ahead");
+        assert_eq!(
+            seconds(Some("840"), Some(now - Duration::from_secs(86_400))),
+            Some(840),
+            "a day ahead"
+        );
         assert_eq!(seconds(None, start), Some(900));
         assert_eq!(seconds(Some("soon"), start), Some(900));
         assert_eq!(seconds(None, Some(now - Duration::from_secs(9))), Some(0));

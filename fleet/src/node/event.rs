@@ -35,9 +35,13 @@ impl HookEvent {
         }
         let mut text = String::new();
         let mut input = stdin.lock().take(INPUT_MAX + 1);
-        input.read_to_string(&mut text).map_err(|error| format!("cannot read the event on standard input: {error}"))?;
+        input
+            .read_to_string(&mut text)
+            .map_err(|error| format!("cannot read the event on standard input: {error}"))?;
         if text.len() as u64 > INPUT_MAX {
-            return Err(format!("the event on standard input has more than {INPUT_MAX} bytes"));
+            return Err(format!(
+                "the event on standard input has more than {INPUT_MAX} bytes"
+            ));
         }
         if text.trim().is_empty() {
             return Ok(None);
@@ -50,8 +54,9 @@ impl HookEvent {
     /// # Errors
     /// A sentence about what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let event: Self = serde_json::from_str(text)
-            .map_err(|error| format!("standard input is not an event as hooks get it, in JSON: {error}"))?;
+        let event: Self = serde_json::from_str(text).map_err(|error| {
+            format!("standard input is not an event as hooks get it, in JSON: {error}")
+        })?;
         event.start()?;
         Ok(event)
     }
@@ -61,16 +66,21 @@ impl HookEvent {
     /// # Errors
     /// A sentence: the time is invalid.
     pub fn start(&self) -> Result<Option<Timestamp>, String> {
-        let Some(text) = &self.not_before else { return Ok(None) };
-        let time =
-            text.parse().map_err(|error| format!("`not_before` is {text:?}, expected a time in RFC 3339: {error}"))?;
+        let Some(text) = &self.not_before else {
+            return Ok(None);
+        };
+        let time = text.parse().map_err(|error| {
+            format!("`not_before` is {text:?}, expected a time in RFC 3339: {error}")
+        })?;
         Ok(Some(time))
     }
 
     /// Its type as one word of letters and digits, which it always is: for names in the API, which allow little else.
     pub fn type_word(&self) -> &str {
         let word = self.event_type.as_deref().unwrap_or_default();
-        let is_word = !word.is_empty() && word.len() <= 32 && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_word = !word.is_empty()
+            && word.len() <= 32
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if is_word { word } else { "Other" }
     }
 }
@@ -86,7 +96,10 @@ mod tests {
                 "resources":["WestNO_0"],"not_before":"2022-04-11T22:26:58Z","description":null,"mine":true}"#,
         )
         .unwrap();
-        assert_eq!((event.event_id.as_str(), event.type_word(), event.mine), ("A-1", "Reboot", Some(true)));
+        assert_eq!(
+            (event.event_id.as_str(), event.type_word(), event.mine),
+            ("A-1", "Reboot", Some(true))
+        );
         assert_eq!(event.start().unwrap().unwrap().as_second(), 1_649_716_018);
     }
 
@@ -95,7 +108,10 @@ mod tests {
         for (text, expected) in [
             ("{}", "missing field `event_id`"),
             ("[1]", "not an event"),
-            (r#"{"event_id":"A","not_before":"tomorrow"}"#, "`not_before` is \"tomorrow\""),
+            (
+                r#"{"event_id":"A","not_before":"tomorrow"}"#,
+                "`not_before` is \"tomorrow\"",
+            ),
         ] {
             let error = HookEvent::parse(text).unwrap_err();
             assert!(error.contains(expected), "{error}");
@@ -104,8 +120,16 @@ mod tests {
 
     #[test]
     fn a_type_from_outside_is_one_word() {
-        for (given, expected) in [("Reboot", "Reboot"), ("a/b", "Other"), ("", "Other"), ("é", "Other")] {
-            let event = HookEvent { event_type: Some(given.into()), ..HookEvent::default() };
+        for (given, expected) in [
+            ("Reboot", "Reboot"),
+            ("a/b", "Other"),
+            ("", "Other"),
+            ("é", "Other"),
+        ] {
+            let event = HookEvent {
+                event_type: Some(given.into()),
+                ..HookEvent::default()
+            };
             assert_eq!(event.type_word(), expected);
         }
     }

@@ -9,8 +9,14 @@ use crate::metadata::{self, Compute};
 /// # Errors
 /// A sentence: none of these is there.
 pub async fn node_name(argument: Option<&str>, config: &Config) -> Result<String, String> {
-    let given = argument.map(str::to_owned).or_else(|| std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty()));
-    let known = given.or_else(|| config.node.name.clone()).or_else(|| config.machine.as_deref().map(node_of_machine));
+    let given = argument.map(str::to_owned).or_else(|| {
+        std::env::var("NODE_NAME")
+            .ok()
+            .filter(|name| !name.is_empty())
+    });
+    let known = given
+        .or_else(|| config.node.name.clone())
+        .or_else(|| config.machine.as_deref().map(node_of_machine));
     if let Some(known) = known {
         return Ok(known);
     }
@@ -31,7 +37,9 @@ fn node_of(compute: &Compute) -> String {
 /// The node of a machine with this name, as Azure names them: the host name in lower case. An instance of a scale set,
 /// `aks-pool-12-vmss_41`, has the host name `aks-pool-12-vmss000015`: the number in base 36, with six digits.
 pub fn node_of_machine(machine: &str) -> String {
-    let instance = machine.rsplit_once('_').and_then(|(set, number)| Some((set, number.parse::<u32>().ok()?)));
+    let instance = machine
+        .rsplit_once('_')
+        .and_then(|(set, number)| Some((set, number.parse::<u32>().ok()?)));
     match instance {
         Some((set, number)) => format!("{set}{}", base_36(number)).to_ascii_lowercase(),
         None => machine.to_ascii_lowercase(),
@@ -55,8 +63,13 @@ mod tests {
     #[test]
     fn the_guide_has_these_names() {
         let page = include_str!("../../../docs/kubernetes.md");
-        let (_, table) = page.split_once("| machine | name in events | host name |").expect("the table");
-        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let (_, table) = page
+            .split_once("| machine | name in events | host name |")
+            .expect("the table");
+        let rows = table
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with('|'));
         let names = rows.map(|row| row.split('`').skip(1).step_by(2).collect::<Vec<_>>());
         let mut derived = 0;
         for names in names {
@@ -76,8 +89,14 @@ mod tests {
     #[test]
     fn instance_metadata_knows_the_host_name() {
         for (answer, node) in [
-            (r#"{"name":"web_3fa85f64","osProfile":{"computerName":"WEBq7x2ka"}}"#, "webq7x2ka"),
-            (r#"{"name":"aks-pool-12-vmss_41","osProfile":{"adminUsername":"azureuser"}}"#, "aks-pool-12-vmss000015"),
+            (
+                r#"{"name":"web_3fa85f64","osProfile":{"computerName":"WEBq7x2ka"}}"#,
+                "webq7x2ka",
+            ),
+            (
+                r#"{"name":"aks-pool-12-vmss_41","osProfile":{"adminUsername":"azureuser"}}"#,
+                "aks-pool-12-vmss000015",
+            ),
             (r#"{"name":"Web-1"}"#, "web-1"),
         ] {
             let compute: Compute = serde_json::from_str(answer).expect("an answer");

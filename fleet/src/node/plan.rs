@@ -118,7 +118,10 @@ impl Plan {
     /// A drain that begins now; `time_left` is the time until the event's `NotBefore`, if that is known.
     pub fn new(options: &NodeConfig, time_left: Option<Duration>) -> Self {
         // However short the notice is, every pod is asked to leave.
-        let grace_end = time_left.map(|left| left.saturating_sub(options.margin.min(left / 4)).max(TIME_MIN));
+        let grace_end = time_left.map(|left| {
+            left.saturating_sub(options.margin.min(left / 4))
+                .max(TIME_MIN)
+        });
         let end = grace_end.unwrap_or(options.timeout);
         let forces = options.at_deadline == AtDeadline::Force;
         let force_at = forces.then(|| end.saturating_sub(options.force_before.min(end / 2)));
@@ -157,16 +160,26 @@ impl Plan {
     /// The next step. It is to be asked for again after every call of another method, and when a wait is over.
     pub fn next(&mut self, now: Duration) -> Step {
         if !self.listed {
-            return if now >= self.end { Step::Held } else { Step::Wait(self.end) };
+            return if now >= self.end {
+                Step::Held
+            } else {
+                Step::Wait(self.end)
+            };
         }
-        if self.pods.values().all(|followed| followed.pod.treatment == Treatment::Leave) {
+        if self
+            .pods
+            .values()
+            .all(|followed| followed.pod.treatment == Treatment::Leave)
+        {
             return Step::Drained;
         }
         if now >= self.end {
             return Step::Held;
         }
         let force = self.force_at.is_some_and(|at| now >= at);
-        let mut wake = self.end.min(self.force_at.filter(|at| *at > now).unwrap_or(self.end));
+        let mut wake = self
+            .end
+            .min(self.force_at.filter(|at| *at > now).unwrap_or(self.end));
         let asked = self.pods.values().filter(|followed| followed.asked).count();
         if asked >= REQUESTS_MAX {
             return Step::Wait(wake);
@@ -174,7 +187,9 @@ impl Plan {
         if now < self.resume_at {
             return Step::Wait(wake.min(self.resume_at));
         }
-        let cap = self.grace_end.map(|end| end.saturating_sub(now).as_secs().max(1));
+        let cap = self
+            .grace_end
+            .map(|end| end.saturating_sub(now).as_secs().max(1));
         for followed in self.pods.values_mut() {
             let pod = &followed.pod;
             if pod.treatment != Treatment::Evict || pod.terminating || followed.asked {
@@ -203,27 +218,49 @@ impl Plan {
         let left = self.end.saturating_sub(now);
         if let Answer::Overloaded { retry_after } = &answer {
             // A server that asks for more than what is left is asked once more before the end.
-            let pause = retry_after.unwrap_or_else(|| back_off(self.overloaded)).min(BACK_OFF_MAX).min(left / 2);
+            let pause = retry_after
+                .unwrap_or_else(|| back_off(self.overloaded))
+                .min(BACK_OFF_MAX)
+                .min(left / 2);
             self.overloaded = self.overloaded.saturating_add(1);
             self.resume_at = self.resume_at.max(now + pause);
         } else {
             self.overloaded = 0;
         }
-        let Some(followed) = self.pods.get_mut(uid) else { return };
+        let Some(followed) = self.pods.get_mut(uid) else {
+            return;
+        };
         followed.asked = false;
         match answer {
             Answer::Accepted | Answer::Gone => {
                 followed.accepted = true;
                 followed.blocked = None;
                 followed.failures = 0;
-                followed.retry_at = now + if answer == Answer::Accepted { EFFECT_TIME } else { GONE_TIME };
+                followed.retry_at = now
+                    + if answer == Answer::Accepted {
+                        EFFECT_TIME
+                    } else {
+                        GONE_TIME
+                    };
             }
             Answer::Overloaded { .. } => {}
-            Answer::Budget { message, retry_after } => {
-                let pace = if left < SHORT_TIME { SHORT_PACE } else { BUDGET_PACE };
+            Answer::Budget {
+                message,
+                retry_after,
+            } => {
+                let pace = if left < SHORT_TIME {
+                    SHORT_PACE
+                } else {
+                    BUDGET_PACE
+                };
                 followed.blocked = Some(message);
-                followed.retry_at =
-                    now + retry_after.unwrap_or_default().max(pace).min(BACK_OFF_MAX).min(left / 2).max(SHORT_PACE);
+                followed.retry_at = now
+                    + retry_after
+                        .unwrap_or_default()
+                        .max(pace)
+                        .min(BACK_OFF_MAX)
+                        .min(left / 2)
+                        .max(SHORT_PACE);
             }
             Answer::Failed { message } => {
                 followed.retry_at = now + back_off(followed.failures).min(left / 2).max(SHORT_PACE);
@@ -244,11 +281,20 @@ impl Plan {
         for followed in self.pods.values() {
             match followed.pod.treatment {
                 Treatment::Leave => {}
-                Treatment::Hold(reason) => progress.blocked.push((followed.pod.path(), reason.text().to_owned())),
-                Treatment::Evict if followed.pod.terminating || followed.accepted => progress.terminating += 1,
+                Treatment::Hold(reason) => progress
+                    .blocked
+                    .push((followed.pod.path(), reason.text().to_owned())),
+                Treatment::Evict if followed.pod.terminating || followed.accepted => {
+                    progress.terminating += 1
+                }
                 Treatment::Evict => {
                     progress.waiting += 1;
-                    progress.blocked.extend(followed.blocked.clone().map(|reason| (followed.pod.path(), reason)));
+                    progress.blocked.extend(
+                        followed
+                            .blocked
+                            .clone()
+                            .map(|reason| (followed.pod.path(), reason)),
+                    );
                 }
             }
         }
@@ -295,7 +341,10 @@ mod tests {
     }
 
     fn budget() -> Answer {
-        Answer::Budget { message: "budget web".into(), retry_after: None }
+        Answer::Budget {
+            message: "budget web".into(),
+            retry_after: None,
+        }
     }
 
     #[test]
@@ -310,12 +359,32 @@ mod tests {
     #[test]
     fn a_pod_is_evicted_once_and_waited_for() {
         let mut plan = plan(&NodeConfig::default(), Some(s(900)), &[pod("a")]);
-        assert_eq!(removal(&mut plan, s(0)), Removal { pod: pod("a"), force: false, grace_seconds: None });
+        assert_eq!(
+            removal(&mut plan, s(0)),
+            Removal {
+                pod: pod("a"),
+                force: false,
+                grace_seconds: None
+            }
+        );
         assert_eq!(plan.next(s(0)), Step::Wait(s(895)));
         plan.answered("a", Answer::Accepted, s(1));
-        assert_eq!(plan.progress(), Progress { terminating: 1, ..Progress::default() });
-        plan.set_pods([DrainPod { terminating: true, ..pod("a") }]);
-        assert_eq!(plan.next(s(40)), Step::Wait(s(895)), "a terminating pod is not asked to end again");
+        assert_eq!(
+            plan.progress(),
+            Progress {
+                terminating: 1,
+                ..Progress::default()
+            }
+        );
+        plan.set_pods([DrainPod {
+            terminating: true,
+            ..pod("a")
+        }]);
+        assert_eq!(
+            plan.next(s(40)),
+            Step::Wait(s(895)),
+            "a terminating pod is not asked to end again"
+        );
         plan.set_pods([]);
         assert_eq!(plan.next(s(41)), Step::Drained);
     }
@@ -337,13 +406,27 @@ mod tests {
             plan.answered("a", budget(), s(time));
             assert_eq!(plan.next(s(time)), Step::Wait(s(time + 5)));
         }
-        assert_eq!(plan.progress().blocked, [("shop/a".to_owned(), "budget web".to_owned())]);
+        assert_eq!(
+            plan.progress().blocked,
+            [("shop/a".to_owned(), "budget web".to_owned())]
+        );
         removal(&mut plan, s(50));
         plan.answered("a", budget(), s(50));
         assert_eq!(plan.next(s(50)), Step::Wait(s(51)));
         removal(&mut plan, s(51));
-        plan.answered("a", Answer::Budget { message: String::new(), retry_after: Some(s(10)) }, s(51));
-        assert_eq!(plan.next(s(51)), Step::Wait(s(61)), "the server's pause counts");
+        plan.answered(
+            "a",
+            Answer::Budget {
+                message: String::new(),
+                retry_after: Some(s(10)),
+            },
+            s(51),
+        );
+        assert_eq!(
+            plan.next(s(51)),
+            Step::Wait(s(61)),
+            "the server's pause counts"
+        );
         assert_eq!(plan.next(s(100)), Step::Held);
     }
 
@@ -351,13 +434,29 @@ mod tests {
     fn overload_pauses_the_evictions_of_all_pods() {
         let mut plan = plan(&NodeConfig::default(), Some(s(900)), &[pod("a"), pod("b")]);
         removal(&mut plan, s(0));
-        plan.answered("a", Answer::Overloaded { retry_after: Some(s(7)) }, s(0));
+        plan.answered(
+            "a",
+            Answer::Overloaded {
+                retry_after: Some(s(7)),
+            },
+            s(0),
+        );
         assert_eq!(plan.next(s(0)), Step::Wait(s(7)));
         removal(&mut plan, s(7));
         plan.answered("a", Answer::Overloaded { retry_after: None }, s(7));
-        assert_eq!(plan.next(s(7)), Step::Wait(s(9)), "the second time in a row");
+        assert_eq!(
+            plan.next(s(7)),
+            Step::Wait(s(9)),
+            "the second time in a row"
+        );
         removal(&mut plan, s(9));
-        plan.answered("a", Answer::Overloaded { retry_after: Some(s(3600)) }, s(9));
+        plan.answered(
+            "a",
+            Answer::Overloaded {
+                retry_after: Some(s(3600)),
+            },
+            s(9),
+        );
         assert_eq!(plan.next(s(9)), Step::Wait(s(39)));
         assert_eq!(plan.progress().blocked, []);
     }
@@ -366,26 +465,49 @@ mod tests {
     fn failures_of_one_pod_do_not_delay_another() {
         let mut plan = plan(&NodeConfig::default(), Some(s(900)), &[pod("a"), pod("b")]);
         assert_eq!(removal(&mut plan, s(0)).pod, pod("a"));
-        plan.answered("a", Answer::Failed { message: "forbidden".into() }, s(0));
+        plan.answered(
+            "a",
+            Answer::Failed {
+                message: "forbidden".into(),
+            },
+            s(0),
+        );
         assert_eq!(removal(&mut plan, s(0)).pod, pod("b"));
         plan.answered("b", Answer::Accepted, s(0));
         for (time, next) in [(1, 3), (3, 7), (7, 15)] {
             assert_eq!(removal(&mut plan, s(time)).pod, pod("a"));
-            plan.answered("a", Answer::Failed { message: "forbidden".into() }, s(time));
+            plan.answered(
+                "a",
+                Answer::Failed {
+                    message: "forbidden".into(),
+                },
+                s(time),
+            );
             assert_eq!(plan.next(s(time)), Step::Wait(s(next)));
         }
     }
 
     #[test]
     fn grace_is_capped_by_the_deadline_only() {
-        let slow = DrainPod { grace: s(3600), ..pod("a") };
-        let mut known = plan(&NodeConfig::default(), Some(s(905)), std::slice::from_ref(&slow));
+        let slow = DrainPod {
+            grace: s(3600),
+            ..pod("a")
+        };
+        let mut known = plan(
+            &NodeConfig::default(),
+            Some(s(905)),
+            std::slice::from_ref(&slow),
+        );
         assert_eq!(removal(&mut known, s(100)).grace_seconds, Some(800));
         let mut unknown = plan(&NodeConfig::default(), None, std::slice::from_ref(&slow));
         assert_eq!(removal(&mut unknown, s(100)).grace_seconds, None);
         let mut enough = plan(&NodeConfig::default(), Some(s(905)), &[pod("a")]);
         assert_eq!(removal(&mut enough, s(870)).grace_seconds, None);
-        let mut late = plan(&NodeConfig::default(), Some(Duration::from_millis(1200)), &[pod("a")]);
+        let mut late = plan(
+            &NodeConfig::default(),
+            Some(Duration::from_millis(1200)),
+            &[pod("a")],
+        );
         assert_eq!(
             removal(&mut late, Duration::from_millis(900)).grace_seconds,
             Some(1),
@@ -395,43 +517,82 @@ mod tests {
 
     #[test]
     fn force_deletes_what_budgets_keep_before_the_end() {
-        let options = NodeConfig { at_deadline: AtDeadline::Force, ..NodeConfig::default() };
+        let options = NodeConfig {
+            at_deadline: AtDeadline::Force,
+            ..NodeConfig::default()
+        };
         let mut plan = plan(&options, Some(s(305)), &[pod("a"), pod("b")]);
         assert!(!removal(&mut plan, s(0)).force);
         plan.answered("a", budget(), s(0));
         removal(&mut plan, s(0));
         plan.answered("b", budget(), s(238));
-        assert_eq!(plan.next(s(238)), Step::Remove(Removal { pod: pod("a"), force: false, grace_seconds: None }));
+        assert_eq!(
+            plan.next(s(238)),
+            Step::Remove(Removal {
+                pod: pod("a"),
+                force: false,
+                grace_seconds: None
+            })
+        );
         assert_eq!(plan.next(s(239)), Step::Wait(s(240)));
         let forced = removal(&mut plan, s(240));
-        assert_eq!((forced.pod.name.as_str(), forced.force, forced.grace_seconds), ("b", true, None));
+        assert_eq!(
+            (forced.pod.name.as_str(), forced.force, forced.grace_seconds),
+            ("b", true, None)
+        );
     }
 
     #[test]
     fn a_refused_deletion_is_not_repeated_at_once() {
-        let options = NodeConfig { at_deadline: AtDeadline::Force, ..NodeConfig::default() };
+        let options = NodeConfig {
+            at_deadline: AtDeadline::Force,
+            ..NodeConfig::default()
+        };
         let mut plan = plan(&options, Some(s(305)), &[pod("a")]);
         assert!(removal(&mut plan, s(250)).force);
-        plan.answered("a", Answer::Failed { message: "forbidden".into() }, s(250));
+        plan.answered(
+            "a",
+            Answer::Failed {
+                message: "forbidden".into(),
+            },
+            s(250),
+        );
         assert_eq!(plan.next(s(250)), Step::Wait(s(251)));
     }
 
     #[test]
     fn short_notice_leaves_half_of_it_to_budgets() {
-        let options = NodeConfig { at_deadline: AtDeadline::Force, ..NodeConfig::default() };
+        let options = NodeConfig {
+            at_deadline: AtDeadline::Force,
+            ..NodeConfig::default()
+        };
         let mut plan = plan(&options, Some(s(25)), &[pod("a")]);
         let first = removal(&mut plan, s(0));
         assert_eq!((first.force, first.grace_seconds), (false, Some(20)));
         plan.answered("a", budget(), s(9));
-        assert_eq!(removal(&mut plan, s(10)), Removal { pod: pod("a"), force: true, grace_seconds: Some(10) });
+        assert_eq!(
+            removal(&mut plan, s(10)),
+            Removal {
+                pod: pod("a"),
+                force: true,
+                grace_seconds: Some(10)
+            }
+        );
         plan.answered("a", Answer::Accepted, s(10));
         assert_eq!(plan.next(s(20)), Step::Held, "it is not gone in time");
     }
 
     #[test]
     fn pods_that_hold_are_waited_for_until_the_end() {
-        let held = DrainPod { treatment: Treatment::Hold(HoldReason::EmptyDir), ..pod("data") };
-        let mut plan = plan(&NodeConfig::default(), Some(s(900)), &[held.clone(), pod("web")]);
+        let held = DrainPod {
+            treatment: Treatment::Hold(HoldReason::EmptyDir),
+            ..pod("data")
+        };
+        let mut plan = plan(
+            &NodeConfig::default(),
+            Some(s(900)),
+            &[held.clone(), pod("web")],
+        );
         assert_eq!(removal(&mut plan, s(0)).pod.name, "web");
         plan.answered("web", Answer::Accepted, s(0));
         plan.set_pods([held]);
@@ -447,14 +608,19 @@ mod tests {
         let mut plan = plan(&NodeConfig::default(), Some(s(900)), &[pod("a")]);
         removal(&mut plan, s(0));
         plan.answered("a", Answer::Accepted, s(0));
-        let new = DrainPod { uid: "other".into(), ..pod("a") };
+        let new = DrainPod {
+            uid: "other".into(),
+            ..pod("a")
+        };
         plan.set_pods([new.clone()]);
         assert_eq!(removal(&mut plan, s(1)).pod, new);
     }
 
     #[test]
     fn only_some_requests_are_on_their_way_at_a_time() {
-        let pods: Vec<_> = (0..20).map(|number| pod(&format!("p{number:02}"))).collect();
+        let pods: Vec<_> = (0..20)
+            .map(|number| pod(&format!("p{number:02}")))
+            .collect();
         let mut plan = plan(&NodeConfig::default(), Some(s(900)), &pods);
         for _ in 0..REQUESTS_MAX {
             removal(&mut plan, s(0));

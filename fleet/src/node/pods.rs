@@ -32,7 +32,10 @@ pub struct PodRules {
 impl PodRules {
     /// The rules of a drain for an event of this type, or for none.
     pub fn new(options: &NodeConfig, event_type: Option<&str>) -> Self {
-        Self { empty_dir: options.empty_dir.for_event(event_type), unmanaged: options.unmanaged }
+        Self {
+            empty_dir: options.empty_dir.for_event(event_type),
+            unmanaged: options.unmanaged,
+        }
     }
 }
 
@@ -76,12 +79,17 @@ impl DrainPod {
     /// Classifies a pod.
     pub fn of(pod: &Pod, rules: PodRules) -> Self {
         let metadata = &pod.metadata;
-        let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+        let grace = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.termination_grace_period_seconds);
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
-            grace: grace.map_or(DEFAULT_GRACE, |seconds| Duration::from_secs(seconds.try_into().unwrap_or(0))),
+            grace: grace.map_or(DEFAULT_GRACE, |seconds| {
+                Duration::from_secs(seconds.try_into().unwrap_or(0))
+            }),
             terminating: metadata.deletion_timestamp.is_some(),
             treatment: treatment(pod, rules),
         }
@@ -96,15 +104,25 @@ impl DrainPod {
 fn treatment(pod: &Pod, rules: PodRules) -> Treatment {
     let metadata = &pod.metadata;
     // The kubelet runs mirror pods from files on the node; deleting one deletes only its image in the API.
-    if metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key("kubernetes.io/config.mirror"))
+    if metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|annotations| annotations.contains_key("kubernetes.io/config.mirror"))
     {
         return Treatment::Leave;
     }
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     if matches!(phase, Some("Succeeded" | "Failed")) {
         return Treatment::Leave;
     }
-    let controller = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let controller = metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true));
     // The DaemonSet's controller would create it again at once, on a cordoned node, too.
     if controller.is_some_and(|owner| owner.kind == "DaemonSet") {
         return Treatment::Leave;
@@ -114,12 +132,19 @@ fn treatment(pod: &Pod, rules: PodRules) -> Treatment {
         return Treatment::Evict;
     }
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
-    let has_empty_dir = volumes.into_iter().flatten().any(|volume| volume.empty_dir.is_some());
+    let has_empty_dir = volumes
+        .into_iter()
+        .flatten()
+        .any(|volume| volume.empty_dir.is_some());
     let applicable = [
         (controller.is_none(), rules.unmanaged, HoldReason::Unmanaged),
         (has_empty_dir, rules.empty_dir, HoldReason::EmptyDir),
     ];
-    let of_rule = |wanted| applicable.iter().find(|(applies, rule, _)| *applies && *rule == wanted);
+    let of_rule = |wanted| {
+        applicable
+            .iter()
+            .find(|(applies, rule, _)| *applies && *rule == wanted)
+    };
     match (of_rule(PodRule::Leave), of_rule(PodRule::Hold)) {
         (Some(_), _) => Treatment::Leave,
         (None, Some((_, _, reason))) => Treatment::Hold(*reason),
@@ -160,24 +185,48 @@ mod tests {
     fn a_pod_of_a_controller_is_evicted() {
         let found = DrainPod::of(&pod(|_| {}), rules());
         assert_eq!(found.treatment, Treatment::Evict);
-        assert_eq!((found.path().as_str(), found.grace), ("shop/web-1", Duration::from_secs(60)));
-        assert_eq!(DrainPod::of(&pod(|pod| pod["spec"] = json!({"containers": []})), rules()).grace, DEFAULT_GRACE);
+        assert_eq!(
+            (found.path().as_str(), found.grace),
+            ("shop/web-1", Duration::from_secs(60))
+        );
+        assert_eq!(
+            DrainPod::of(&pod(|pod| pod["spec"] = json!({"containers": []})), rules()).grace,
+            DEFAULT_GRACE
+        );
     }
 
     #[test]
     fn mirror_daemonset_and_finished_pods_are_left() {
         let mirror = json!({"kubernetes.io/config.mirror": "hash"});
-        assert_eq!(of(|pod| pod["metadata"]["annotations"] = mirror), Treatment::Leave);
-        assert_eq!(of(|pod| pod["metadata"]["ownerReferences"][0]["kind"] = json!("DaemonSet")), Treatment::Leave);
-        assert_eq!(of(|pod| pod["status"]["phase"] = json!("Succeeded")), Treatment::Leave);
-        assert_eq!(of(|pod| pod["status"]["phase"] = json!("Failed")), Treatment::Leave);
+        assert_eq!(
+            of(|pod| pod["metadata"]["annotations"] = mirror),
+            Treatment::Leave
+        );
+        assert_eq!(
+            of(|pod| pod["metadata"]["ownerReferences"][0]["kind"] = json!("DaemonSet")),
+            Treatment::Leave
+        );
+        assert_eq!(
+            of(|pod| pod["status"]["phase"] = json!("Succeeded")),
+            Treatment::Leave
+        );
+        assert_eq!(
+            of(|pod| pod["status"]["phase"] = json!("Failed")),
+            Treatment::Leave
+        );
     }
 
     #[test]
     fn an_owner_that_is_no_controller_does_not_count() {
         let unmanaged = Treatment::Hold(HoldReason::Unmanaged);
-        assert_eq!(of(|pod| pod["metadata"]["ownerReferences"][0]["controller"] = json!(false)), unmanaged);
-        assert_eq!(of(|pod| pod["metadata"]["ownerReferences"] = json!([])), unmanaged);
+        assert_eq!(
+            of(|pod| pod["metadata"]["ownerReferences"][0]["controller"] = json!(false)),
+            unmanaged
+        );
+        assert_eq!(
+            of(|pod| pod["metadata"]["ownerReferences"] = json!([])),
+            unmanaged
+        );
     }
 
     #[test]
@@ -187,21 +236,41 @@ mod tests {
             pod["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]);
         };
         for (unmanaged, empty_dir, expected) in [
-            (PodRule::Hold, PodRule::Hold, Treatment::Hold(HoldReason::Unmanaged)),
-            (PodRule::Evict, PodRule::Hold, Treatment::Hold(HoldReason::EmptyDir)),
-            (PodRule::Hold, PodRule::Evict, Treatment::Hold(HoldReason::Unmanaged)),
+            (
+                PodRule::Hold,
+                PodRule::Hold,
+                Treatment::Hold(HoldReason::Unmanaged),
+            ),
+            (
+                PodRule::Evict,
+                PodRule::Hold,
+                Treatment::Hold(HoldReason::EmptyDir),
+            ),
+            (
+                PodRule::Hold,
+                PodRule::Evict,
+                Treatment::Hold(HoldReason::Unmanaged),
+            ),
             (PodRule::Evict, PodRule::Evict, Treatment::Evict),
             (PodRule::Leave, PodRule::Hold, Treatment::Leave),
             (PodRule::Evict, PodRule::Leave, Treatment::Leave),
         ] {
-            let rules = PodRules { empty_dir, unmanaged };
-            assert_eq!(DrainPod::of(&pod(bare), rules).treatment, expected, "{unmanaged:?} {empty_dir:?}");
+            let rules = PodRules {
+                empty_dir,
+                unmanaged,
+            };
+            assert_eq!(
+                DrainPod::of(&pod(bare), rules).treatment,
+                expected,
+                "{unmanaged:?} {empty_dir:?}"
+            );
         }
     }
 
     #[test]
     fn what_an_event_takes_in_any_case_holds_nothing_up() {
-        let scratch = |pod: &mut Value| pod["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]);
+        let scratch =
+            |pod: &mut Value| pod["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]);
         let held = Treatment::Hold(HoldReason::EmptyDir);
         for (event_type, expected) in [
             (Some("Redeploy"), Treatment::Evict),
@@ -213,7 +282,11 @@ mod tests {
             (None, held),
         ] {
             let rules = PodRules::new(&NodeConfig::default(), event_type);
-            assert_eq!(DrainPod::of(&pod(scratch), rules).treatment, expected, "{event_type:?}");
+            assert_eq!(
+                DrainPod::of(&pod(scratch), rules).treatment,
+                expected,
+                "{event_type:?}"
+            );
         }
     }
 

@@ -69,7 +69,11 @@ pub fn record_of(node: &Node) -> Option<OutOfService> {
 }
 
 fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
-    node.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    node.metadata
+        .annotations
+        .as_ref()?
+        .get(key)
+        .map(String::as_str)
 }
 
 fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
@@ -83,10 +87,18 @@ pub fn cordon_of(node: &Node) -> Cordon {
         return Cordon::None;
     }
     let recorded = record_of(node).is_some_and(|record| record.cordoned);
-    let mut owners = node.metadata.managed_fields.iter().flatten().filter(|entry| {
-        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0["f:spec"]["f:unschedulable"]);
-        fields.is_some_and(|field| !field.is_null())
-    });
+    let mut owners = node
+        .metadata
+        .managed_fields
+        .iter()
+        .flatten()
+        .filter(|entry| {
+            let fields = entry
+                .fields_v1
+                .as_ref()
+                .map(|fields| &fields.0["f:spec"]["f:unschedulable"]);
+            fields.is_some_and(|field| !field.is_null())
+        });
     let other = owners.find(|entry| entry.manager.as_deref() != Some(FIELD_MANAGER));
     match other {
         Some(entry) => Cordon::Others(entry.manager.clone()),
@@ -104,11 +116,17 @@ pub fn take_out(
     boot_id: Option<&str>,
 ) -> Option<Value> {
     let before = record_of(node);
-    let mut record =
-        before.clone().unwrap_or_else(|| OutOfService { since: now.to_owned(), ..OutOfService::default() });
+    let mut record = before.clone().unwrap_or_else(|| OutOfService {
+        since: now.to_owned(),
+        ..OutOfService::default()
+    });
     let cordon = cordon_of(node);
     record.cordoned = matches!(cordon, Cordon::None | Cordon::Ours);
-    let reported = node.status.as_ref().and_then(|status| status.node_info.as_ref()).map(|info| info.boot_id.as_str());
+    let reported = node
+        .status
+        .as_ref()
+        .and_then(|status| status.node_info.as_ref())
+        .map(|info| info.boot_id.as_str());
     // After a boot, and before the node reports it, the earlier one is kept.
     if let Some(boot_id) = boot_id.filter(|boot_id| reported == Some(boot_id)) {
         record.boot_id = Some(boot_id.to_owned());
@@ -148,7 +166,8 @@ pub fn take_out(
 pub fn put_back(node: &Node) -> Option<Value> {
     let taints = taints_of(node);
     let tainted = taints.iter().any(|taint| taint.key == OUT_OF_SERVICE);
-    let recorded = annotation(node, OUT_OF_SERVICE).is_some() || annotation(node, PROGRESS).is_some();
+    let recorded =
+        annotation(node, OUT_OF_SERVICE).is_some() || annotation(node, PROGRESS).is_some();
     if !tainted && !recorded {
         return None;
     }
@@ -158,12 +177,21 @@ pub fn put_back(node: &Node) -> Option<Value> {
         patch["spec"]["unschedulable"] = Value::Null;
     }
     // With another value, somebody else has set it since.
-    if record_of(node).is_some_and(|record| record.excluded) && label(node, EXCLUDED) == Some(FIELD_MANAGER) {
+    if record_of(node).is_some_and(|record| record.excluded)
+        && label(node, EXCLUDED) == Some(FIELD_MANAGER)
+    {
         patch["metadata"]["labels"] = json!({ EXCLUDED: null });
     }
     if tainted {
-        let others: Vec<_> = taints.iter().filter(|taint| taint.key != OUT_OF_SERVICE).collect();
-        patch["spec"]["taints"] = if others.is_empty() { Value::Null } else { json!(others) };
+        let others: Vec<_> = taints
+            .iter()
+            .filter(|taint| taint.key != OUT_OF_SERVICE)
+            .collect();
+        patch["spec"]["taints"] = if others.is_empty() {
+            Value::Null
+        } else {
+            json!(others)
+        };
     }
     Some(patch)
 }
@@ -174,18 +202,27 @@ pub fn put_back(node: &Node) -> Option<Value> {
 /// A sentence: it is not ready, or what it reports is from before the boot.
 pub fn check_ready(node: &Node, boot_id: Option<&str>) -> Result<(), String> {
     let status = node.status.as_ref();
-    let reported = status.and_then(|status| status.node_info.as_ref()).map(|info| info.boot_id.as_str());
+    let reported = status
+        .and_then(|status| status.node_info.as_ref())
+        .map(|info| info.boot_id.as_str());
     // Only if the record shows that this program's boot id is the one that this node reports.
     let on_node = record_of(node).is_some_and(|record| record.boot_id.is_some());
     if on_node && boot_id.is_some() && reported != boot_id {
         return Err("the node's status is from before the boot".into());
     }
     let conditions = status.and_then(|status| status.conditions.as_ref());
-    let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition.type_ == "Ready");
     match ready {
         Some(ready) if ready.status == "True" => Ok(()),
         Some(ready) => {
-            let reason = ready.message.as_deref().or(ready.reason.as_deref()).unwrap_or("no reason given");
+            let reason = ready
+                .message
+                .as_deref()
+                .or(ready.reason.as_deref())
+                .unwrap_or("no reason given");
             Err(format!("the node is not ready: {}", reason.escape_debug()))
         }
         None => Err("the node does not report whether it is ready".into()),
@@ -198,17 +235,27 @@ fn based_on(node: &Node) -> Value {
 }
 
 fn taints_of(node: &Node) -> &[Taint] {
-    node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
+    node.spec
+        .as_ref()
+        .and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default()
 }
 
 /// The node's taints with ours; `None` if it is there already, or is not wanted.
 fn with_taint(node: &Node, event: Option<&HookEvent>, options: &NodeConfig) -> Option<Vec<Taint>> {
     let effect = options.taint.word()?;
     let taints = taints_of(node);
-    if taints.iter().any(|taint| taint.key == OUT_OF_SERVICE && taint.effect == effect) {
+    if taints
+        .iter()
+        .any(|taint| taint.key == OUT_OF_SERVICE && taint.effect == effect)
+    {
         return None;
     }
-    let mut taints: Vec<_> = taints.iter().filter(|taint| taint.key != OUT_OF_SERVICE).cloned().collect();
+    let mut taints: Vec<_> = taints
+        .iter()
+        .filter(|taint| taint.key != OUT_OF_SERVICE)
+        .cloned()
+        .collect();
     taints.push(Taint {
         key: OUT_OF_SERVICE.into(),
         value: event.map(|event| event.type_word().to_owned()),
@@ -226,15 +273,16 @@ mod tests {
     const NOW: &str = "2026-11-22T10:00:00Z";
 
     fn node(value: Value) -> Node {
-        let mut node =
-            json!({"metadata": {"name": "n", "resourceVersion": "7", "annotations": {}}, "spec": {}, "status": {}});
+        let mut node = json!({"metadata": {"name": "n", "resourceVersion": "7", "annotations": {}}, "spec": {}, "status": {}});
         merge(&mut node, value);
         serde_json::from_value(node).unwrap()
     }
 
     /// RFC 7396, as the server applies it.
     fn merge(target: &mut Value, patch: Value) {
-        let Value::Object(patch) = patch else { return *target = patch };
+        let Value::Object(patch) = patch else {
+            return *target = patch;
+        };
         if !target.is_object() {
             *target = json!({});
         }
@@ -254,11 +302,21 @@ mod tests {
     }
 
     fn event(id: &str) -> HookEvent {
-        HookEvent { event_id: id.into(), event_type: Some("Reboot".into()), ..HookEvent::default() }
+        HookEvent {
+            event_id: id.into(),
+            event_type: Some("Reboot".into()),
+            ..HookEvent::default()
+        }
     }
 
     fn out(node: &Node, id: &str) -> Option<Value> {
-        take_out(node, Some(&event(id)), &NodeConfig::default(), NOW, Some("boot-1"))
+        take_out(
+            node,
+            Some(&event(id)),
+            &NodeConfig::default(),
+            NOW,
+            Some("boot-1"),
+        )
     }
 
     fn owned_by(manager: &str) -> Value {
@@ -274,9 +332,20 @@ mod tests {
             patch["spec"]["taints"],
             json!([{"key": OUT_OF_SERVICE, "value": "Reboot", "effect": "NoSchedule"}])
         );
-        let record: OutOfService =
-            serde_json::from_str(patch["metadata"]["annotations"][OUT_OF_SERVICE].as_str().unwrap()).unwrap();
-        assert_eq!((record.cordoned, record.since.as_str(), record.events[0].id.as_str()), (true, NOW, "A"));
+        let record: OutOfService = serde_json::from_str(
+            patch["metadata"]["annotations"][OUT_OF_SERVICE]
+                .as_str()
+                .unwrap(),
+        )
+        .unwrap();
+        assert_eq!(
+            (
+                record.cordoned,
+                record.since.as_str(),
+                record.events[0].id.as_str()
+            ),
+            (true, NOW, "A")
+        );
     }
 
     #[test]
@@ -286,14 +355,22 @@ mod tests {
         let both = apply(&after, out(&after, "B").unwrap());
         let record = record_of(&both).unwrap();
         assert!(record.cordoned);
-        assert_eq!(record.events.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["A", "B"]);
+        assert_eq!(
+            record
+                .events
+                .iter()
+                .map(|event| event.id.as_str())
+                .collect::<Vec<_>>(),
+            ["A", "B"]
+        );
     }
 
     #[test]
     fn put_back_leaves_the_node_as_it_was() {
-        let before =
-            node(json!({"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}], "podCIDR": "10.0.0.0/24"},
-            "metadata": {"annotations": {"keep": "me"}}}));
+        let before = node(
+            json!({"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}], "podCIDR": "10.0.0.0/24"},
+            "metadata": {"annotations": {"keep": "me"}}}),
+        );
         let after = apply(&before, out(&before, "A").unwrap());
         assert_eq!(cordon_of(&after), Cordon::Ours);
         assert_eq!(apply(&after, put_back(&after).unwrap()), before);
@@ -302,11 +379,15 @@ mod tests {
 
     #[test]
     fn what_somebody_else_cordoned_stays_cordoned() {
-        let theirs =
-            node(json!({"spec": {"unschedulable": true}, "metadata": {"managedFields": owned_by("kubectl-cordon")}}));
+        let theirs = node(
+            json!({"spec": {"unschedulable": true}, "metadata": {"managedFields": owned_by("kubectl-cordon")}}),
+        );
         let after = apply(&theirs, out(&theirs, "A").unwrap());
         assert!(!record_of(&after).unwrap().cordoned);
-        assert_eq!(cordon_of(&after), Cordon::Others(Some("kubectl-cordon".into())));
+        assert_eq!(
+            cordon_of(&after),
+            Cordon::Others(Some("kubectl-cordon".into()))
+        );
         assert_eq!(apply(&after, put_back(&after).unwrap()), theirs);
         // The same if the server does not know who it was.
         let unknown = node(json!({"spec": {"unschedulable": true}}));
@@ -317,15 +398,28 @@ mod tests {
     #[test]
     fn a_cordon_that_was_undone_and_done_again_by_somebody_else_stays() {
         let ours = apply(&node(json!({})), out(&node(json!({})), "A").unwrap());
-        let theirs = apply(&ours, json!({"metadata": {"managedFields": owned_by("kubectl-cordon")}}));
+        let theirs = apply(
+            &ours,
+            json!({"metadata": {"managedFields": owned_by("kubectl-cordon")}}),
+        );
         let patch = put_back(&theirs).unwrap();
         assert_eq!(patch["spec"].get("unschedulable"), None);
-        assert_eq!(apply(&theirs, patch).spec.unwrap().unschedulable, Some(true));
+        assert_eq!(
+            apply(&theirs, patch).spec.unwrap().unschedulable,
+            Some(true)
+        );
         // The next event does not claim it either.
-        assert!(!record_of(&apply(&theirs, out(&theirs, "B").unwrap())).unwrap().cordoned);
+        assert!(
+            !record_of(&apply(&theirs, out(&theirs, "B").unwrap()))
+                .unwrap()
+                .cordoned
+        );
         // With our name it is still ours.
         assert_eq!(
-            cordon_of(&apply(&ours, json!({"metadata": {"managedFields": owned_by(FIELD_MANAGER)}}))),
+            cordon_of(&apply(
+                &ours,
+                json!({"metadata": {"managedFields": owned_by(FIELD_MANAGER)}})
+            )),
             Cordon::Ours
         );
     }
@@ -340,25 +434,44 @@ mod tests {
 
     #[test]
     fn a_damaged_record_is_replaced_and_never_uncordons() {
-        let damaged =
-            node(json!({"spec": {"unschedulable": true}, "metadata": {"annotations": {OUT_OF_SERVICE: "{"}}}));
-        assert_eq!(put_back(&damaged).unwrap()["spec"].get("unschedulable"), None);
-        assert!(!record_of(&apply(&damaged, out(&damaged, "A").unwrap())).unwrap().cordoned);
+        let damaged = node(
+            json!({"spec": {"unschedulable": true}, "metadata": {"annotations": {OUT_OF_SERVICE: "{"}}}),
+        );
+        assert_eq!(
+            put_back(&damaged).unwrap()["spec"].get("unschedulable"),
+            None
+        );
+        assert!(
+            !record_of(&apply(&damaged, out(&damaged, "A").unwrap()))
+                .unwrap()
+                .cordoned
+        );
     }
 
     #[test]
     fn the_taint_is_as_configured() {
-        let options = NodeConfig { taint: TaintEffect::None, ..NodeConfig::default() };
+        let options = NodeConfig {
+            taint: TaintEffect::None,
+            ..NodeConfig::default()
+        };
         let patch = take_out(&node(json!({})), None, &options, NOW, None).unwrap();
         assert_eq!(patch["spec"].get("taints"), None);
-        let old = node(json!({"spec": {"taints": [{"key": OUT_OF_SERVICE, "effect": "PreferNoSchedule"}]}}));
+        let old = node(
+            json!({"spec": {"taints": [{"key": OUT_OF_SERVICE, "effect": "PreferNoSchedule"}]}}),
+        );
         let patch = take_out(&old, None, &NodeConfig::default(), NOW, None).unwrap();
-        assert_eq!(patch["spec"]["taints"], json!([{"key": OUT_OF_SERVICE, "effect": "NoSchedule"}]));
+        assert_eq!(
+            patch["spec"]["taints"],
+            json!([{"key": OUT_OF_SERVICE, "effect": "NoSchedule"}])
+        );
     }
 
     #[test]
     fn a_node_leaves_the_load_balancers_and_comes_back_only_if_it_was_there() {
-        let options = NodeConfig { exclude_from_load_balancers: true, ..NodeConfig::default() };
+        let options = NodeConfig {
+            exclude_from_load_balancers: true,
+            ..NodeConfig::default()
+        };
         let take_out = |node: &Node| take_out(node, Some(&event("A")), &options, NOW, None);
         let before = node(json!({"metadata": {"labels": {"keep": "me"}}}));
         let after = apply(&before, take_out(&before).unwrap());
@@ -366,7 +479,10 @@ mod tests {
         assert_eq!(take_out(&after), None);
         assert_eq!(apply(&after, put_back(&after).unwrap()), before);
         // Without the option, and where it was out before, the label stays as it is.
-        assert_eq!(label(&apply(&before, out(&before, "A").unwrap()), EXCLUDED), None);
+        assert_eq!(
+            label(&apply(&before, out(&before, "A").unwrap()), EXCLUDED),
+            None
+        );
         for value in ["", FIELD_MANAGER] {
             let theirs = node(json!({"metadata": {"labels": {EXCLUDED: value}}}));
             let after = apply(&theirs, take_out(&theirs).unwrap());
@@ -375,9 +491,15 @@ mod tests {
         }
         // One that somebody else has set since stays; one that somebody removed is set again.
         let theirs = apply(&after, json!({"metadata": {"labels": {EXCLUDED: "true"}}}));
-        assert_eq!(label(&apply(&theirs, put_back(&theirs).unwrap()), EXCLUDED), Some("true"));
+        assert_eq!(
+            label(&apply(&theirs, put_back(&theirs).unwrap()), EXCLUDED),
+            Some("true")
+        );
         let removed = apply(&after, json!({"metadata": {"labels": {EXCLUDED: null}}}));
-        assert_eq!(label(&apply(&removed, take_out(&removed).unwrap()), EXCLUDED), Some(FIELD_MANAGER));
+        assert_eq!(
+            label(&apply(&removed, take_out(&removed).unwrap()), EXCLUDED),
+            Some(FIELD_MANAGER)
+        );
     }
 
     #[test]
@@ -387,7 +509,10 @@ mod tests {
             current = apply(&current, out(&current, &format!("E{number}")).unwrap());
         }
         let events = record_of(&current).unwrap().events;
-        assert_eq!((events.len(), events[EVENTS_MAX - 1].id.as_str()), (EVENTS_MAX, "E39"));
+        assert_eq!(
+            (events.len(), events[EVENTS_MAX - 1].id.as_str()),
+            (EVENTS_MAX, "E39")
+        );
     }
 
     #[test]
@@ -396,19 +521,39 @@ mod tests {
             json!({"architecture": "", "bootID": boot, "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
                 "kubeletVersion": "", "machineID": "", "operatingSystem": "", "osImage": "", "systemUUID": ""})
         };
-        let ready =
-            json!({"status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": info("boot-1")}});
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": info("boot-1")}});
         let before = node(ready.clone());
         let after = apply(&before, out(&before, "A").unwrap());
-        assert_eq!(check_ready(&after, Some("boot-1")), Ok(()), "nothing was booted yet");
-        assert!(check_ready(&after, Some("boot-2")).unwrap_err().contains("before the boot"));
+        assert_eq!(
+            check_ready(&after, Some("boot-1")),
+            Ok(()),
+            "nothing was booted yet"
+        );
+        assert!(
+            check_ready(&after, Some("boot-2"))
+                .unwrap_err()
+                .contains("before the boot")
+        );
         let booted = apply(&after, json!({"status": {"nodeInfo": info("boot-2")}}));
         assert_eq!(check_ready(&booted, Some("boot-2")), Ok(()));
         // From another machine the boot ids have nothing to do with each other.
-        let remote = apply(&before, take_out(&before, None, &NodeConfig::default(), NOW, Some("elsewhere")).unwrap());
+        let remote = apply(
+            &before,
+            take_out(
+                &before,
+                None,
+                &NodeConfig::default(),
+                NOW,
+                Some("elsewhere"),
+            )
+            .unwrap(),
+        );
         assert_eq!(check_ready(&remote, Some("elsewhere")), Ok(()));
         let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "message": "PLEG\n"}]}});
-        assert_eq!(check_ready(&apply(&before, not_ready), None), Err("the node is not ready: PLEG\\n".into()));
+        assert_eq!(
+            check_ready(&apply(&before, not_ready), None),
+            Err("the node is not ready: PLEG\\n".into())
+        );
         assert!(check_ready(&node(json!({})), None).is_err());
     }
 }

@@ -13,9 +13,17 @@ use super::print;
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 enum Report {
-    Condition { pending: bool, reason: String, message: String },
+    Condition {
+        pending: bool,
+        reason: String,
+        message: String,
+    },
     Progress(String),
-    Event { warning: bool, reason: &'static str, text: String },
+    Event {
+        warning: bool,
+        reason: &'static str,
+        text: String,
+    },
 }
 
 /// Reports in the order of the calls.
@@ -31,13 +39,24 @@ impl Reporter {
         let task = tokio::spawn(async move {
             while let Some(report) = reports.recv().await {
                 let (what, result) = match report {
-                    Report::Condition { pending, reason, message } => {
-                        ("set the condition", api.set_condition(&node, pending, &reason, &message).await)
-                    }
+                    Report::Condition {
+                        pending,
+                        reason,
+                        message,
+                    } => (
+                        "set the condition",
+                        api.set_condition(&node, pending, &reason, &message).await,
+                    ),
                     Report::Progress(text) => ("annotate the node", api.show_progress(&text).await),
-                    Report::Event { warning, reason, text } => (
+                    Report::Event {
+                        warning,
+                        reason,
+                        text,
+                    } => (
                         "publish an Event",
-                        api.publish(&node, warning, reason, &text).await.map_err(NodeError::Failed),
+                        api.publish(&node, warning, reason, &text)
+                            .await
+                            .map_err(NodeError::Failed),
                     ),
                 };
                 if let Err(error) = result {
@@ -50,7 +69,11 @@ impl Reporter {
 
     /// Sets the condition.
     pub fn condition(&self, pending: bool, reason: &str, message: &str) {
-        self.send(Report::Condition { pending, reason: reason.into(), message: message.into() });
+        self.send(Report::Condition {
+            pending,
+            reason: reason.into(),
+            message: message.into(),
+        });
     }
 
     /// Shows how far the work is.
@@ -60,7 +83,11 @@ impl Reporter {
 
     /// Publishes an Event.
     pub fn event(&self, warning: bool, reason: &'static str, text: &str) {
-        self.send(Report::Event { warning, reason, text: text.into() });
+        self.send(Report::Event {
+            warning,
+            reason,
+            text: text.into(),
+        });
     }
 
     fn send(&self, report: Report) {

@@ -42,7 +42,9 @@ pub async fn run(config: &Config, node: Option<&str>, if_over: bool) -> Result<(
                 return Ok(());
             }
             Err(NodeError::Refused(message)) => {
-                return Err(Failure::refused(format!("cannot uncordon node {name}: {message}")));
+                return Err(Failure::refused(format!(
+                    "cannot uncordon node {name}: {message}"
+                )));
             }
             // After a redeployment the kubelet may have to register it first.
             Err(NodeError::NotFound) => format!("there is no node {name}"),
@@ -53,25 +55,40 @@ pub async fn run(config: &Config, node: Option<&str>, if_over: bool) -> Result<(
             printed.clone_from(&failure);
         }
         if begin.elapsed() + PACE >= config.node.ready_timeout {
-            return Err(Failure::refused(format!("node {name} is not back in service: {failure}")));
+            return Err(Failure::refused(format!(
+                "node {name} is not back in service: {failure}"
+            )));
         }
         tokio::time::sleep(PACE).await;
     }
 }
 
 /// Returns the node as it is now, and the result in words. With an endpoint, events that it has keep the node as it is.
-async fn attempt(api: &NodeApi, boot_id: Option<&str>, endpoint: Option<&str>) -> Result<(Node, String), NodeError> {
+async fn attempt(
+    api: &NodeApi,
+    boot_id: Option<&str>,
+    endpoint: Option<&str>,
+) -> Result<(Node, String), NodeError> {
     let node = api.get().await?;
     if let (Some(record), Some(endpoint)) = (record_of(&node), endpoint) {
         let open = open_events(endpoint).await.map_err(NodeError::Failed)?;
-        if let Some(event) = record.events.iter().find(|event| open.contains(&event.id.to_ascii_lowercase())) {
-            let outcome =
-                format!("stays out of service, because {} {} is not over", event.event_type, event.id.escape_debug());
+        if let Some(event) = record
+            .events
+            .iter()
+            .find(|event| open.contains(&event.id.to_ascii_lowercase()))
+        {
+            let outcome = format!(
+                "stays out of service, because {} {} is not over",
+                event.event_type,
+                event.id.escape_debug()
+            );
             return Ok((node, outcome));
         }
     }
     let cordon = cordon_of(&node);
-    let Some(patch) = put_back(&node) else { return Ok((node, "was not taken out of service".into())) };
+    let Some(patch) = put_back(&node) else {
+        return Ok((node, "was not taken out of service".into()));
+    };
     check_ready(&node, boot_id).map_err(NodeError::Failed)?;
     let node = api.patch(&patch).await?;
     let outcome = match cordon {
@@ -79,7 +96,10 @@ async fn attempt(api: &NodeApi, boot_id: Option<&str>, endpoint: Option<&str>) -
         Cordon::None => "is back in service; somebody else had uncordoned it".to_owned(),
         Cordon::Others(manager) => {
             let manager = manager.as_deref().unwrap_or("somebody else");
-            format!("stays cordoned, because {} cordoned it", manager.escape_debug())
+            format!(
+                "stays cordoned, because {} cordoned it",
+                manager.escape_debug()
+            )
         }
     };
     Ok((node, outcome))
@@ -91,17 +111,29 @@ async fn open_events(endpoint: &str) -> Result<Vec<String>, String> {
     let document = Document::parse(&body).map_err(|error| {
         format!("cannot ask {endpoint} whether the event is over: the document is invalid: {error}")
     })?;
-    Ok(document.events().map(|event| event.event_id().to_string().to_ascii_lowercase()).collect())
+    Ok(document
+        .events()
+        .map(|event| event.event_id().to_string().to_ascii_lowercase())
+        .collect())
 }
 
 /// What people see.
 async fn clear_condition(api: &NodeApi, node: Node, outcome: &str) {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let pending =
-        conditions.into_iter().flatten().any(|condition| condition.type_ == CONDITION && condition.status == "True");
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let pending = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == CONDITION && condition.status == "True");
     if pending {
         let reporter = Reporter::start(api.clone(), node);
-        reporter.condition(false, "NoEvent", "No event keeps this machine out of service");
+        reporter.condition(
+            false,
+            "NoEvent",
+            "No event keeps this machine out of service",
+        );
         reporter.event(false, "ScheduledEventOver", &format!("The node {outcome}"));
         reporter.finish().await;
     }

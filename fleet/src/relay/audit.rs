@@ -52,9 +52,18 @@ impl Line {
         }
 
         // Serde also reads a structure from an array.
-        let text = std::str::from_utf8(bytes).ok().filter(|text| text.starts_with('{'))?;
+        let text = std::str::from_utf8(bytes)
+            .ok()
+            .filter(|text| text.starts_with('{'))?;
         let sequence = serde_json::from_str::<Numbered>(text).ok()?.sequence;
-        Some(Self { text: text.to_owned(), position: Position { sequence, digest: digest(bytes) }, start })
+        Some(Self {
+            text: text.to_owned(),
+            position: Position {
+                sequence,
+                digest: digest(bytes),
+            },
+            start,
+        })
     }
 
     /// Where the line after it begins.
@@ -91,7 +100,11 @@ pub struct Tail {
 impl Tail {
     /// A reader of the audit file at `path`, after this position; without one, from the oldest line.
     pub fn new(path: &Path, position: Option<Position>) -> Self {
-        Self { path: path.to_owned(), position, reader: None }
+        Self {
+            path: path.to_owned(),
+            position,
+            reader: None,
+        }
     }
 
     /// Goes to the end of what is there, and returns the position of the last line.
@@ -119,7 +132,9 @@ impl Tail {
         let mut batch = Batch::default();
         loop {
             let Some(mut reader) = self.reader.take() else {
-                let Some((reader, replaced)) = locate(&self.path, self.position.as_ref())? else { return Ok(batch) };
+                let Some((reader, replaced)) = locate(&self.path, self.position.as_ref())? else {
+                    return Ok(batch);
+                };
                 self.use_located(reader, replaced, &mut batch);
                 continue;
             };
@@ -133,7 +148,10 @@ impl Tail {
                 reader.file.sync_data()?;
                 self.reader = Some(reader);
                 for line in &lines {
-                    let expected = self.position.as_ref().map_or(line.position.sequence, |last| last.sequence + 1);
+                    let expected = self
+                        .position
+                        .as_ref()
+                        .map_or(line.position.sequence, |last| last.sequence + 1);
                     batch.lost += line.position.sequence.saturating_sub(expected);
                     self.position = Some(line.position.clone());
                 }
@@ -175,7 +193,12 @@ struct Reader {
 
 impl Reader {
     fn new(file: File) -> Self {
-        Self { file, offset: 0, last: None, in_long_line: false }
+        Self {
+            file,
+            offset: 0,
+            last: None,
+            in_long_line: false,
+        }
     }
 
     /// Continues at `offset`, after this line.
@@ -192,7 +215,10 @@ impl Reader {
             return Ok(length >= self.offset);
         };
         let mut bytes = vec![0; *last];
-        match self.file.read_exact_at(&mut bytes, self.offset - *last as u64) {
+        match self
+            .file
+            .read_exact_at(&mut bytes, self.offset - *last as u64)
+        {
             Ok(()) => Ok(bytes.pop() == Some(b'\n') && digest(&bytes) == *expected),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
             Err(error) => Err(error),
@@ -211,11 +237,14 @@ impl Reader {
             while let Some(length) = bytes[start..].iter().position(|byte| *byte == b'\n')
                 && lines.len() < max
             {
-                let line = Line::new(&bytes[start..start + length], self.offset).filter(|_| !self.in_long_line);
+                let line = Line::new(&bytes[start..start + length], self.offset)
+                    .filter(|_| !self.in_long_line);
                 self.in_long_line = false;
                 start += length + 1;
                 self.offset += length as u64 + 1;
-                self.last = line.as_ref().map(|line| (length + 1, line.position.digest.clone()));
+                self.last = line
+                    .as_ref()
+                    .map(|line| (length + 1, line.position.digest.clone()));
                 lines.extend(line);
             }
             if !lines.is_empty() || count < size {
@@ -292,7 +321,11 @@ fn find(readers: &mut [Reader], position: &Position) -> io::Result<Found> {
         let mut is_first = true;
         loop {
             let lines = reader.read_lines(usize::MAX)?;
-            if is_first && lines.first().is_some_and(|line| line.position.sequence > position.sequence) {
+            if is_first
+                && lines
+                    .first()
+                    .is_some_and(|line| line.position.sequence > position.sequence)
+            {
                 reader.go_to(0, None);
                 later = Some(index);
                 break;
@@ -335,12 +368,19 @@ fn open_all(path: &Path) -> io::Result<Vec<Reader>> {
         }
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let flags = i32::try_from(flags.bits()).unwrap_or_default();
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&name) {
+        let file = match OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(&name)
+        {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             opened => opened?,
         };
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other(format!("{} is not a regular file", Path::new(&name).display())));
+            return Err(io::Error::other(format!(
+                "{} is not a regular file",
+                Path::new(&name).display()
+            )));
         }
         let identity = identity(&file)?;
         if !identities.contains(&identity) {
@@ -353,12 +393,15 @@ fn open_all(path: &Path) -> io::Result<Vec<Reader>> {
 }
 
 fn identity(file: &File) -> io::Result<(u64, u64)> {
-    file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
+    file.metadata()
+        .map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Whether the path leads to this file.
 fn is_same_file(file: &File, path: &Path) -> bool {
-    let found = path.symlink_metadata().map(|metadata| (metadata.dev(), metadata.ino()));
+    let found = path
+        .symlink_metadata()
+        .map(|metadata| (metadata.dev(), metadata.ino()));
     matches!((found, identity(file)), (Ok(found), Ok(expected)) if found == expected)
 }
 
@@ -373,7 +416,11 @@ mod tests {
     }
 
     fn sequences(batch: &Batch) -> Vec<u64> {
-        batch.lines.iter().map(|line| line.position.sequence).collect()
+        batch
+            .lines
+            .iter()
+            .map(|line| line.position.sequence)
+            .collect()
     }
 
     #[test]
@@ -385,7 +432,17 @@ mod tests {
         fs::write(&path, line(1).trim_end()).unwrap();
         assert_eq!(tail.read(9).unwrap(), Batch::default());
         let long = "x".repeat(5 * LINE_MAX / 2);
-        let text = [&line(1), "\0\0\0\n", "[1]\n", "\u{fffd}\n", &long, "\n", &line(2), &line(3)].concat();
+        let text = [
+            &line(1),
+            "\0\0\0\n",
+            "[1]\n",
+            "\u{fffd}\n",
+            &long,
+            "\n",
+            &line(2),
+            &line(3),
+        ]
+        .concat();
         fs::write(&path, text).unwrap();
         assert_eq!(sequences(&tail.read(1).unwrap()), [1]);
         assert_eq!(sequences(&tail.read(9).unwrap()), [2, 3]);
@@ -397,11 +454,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit");
         let of = |numbers: std::ops::RangeInclusive<u64>| numbers.map(line).collect::<String>();
-        let at = |sequence: u64| Position { sequence, digest: digest(line(sequence).trim_end().as_bytes()) };
+        let at = |sequence: u64| Position {
+            sequence,
+            digest: digest(line(sequence).trim_end().as_bytes()),
+        };
         fs::write(folder.path().join("audit.2"), of(3..=5)).unwrap();
         fs::write(folder.path().join("audit.1"), of(6..=8)).unwrap();
         fs::write(&path, "").unwrap();
-        let other = Position { sequence: 6, digest: "0123456789abcdef".to_owned() };
+        let other = Position {
+            sequence: 6,
+            digest: "0123456789abcdef".to_owned(),
+        };
         for (position, first, lost, replaced) in [
             (None, Some(3), 0, false),
             (Some(at(1)), Some(3), 1, false),
@@ -415,7 +478,11 @@ mod tests {
         ] {
             let batch = Tail::new(&path, position.clone()).read(1).unwrap();
             let found = batch.lines.first().map(|line| line.position.sequence);
-            assert_eq!((found, batch.lost, batch.replaced), (first, lost, replaced), "{position:?}");
+            assert_eq!(
+                (found, batch.lost, batch.replaced),
+                (first, lost, replaced),
+                "{position:?}"
+            );
         }
         // A file that is missing between two others.
         fs::remove_file(folder.path().join("audit.1")).unwrap();

@@ -81,25 +81,37 @@ impl Delivery {
     ///
     /// # Errors
     /// A sentence about the target's settings or its state.
-    pub fn open(config: &TargetConfig, file: &RelayFile, folder: &Folder, machine: &str) -> Result<Self, String> {
+    pub fn open(
+        config: &TargetConfig,
+        file: &RelayFile,
+        folder: &Folder,
+        machine: &str,
+    ) -> Result<Self, String> {
         let name = config.name.get_ref().clone();
         let failed = |reason: String| format!("target {name:?}: {reason}");
         let target = targets::open(config, machine).map_err(failed)?;
         if config.records.is_some() && !target.has_choice() {
-            return Err(failed("`records` has no effect on a target of this kind; remove it".to_owned()));
+            return Err(failed(
+                "`records` has no effect on a target of this kind; remove it".to_owned(),
+            ));
         }
-        let transport = Transport::new(config.ca.as_deref(), &file.metadata, &file.relay).map_err(failed)?;
+        let transport =
+            Transport::new(config.ca.as_deref(), &file.metadata, &file.relay).map_err(failed)?;
         let audit = &file.audit;
         let file = folder.file(&name);
-        let loaded = file.load().map_err(|error| failed(format!("cannot read its state: {error}")))?;
+        let loaded = file
+            .load()
+            .map_err(|error| failed(format!("cannot read its state: {error}")))?;
         let is_new = loaded.is_none();
         let mut state = loaded.unwrap_or_default();
         let mut tail = Tail::new(audit, state.position.clone());
         if is_new && config.start == Start::End {
             let end = tail.skip_to_end();
-            state.position = end.map_err(|error| failed(format!("cannot read {}: {error}", audit.display())))?;
+            state.position =
+                end.map_err(|error| failed(format!("cannot read {}: {error}", audit.display())))?;
         }
-        file.save(&state).map_err(|error| failed(format!("cannot save its state: {error}")))?;
+        file.save(&state)
+            .map_err(|error| failed(format!("cannot save its state: {error}")))?;
         Ok(Self {
             filter: Filter::new(config),
             name,
@@ -185,22 +197,47 @@ impl Delivery {
 
     /// Reads what follows in the audit file.
     fn read(&mut self) -> Result<(), String> {
-        let batch = self.tail.read(READ_MAX).map_err(|error| format!("cannot read the audit file: {error}"))?;
+        let batch = self
+            .tail
+            .read(READ_MAX)
+            .map_err(|error| format!("cannot read the audit file: {error}"))?;
         if batch.replaced {
             self.log("the audit file is another one than before; all its records are forwarded");
         }
-        if let Some(first) = batch.lines.first().map(Record::new).filter(|_| batch.lost > 0) {
-            self.log(&format!("{} records were rotated away before they could be forwarded", batch.lost));
-            self.waiting.push_back((Record::gap(batch.lost, &first), None));
+        if let Some(first) = batch
+            .lines
+            .first()
+            .map(Record::new)
+            .filter(|_| batch.lost > 0)
+        {
+            self.log(&format!(
+                "{} records were rotated away before they could be forwarded",
+                batch.lost
+            ));
+            self.waiting
+                .push_back((Record::gap(batch.lost, &first), None));
         }
-        self.waiting.extend(batch.lines.iter().map(|line: &Line| (Record::new(line), Some(line.position.clone()))));
+        self.waiting.extend(
+            batch
+                .lines
+                .iter()
+                .map(|line: &Line| (Record::new(line), Some(line.position.clone()))),
+        );
         Ok(())
     }
 
     /// The next records for the target, and the state after them.
     fn next(&self) -> Next {
-        let max = if self.single > 0 { 1 } else { self.target.batch_max() };
-        let mut next = Next { items: Vec::new(), count: 0, state: self.state.clone() };
+        let max = if self.single > 0 {
+            1
+        } else {
+            self.target.batch_max()
+        };
+        let mut next = Next {
+            items: Vec::new(),
+            count: 0,
+            state: self.state.clone(),
+        };
         for (record, position) in &self.waiting {
             let passes = self.filter.passes(record, &*self.target);
             if passes && next.items.len() == max {
@@ -208,7 +245,10 @@ impl Delivery {
             }
             if passes {
                 let event = next.state.events.apply(record);
-                next.items.push(Item { record: record.clone(), event });
+                next.items.push(Item {
+                    record: record.clone(),
+                    event,
+                });
             }
             if position.is_some() {
                 next.state.position.clone_from(position);
@@ -239,8 +279,9 @@ impl Delivery {
             if let Some(last) = self.last_sent {
                 sleep((last + self.target.pause()).saturating_duration_since(Instant::now())).await;
             }
-            let classify =
-                |status, body: &str, redact: &dyn Fn(&str) -> String| self.target.classify(status, body, redact);
+            let classify = |status, body: &str, redact: &dyn Fn(&str) -> String| {
+                self.target.classify(status, body, redact)
+            };
             let outcome = self.transport.send(request, classify).await;
             self.last_sent = Some(Instant::now());
             if outcome != Outcome::Accepted {
@@ -266,7 +307,9 @@ impl Delivery {
             Outcome::Later(reason, wait) => return Some(self.failed(&reason, wait)),
             Outcome::Accepted => self.succeeded(),
             // It must not hold up records.
-            Outcome::Rejected(reason) => self.log_failure(&format!("it rejects the events that are open: {reason}")),
+            Outcome::Rejected(reason) => {
+                self.log_failure(&format!("it rejects the events that are open: {reason}"))
+            }
         }
         self.refreshed = Some(Instant::now());
         None
@@ -284,19 +327,26 @@ impl Delivery {
         match kept {
             Ok(path) => {
                 let path = path.map_or(String::new(), |path| path.display().to_string());
-                self.log(&format!("it rejects a record, which is now in {path}: {reason}"));
+                self.log(&format!(
+                    "it rejects a record, which is now in {path}: {reason}"
+                ));
                 self.failures = 0;
                 self.rejections = 0;
                 self.commit(next);
                 self.save();
                 Step::Done
             }
-            Err(error) => self.failed(&format!("cannot keep a record that it rejects: {error}"), None),
+            Err(error) => self.failed(
+                &format!("cannot keep a record that it rejects: {error}"),
+                None,
+            ),
         }
     }
 
     fn failed(&mut self, reason: &str, wait: Option<Duration>) -> Step {
-        let backoff = RETRY_FIRST.saturating_mul(1 << self.failures.min(16)).min(RETRY_MAX);
+        let backoff = RETRY_FIRST
+            .saturating_mul(1 << self.failures.min(16))
+            .min(RETRY_MAX);
         // Machines that failed together do not come back together.
         let backoff = backoff.mul_f64(0.8) + part_of(backoff.mul_f64(0.4));
         self.failures = self.failures.saturating_add(1);
@@ -314,7 +364,11 @@ impl Delivery {
 
     /// Logs a failure, unless it was logged a short time ago.
     fn log_failure(&mut self, reason: &str) {
-        if self.logged.as_ref().is_some_and(|(last, at)| last == reason && at.elapsed() < LOG_AGAIN) {
+        if self
+            .logged
+            .as_ref()
+            .is_some_and(|(last, at)| last == reason && at.elapsed() < LOG_AGAIN)
+        {
             return;
         }
         self.log(reason);

@@ -72,9 +72,16 @@ impl OpenEvents {
         if !is_known && (record.kind() != "change" || self.0.len() >= EVENTS_MAX) {
             return None;
         }
-        let event = self.0.entry(key.clone()).or_insert_with(|| OpenEvent { since: time, ..OpenEvent::default() });
+        let event = self.0.entry(key.clone()).or_insert_with(|| OpenEvent {
+            since: time,
+            ..OpenEvent::default()
+        });
         event.update(record, id, time);
-        if record.is_end() { self.0.remove(&key) } else { Some(event.clone()) }
+        if record.is_end() {
+            self.0.remove(&key)
+        } else {
+            Some(event.clone())
+        }
     }
 
     /// The events.
@@ -94,7 +101,10 @@ impl OpenEvent {
         id.clone_into(&mut self.event_id);
         self.event_type = text("event_type").or(self.event_type.take());
         self.event_source = text("event_source").or(self.event_source.take());
-        self.not_before = record.time("not_before").map(|time| time.0).or(self.not_before);
+        self.not_before = record
+            .time("not_before")
+            .map(|time| time.0)
+            .or(self.not_before);
         if let Some(description) = record.text("description") {
             self.description = Some(description.chars().take(DESCRIPTION_MAX).collect());
         }
@@ -113,8 +123,14 @@ impl OpenEvent {
                 Some(change) => format!("change.{change}"),
                 None => record.kind().to_owned(),
             };
-            let outcome = ["outcome", "action", "reason"].iter().find_map(|member| text(member));
-            self.steps.push(Step { time, name, outcome });
+            let outcome = ["outcome", "action", "reason"]
+                .iter()
+                .find_map(|member| text(member));
+            self.steps.push(Step {
+                time,
+                name,
+                outcome,
+            });
         }
     }
 }

@@ -45,9 +45,20 @@ impl RelayFile {
     /// assert_eq!(file.relay.targets[0].name.get_ref(), "inventory");
     /// ```
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let Config { machine, audit, metadata, relay, .. } = Config::parse(text)?;
+        let Config {
+            machine,
+            audit,
+            metadata,
+            relay,
+            ..
+        } = Config::parse(text)?;
         let relay = relay.ok_or((None, "there is no table `relay` with targets".to_owned()))?;
-        let file = Self { machine, audit, metadata, relay };
+        let file = Self {
+            machine,
+            audit,
+            metadata,
+            relay,
+        };
         file.relay.check()?;
         Ok(file)
     }
@@ -57,7 +68,8 @@ impl RelayFile {
 mod tests {
     use super::*;
 
-    const TARGET: &str = "[[relay.target]]\nname = \"x\"\nkind = \"webhook\"\nurl = \"https://example.com/\"\n";
+    const TARGET: &str =
+        "[[relay.target]]\nname = \"x\"\nkind = \"webhook\"\nurl = \"https://example.com/\"\n";
 
     fn error(text: &str) -> String {
         toml_file::place(text, RelayFile::parse(text).expect_err("an error"))
@@ -67,10 +79,17 @@ mod tests {
     fn a_file_that_also_configures_the_gate_is_checked_as_a_whole() {
         let gate = "engine = \"folder\"\naudit = \"/a\"\nfolder = { path = \"/tmp/x\" }\n";
         let file = RelayFile::parse(&format!("{gate}{TARGET}")).unwrap();
-        assert_eq!((file.audit, file.relay.targets.len()), (PathBuf::from("/a"), 1));
-        assert!(error(&format!("sokcet = \"x\"\n{gate}{TARGET}")).contains("unknown field `sokcet`"));
+        assert_eq!(
+            (file.audit, file.relay.targets.len()),
+            (PathBuf::from("/a"), 1)
+        );
+        assert!(
+            error(&format!("sokcet = \"x\"\n{gate}{TARGET}")).contains("unknown field `sokcet`")
+        );
         assert_eq!(error(gate), "there is no table `relay` with targets");
-        assert!(error(&format!("sokcet = \"x\"\n{TARGET}")).starts_with("1:1 unknown field `sokcet`"));
+        assert!(
+            error(&format!("sokcet = \"x\"\n{TARGET}")).starts_with("1:1 unknown field `sokcet`")
+        );
         // The gate does not mind the targets, and refuses what is wrong with them.
         assert!(Config::parse(&format!("{gate}{TARGET}")).is_ok());
     }
@@ -78,15 +97,27 @@ mod tests {
     #[test]
     fn an_error_has_its_place() {
         for (text, expected) in [
-            (TARGET.replace("\"x\"", "\"a/b\""), "2:8 the target's name is \"a/b\""),
-            (TARGET.replace("\"webhook\"", "\"telegram\""), "3:8 unknown variant `telegram`"),
+            (
+                TARGET.replace("\"x\"", "\"a/b\""),
+                "2:8 the target's name is \"a/b\"",
+            ),
+            (
+                TARGET.replace("\"webhook\"", "\"telegram\""),
+                "3:8 unknown variant `telegram`",
+            ),
             (TARGET.repeat(2), "6:8 there are two targets \"x\""),
-            (format!("{TARGET}format = \"xml\""), "5:10 unknown variant `xml`"),
+            (
+                format!("{TARGET}format = \"xml\""),
+                "5:10 unknown variant `xml`",
+            ),
             (
                 format!("{TARGET}event = [\"Reboot\", \"Preemt\"]"),
                 "5:9 found \"Preemt\" in `event`, expected types of events: Freeze, Reboot, Redeploy, Preempt, Terminate, Other",
             ),
-            (format!("{TARGET}content_type = \"text/plain\""), "2:8 target \"x\": `content_type` needs a `template`"),
+            (
+                format!("{TARGET}content_type = \"text/plain\""),
+                "2:8 target \"x\": `content_type` needs a `template`",
+            ),
         ] {
             let error = error(&text);
             assert!(error.starts_with(expected), "{error}\nexpected: {expected}");

@@ -15,7 +15,11 @@ const TEXT_MAX: usize = 300;
 
 /// One line about a record, such as `Reboot scheduled on WestNO_0, not before 2022-04-11T22:26:58Z`.
 pub fn headline(record: &Record, machine: &str) -> String {
-    let event = format!("{} {}", record.text("event_type").map_or("Event".into(), clean), "");
+    let event = format!(
+        "{} {}",
+        record.text("event_type").map_or("Event".into(), clean),
+        ""
+    );
     let event = event.trim();
     match record.kind() {
         "change" => {
@@ -25,12 +29,16 @@ pub fn headline(record: &Record, machine: &str) -> String {
                 None => "changed".into(),
             };
             let not_before = record.text("not_before").filter(|_| !record.is_end());
-            let not_before = not_before.map_or(String::new(), |time| format!(", not before {}", clean(time)));
+            let not_before = not_before.map_or(String::new(), |time| {
+                format!(", not before {}", clean(time))
+            });
             format!("{event} {change} on {}{not_before}", clean(machine))
         }
         "gap" => format!(
             "{} records are missing on {}",
-            record.get("lost").map_or("some".to_owned(), ToString::to_string),
+            record
+                .get("lost")
+                .map_or("some".to_owned(), ToString::to_string),
             clean(machine)
         ),
         kind @ ("prepare" | "recover" | "gate") => {
@@ -44,16 +52,26 @@ pub fn headline(record: &Record, machine: &str) -> String {
         }
         "decision" => {
             let action = record.text("action").map_or("unknown".into(), clean);
-            let reason = record.text("reason").map_or(String::new(), |reason| format!(" ({})", clean(reason)));
+            let reason = record
+                .text("reason")
+                .map_or(String::new(), |reason| format!(" ({})", clean(reason)));
             format!("{event} on {}: {action}{reason}", clean(machine))
         }
         "approval" => format!(
             "approval posted by {}: {}",
             clean(machine),
-            record.get("status").map_or("no response".to_owned(), |status| format!("status {status}"))
+            record
+                .get("status")
+                .map_or("no response".to_owned(), |status| format!(
+                    "status {status}"
+                ))
         ),
         "poll-failed" => {
-            format!("poll failed on {}: {}", clean(machine), record.text("cause").map_or("unknown".into(), clean))
+            format!(
+                "poll failed on {}: {}",
+                clean(machine),
+                record.text("cause").map_or("unknown".into(), clean)
+            )
         }
         kind => format!("{} on {}", clean(kind), clean(machine)),
     }
@@ -82,13 +100,28 @@ pub fn details(record: &Record) -> Vec<(&'static str, String)> {
             details.push((name, clean(text)));
         }
     }
-    if let Some(seconds) = record.get("duration_in_seconds").and_then(serde_json::Value::as_u64) {
+    if let Some(seconds) = record
+        .get("duration_in_seconds")
+        .and_then(serde_json::Value::as_u64)
+    {
         details.push(("Duration", format!("{seconds} s")));
     }
-    if let Some(names) = record.get("resources").and_then(serde_json::Value::as_array) {
-        let shown: Vec<_> = names.iter().take(NAMES_MAX).filter_map(|name| name.as_str()).map(clean).collect();
+    if let Some(names) = record
+        .get("resources")
+        .and_then(serde_json::Value::as_array)
+    {
+        let shown: Vec<_> = names
+            .iter()
+            .take(NAMES_MAX)
+            .filter_map(|name| name.as_str())
+            .map(clean)
+            .collect();
         let more = names.len().saturating_sub(NAMES_MAX);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         details.push(("Machines", format!("{}{more}", shown.join(", "))));
     }
     details

@@ -52,7 +52,8 @@ pub async fn run(file: &RelayFile) -> Result<(), String> {
             "warning: the audit file {name} does not exist yet: nothing is forwarded until the watcher writes it"
         ));
     }
-    let asked_to_stop = asked_to_stop().map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let asked_to_stop =
+        asked_to_stop().map_err(|error| format!("cannot wait for signals: {error}"))?;
     tokio::select! {
         () = asked_to_stop => {}
         // Tasks end only when they are asked to.
@@ -60,7 +61,10 @@ pub async fn run(file: &RelayFile) -> Result<(), String> {
     }
     // What is sent and not yet saved would be sent again after the next start.
     let _ = stop.send(true);
-    let _ = tokio::time::timeout(STOP_TIME, async { while tasks.join_next().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(STOP_TIME, async {
+        while tasks.join_next().await.is_some() {}
+    })
+    .await;
     Ok(())
 }
 
@@ -72,8 +76,13 @@ async fn machine_name(file: &RelayFile) -> String {
     match metadata::compute(&file.metadata).await {
         Ok(compute) => compute.name,
         Err(reason) => {
-            let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            log::printable(&format!("{reason}; the host's name {name:?} is used, set `machine` to use another one"));
+            let name = rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned();
+            log::printable(&format!(
+                "{reason}; the host's name {name:?} is used, set `machine` to use another one"
+            ));
             name
         }
     }

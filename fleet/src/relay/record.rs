@@ -20,7 +20,11 @@ impl Record {
     /// The record of a line, which is a JSON object.
     pub fn new(line: &Line) -> Self {
         let members = serde_json::from_str(&line.text).unwrap_or_default();
-        Self { text: line.text.clone(), members, id: format!("{}-{}", line.position.sequence, line.position.digest) }
+        Self {
+            text: line.text.clone(),
+            members,
+            id: format!("{}-{}", line.position.sequence, line.position.digest),
+        }
     }
 
     /// The record that replaces lines which no longer exist: the one that the watcher itself writes where lines are missing.
@@ -30,7 +34,11 @@ impl Record {
         let time = PrintableJson(&Value::from(time).to_string()).to_string();
         let text = format!(r#"{{"record":"gap","lost":{lost},"since":{time},"time":{time}}}"#);
         let members = serde_json::from_str(&text).unwrap_or_default();
-        Self { text, members, id: format!("gap-{}", before.id) }
+        Self {
+            text,
+            members,
+            id: format!("gap-{}", before.id),
+        }
     }
 
     /// Its kind, such as `change`.
@@ -50,7 +58,10 @@ impl Record {
 
     /// Its members that are not null.
     pub fn members(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.members.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.as_str(), value))
+        self.members
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.as_str(), value))
     }
 
     /// A member that is a time.
@@ -82,6 +93,10 @@ impl Record {
     pub fn with_machine(&self, machine: &str) -> String {
         let machine = Value::from(machine).to_string();
         let object = self.text.trim_end();
-        format!("{},\"machine\":{}}}", object.strip_suffix('}').unwrap_or(object), PrintableJson(&machine))
+        format!(
+            "{},\"machine\":{}}}",
+            object.strip_suffix('}').unwrap_or(object),
+            PrintableJson(&machine)
+        )
     }
 }

@@ -48,10 +48,12 @@ impl Folder {
     /// A sentence: it cannot be written, or another process uses it.
     pub fn open(path: &Path) -> Result<Self, String> {
         let name = path.display();
-        fs::create_dir_all(path).map_err(|error| format!("cannot create the folder {name}: {error}"))?;
+        fs::create_dir_all(path)
+            .map_err(|error| format!("cannot create the folder {name}: {error}"))?;
         let lock_path = path.join("lock");
         let lock = private().create(true).append(true).open(&lock_path);
-        let lock = lock.map_err(|error| format!("cannot write {}: {error}", lock_path.display()))?;
+        let lock =
+            lock.map_err(|error| format!("cannot write {}: {error}", lock_path.display()))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
             rustix::io::Errno::WOULDBLOCK => {
                 format!(
@@ -61,19 +63,26 @@ impl Folder {
             error => format!("cannot lock {}: {error}", lock_path.display()),
         })?;
         // A target that is no longer configured would never remove its own. Other programs may have files here, too.
-        let entries = fs::read_dir(path).map_err(|error| format!("cannot read the folder {name}: {error}"))?;
+        let entries = fs::read_dir(path)
+            .map_err(|error| format!("cannot read the folder {name}: {error}"))?;
         for left in entries.flatten().map(|entry| entry.path()) {
             if left.to_str().is_some_and(|left| left.ends_with(TEMPORARY)) {
                 let removed = temporary::remove_left(&left);
                 removed.map_err(|error| format!("cannot remove {}: {error}", left.display()))?;
             }
         }
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+        })
     }
 
     /// The state file of a target.
     pub fn file(&self, target: &str) -> StateFile {
-        StateFile { folder: self.path.clone(), name: target.to_owned() }
+        StateFile {
+            folder: self.path.clone(),
+            name: target.to_owned(),
+        }
     }
 }
 
@@ -169,16 +178,22 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let left = folder.path().join("removed-target.relay.json.new");
         // The watcher's metrics, for example.
-        let others = ["watch.prom.new", "state.tmp", "plans.json.new"].map(|name| folder.path().join(name));
+        let others =
+            ["watch.prom.new", "state.tmp", "plans.json.new"].map(|name| folder.path().join(name));
         for path in others.iter().chain([&left]) {
             fs::write(path, "{").expect("written");
         }
         let living = Folder::open(folder.path()).expect("the folder");
-        assert!(!left.exists() && others.iter().all(|path| path.exists()), "only its own is removed");
+        assert!(
+            !left.exists() && others.iter().all(|path| path.exists()),
+            "only its own is removed"
+        );
         living.file("hook").save(&State::default()).expect("saved");
         let writing = folder.path().join("hook.relay.json.new");
         fs::write(&writing, "{").expect("written");
-        assert!(Folder::open(folder.path()).is_err_and(|why| why.contains("another process relays")));
+        assert!(
+            Folder::open(folder.path()).is_err_and(|why| why.contains("another process relays"))
+        );
         assert!(writing.exists() && folder.path().join("hook.json").exists());
         // A failure leaves none.
         fs::remove_file(folder.path().join("hook.json")).expect("removed");

@@ -79,7 +79,8 @@ impl Address {
     /// # Errors
     /// A sentence without the address.
     pub fn new(url: &Secret) -> Result<Self, String> {
-        let parsed = Url::parse(url.reveal()).map_err(|error| format!("the address is invalid: {error}"))?;
+        let parsed =
+            Url::parse(url.reveal()).map_err(|error| format!("the address is invalid: {error}"))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err("the address has a user or a password; use `header_files`".to_owned());
         }
@@ -103,15 +104,24 @@ impl Address {
         if self.is_private {
             return Ok(self);
         }
-        Err("the address begins with `http`, and the request has a secret: expected `https`".to_owned())
+        Err(
+            "the address begins with `http`, and the request has a secret: expected `https`"
+                .to_owned(),
+        )
     }
 
     /// The path, the query, and both, as far as there are any.
     pub fn parts(&self) -> Vec<Secret> {
-        let Ok(url) = Url::parse(self.url.reveal()) else { return Vec::new() };
+        let Ok(url) = Url::parse(self.url.reveal()) else {
+            return Vec::new();
+        };
         let (path, query) = (url.path(), url.query().unwrap_or_default());
         let parts = [format!("{path}?{query}"), path.to_owned(), query.to_owned()];
-        parts.into_iter().filter(|part| !["", "/", "/?"].contains(&part.as_str())).map(Secret::new).collect()
+        parts
+            .into_iter()
+            .filter(|part| !["", "/", "/?"].contains(&part.as_str()))
+            .map(Secret::new)
+            .collect()
     }
 
     /// Whether it has a query, which can be a secret.
@@ -124,10 +134,18 @@ impl Address {
     /// # Errors
     /// None for a checked address.
     pub fn join(&self, path: &str) -> Result<Self, String> {
-        let (base, query) =
-            self.url.reveal().split_once('?').map_or((self.url.reveal(), None), |(base, query)| (base, Some(query)));
+        let (base, query) = self
+            .url
+            .reveal()
+            .split_once('?')
+            .map_or((self.url.reveal(), None), |(base, query)| {
+                (base, Some(query))
+            });
         let query = query.map_or(String::new(), |query| format!("?{query}"));
-        Self::new(&Secret::new(format!("{}/{path}{query}", base.trim_end_matches('/'))))
+        Self::new(&Secret::new(format!(
+            "{}/{path}{query}",
+            base.trim_end_matches('/')
+        )))
     }
 }
 
@@ -166,8 +184,10 @@ impl Transport {
         let mut builder = http::builder(REQUEST_TIME);
         if let Some(path) = ca {
             let name = path.display();
-            let pem = std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
-            let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| format!("{name}: {error}"))?;
+            let pem =
+                std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+            let certificates =
+                Certificate::from_pem_bundle(&pem).map_err(|error| format!("{name}: {error}"))?;
             if certificates.is_empty() {
                 return Err(format!("{name} has no certificate, expected PEM"));
             }
@@ -175,22 +195,38 @@ impl Transport {
         }
         let mut proxy_secrets = Vec::new();
         if let Some(address) = &relay.proxy {
-            let proxy = Proxy::all(address).map_err(|error| format!("`relay.proxy`: {}", http::reason(&error)))?;
+            let proxy = Proxy::all(address)
+                .map_err(|error| format!("`relay.proxy`: {}", http::reason(&error)))?;
             // What is sent in clear to this machine itself must not go to another one.
             let mut proxy = proxy.no_proxy(NoProxy::from_string("localhost,127.0.0.0/8,::1"));
             if let Some(file) = &relay.proxy_credentials_file {
                 let setting = "relay.proxy_credentials_file";
                 let secret = file.read().map_err(|why| format!("`{setting}`: {why}"))?;
                 let credentials = secret.reveal().split_once(':');
-                let (user, password) = credentials.ok_or(format!("`{setting}` has no USER:PASSWORD"))?;
+                let (user, password) =
+                    credentials.ok_or(format!("`{setting}` has no USER:PASSWORD"))?;
                 proxy = proxy.basic_auth(user, password);
-                proxy_secrets.extend([Secret::new(password), Secret::new(BASE64_STANDARD.encode(secret.reveal()))]);
+                proxy_secrets.extend([
+                    Secret::new(password),
+                    Secret::new(BASE64_STANDARD.encode(secret.reveal())),
+                ]);
             }
             builder = builder.proxy(proxy);
         }
-        let client = builder.build().map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
-        let (metadata, proxy) = (metadata.trim_end_matches('/').to_owned(), relay.proxy.as_deref().map(address::shown));
-        Ok(Self { client, metadata, proxy, proxy_secrets, token: None })
+        let client = builder
+            .build()
+            .map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
+        let (metadata, proxy) = (
+            metadata.trim_end_matches('/').to_owned(),
+            relay.proxy.as_deref().map(address::shown),
+        );
+        Ok(Self {
+            client,
+            metadata,
+            proxy,
+            proxy_secrets,
+            token: None,
+        })
     }
 
     /// Sends a request. `classify` may know better than the status what the answer means; it gets what hides the secrets in what it
@@ -208,30 +244,55 @@ impl Transport {
             },
         };
         let redact = |text: &str| {
-            let secrets =
-                [&request.url.url].into_iter().chain(&request.secrets).chain(&token).chain(&self.proxy_secrets);
-            let mut secrets: Vec<_> = secrets.map(Secret::reveal).filter(|secret| !secret.is_empty()).collect();
+            let secrets = [&request.url.url]
+                .into_iter()
+                .chain(&request.secrets)
+                .chain(&token)
+                .chain(&self.proxy_secrets);
+            let mut secrets: Vec<_> = secrets
+                .map(Secret::reveal)
+                .filter(|secret| !secret.is_empty())
+                .collect();
             // The longest first: one may be a part of another.
             secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-            without_secrets(&secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN)))
+            without_secrets(
+                &secrets
+                    .iter()
+                    .fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN)),
+            )
         };
         let mut headers = HeaderMap::new();
-        let bearer = token.as_ref().map(|token| Secret::new(format!("Bearer {}", token.reveal())));
+        let bearer = token
+            .as_ref()
+            .map(|token| Secret::new(format!("Bearer {}", token.reveal())));
         let bearer = bearer.map(|bearer| ("authorization".to_owned(), bearer));
         for (name, value) in request.headers.iter().chain(&bearer) {
-            let (Ok(name), Ok(mut value)) =
-                (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.reveal()))
-            else {
-                return Outcome::Later(format!("the header {name:?} or its value is invalid"), None);
+            let (Ok(name), Ok(mut value)) = (
+                HeaderName::try_from(name.as_str()),
+                HeaderValue::try_from(value.reveal()),
+            ) else {
+                return Outcome::Later(
+                    format!("the header {name:?} or its value is invalid"),
+                    None,
+                );
             };
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let sent = self.client.post(request.url.url.reveal()).headers(headers).body(request.body.clone()).send().await;
+        let sent = self
+            .client
+            .post(request.url.url.reveal())
+            .headers(headers)
+            .body(request.body.clone())
+            .send()
+            .await;
         let response = match sent {
             Ok(response) => response,
             Err(error) => {
-                let (server, why) = (&request.url.server, redact(&http::reason(&error.without_url())));
+                let (server, why) = (
+                    &request.url.server,
+                    redact(&http::reason(&error.without_url())),
+                );
                 let through = match &self.proxy {
                     Some(proxy) if !request.url.is_here => format!(" through the proxy {proxy}"),
                     _ => String::new(),
@@ -256,10 +317,12 @@ impl Transport {
         let reason = format!("status {}: {excerpt}", status.as_u16());
         match status {
             status if status.is_success() => Outcome::Accepted,
-            status if status.is_redirection() => Outcome::Later(format!("{status}: redirects are not followed"), None),
-            StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
-                Outcome::Rejected(reason)
+            status if status.is_redirection() => {
+                Outcome::Later(format!("{status}: redirects are not followed"), None)
             }
+            StatusCode::BAD_REQUEST
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNPROCESSABLE_ENTITY => Outcome::Rejected(reason),
             _ => Outcome::Later(reason, wait),
         }
     }
@@ -282,12 +345,22 @@ impl Transport {
         }
         let failed = |reason: String| format!("the metadata service returns no token: {reason}");
         let url = format!("{}/metadata/identity/oauth2/token", self.metadata);
-        let query = [("api-version", "2018-02-01"), ("resource", identity.resource)];
-        let query = query.into_iter().chain(identity.client_id.as_deref().map(|id| ("client_id", id)));
+        let query = [
+            ("api-version", "2018-02-01"),
+            ("resource", identity.resource),
+        ];
+        let query = query
+            .into_iter()
+            .chain(identity.client_id.as_deref().map(|id| ("client_id", id)));
         let url = Url::parse_with_params(&url, query).map_err(|error| failed(error.to_string()))?;
         let query = url.query().unwrap_or_default().to_owned();
-        let request = http::client(TOKEN_TIME)?.get(url).header("Metadata", "true");
-        let response = request.send().await.map_err(|error| failed(http::reason(&error)))?;
+        let request = http::client(TOKEN_TIME)?
+            .get(url)
+            .header("Metadata", "true");
+        let response = request
+            .send()
+            .await
+            .map_err(|error| failed(http::reason(&error)))?;
         let status = response.status();
         let body = http::body(response, ANSWER_MAX).await.map_err(failed)?;
         if !status.is_success() {
@@ -296,8 +369,13 @@ impl Transport {
             return Err(failed(format!("status {}: {text}", status.as_u16())));
         }
         // The error itself could show the token.
-        let token: Token = serde_json::from_slice(&body).map_err(|_| failed("its answer has none".to_owned()))?;
-        let seconds = token.expires_in.as_u64().or_else(|| token.expires_in.as_str()?.parse().ok()).unwrap_or(0);
+        let token: Token =
+            serde_json::from_slice(&body).map_err(|_| failed("its answer has none".to_owned()))?;
+        let seconds = token
+            .expires_in
+            .as_u64()
+            .or_else(|| token.expires_in.as_str()?.parse().ok())
+            .unwrap_or(0);
         let token_secret = Secret::new(token.access_token);
         let until = Instant::now() + Duration::from_secs(seconds.min(LIFE_MAX) / 2);
         self.token = Some((token_secret.clone(), until));
@@ -338,7 +416,13 @@ mod tests {
         ] {
             let address = Address::new(&Secret::new(url));
             assert!(!format!("{address:?}").contains("secret"), "{address:?}");
-            assert_eq!(address.map(|address| address.private().is_ok()).map_err(drop), expected, "{url}");
+            assert_eq!(
+                address
+                    .map(|address| address.private().is_ok())
+                    .map_err(drop),
+                expected,
+                "{url}"
+            );
         }
     }
 

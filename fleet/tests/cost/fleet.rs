@@ -68,25 +68,48 @@ impl Fleet {
             let daemon = Daemon::new(config, name.as_str().into(), None, store.engine().await);
             let runs = daemon.clone();
             running.spawn_local(async move { runs.maintain().await });
-            machines.push(Machine { name, audit, daemon });
+            machines.push(Machine {
+                name,
+                audit,
+                daemon,
+            });
             // Machines do not start all at the same moment.
             sleep(START_PAUSE).await;
         }
         sleep(SETTLE_TIME).await;
         let observer = store.observer().await;
-        Self { machines, observer, events: Cell::default(), _running: running, _folder: folder }
+        Self {
+            machines,
+            observer,
+            events: Cell::default(),
+            _running: running,
+            _folder: folder,
+        }
     }
 
     /// Gives the group more machines, up to so many, which are registers only: no event concerns them.
     pub(crate) async fn add_registers(&self, group: usize) {
         let first = &self.machines[0].name;
-        let found = self.observer.read(&format!("machines/{first}")).await.expect("read").expect("a register");
-        let names: Vec<_> = (self.machines.len()..group).map(|number| format!("cost-vmss_{number}")).collect();
+        let found = self
+            .observer
+            .read(&format!("machines/{first}"))
+            .await
+            .expect("read")
+            .expect("a register");
+        let names: Vec<_> = (self.machines.len()..group)
+            .map(|number| format!("cost-vmss_{number}"))
+            .collect();
         for batch in names.chunks(BATCH) {
             let writes = batch.iter().map(async |name| {
-                let value = found.value.replace(&format!("\"{first}\""), &format!("\"{name}\""));
+                let value = found
+                    .value
+                    .replace(&format!("\"{first}\""), &format!("\"{name}\""));
                 let key = format!("machines/{name}");
-                let swap = self.observer.swap(&key, None, &value).await.expect("an answer");
+                let swap = self
+                    .observer
+                    .swap(&key, None, &value)
+                    .await
+                    .expect("an answer");
                 assert!(matches!(swap, Swap::Done(_)), "{name} is there already");
             });
             join_all(writes).await;
@@ -98,20 +121,37 @@ impl Fleet {
         self.events.set(self.events.get() + 1);
         let id = format!("00000000-0000-4000-8000-{:012}", self.events.get());
         let affected = &self.machines[..count];
-        let resources = affected.iter().map(|machine| machine.name.as_str().into()).collect();
+        let resources = affected
+            .iter()
+            .map(|machine| machine.name.as_str().into())
+            .collect();
         let event = Event::new(&id, "Reboot", resources);
-        join_all(affected.iter().enumerate().map(|(number, machine)| machine.prepares(&event, number))).await;
+        join_all(
+            affected
+                .iter()
+                .enumerate()
+                .map(|(number, machine)| machine.prepares(&event, number)),
+        )
+        .await;
         for machine in affected {
-            machine.record(&json!({"record": "change", "change": "started", "event_id": id, "mine": true}));
+            machine.record(
+                &json!({"record": "change", "change": "started", "event_id": id, "mine": true}),
+            );
         }
         sleep(Duration::from_secs(1)).await;
         for machine in affected {
-            machine.record(&json!({"record": "change", "change": "completed", "event_id": id, "mine": true}));
-            machine.record(&json!({"record": "recover", "event_id": id, "event_ids": [id], "outcome": "done"}));
+            machine.record(
+                &json!({"record": "change", "change": "completed", "event_id": id, "mine": true}),
+            );
+            machine.record(
+                &json!({"record": "recover", "event_id": id, "event_ids": [id], "outcome": "done"}),
+            );
         }
         loop {
             sleep(Duration::from_millis(200)).await;
-            let (group, _) = store::read::<GroupRegister>(&*self.observer, "groups/cost").await.expect("the group");
+            let (group, _) = store::read::<GroupRegister>(&*self.observer, "groups/cost")
+                .await
+                .expect("the group");
             if group.claims.is_empty() {
                 break;
             }
@@ -147,7 +187,10 @@ impl Machine {
     }
 
     fn record(&self, record: &Value) {
-        let mut file = std::fs::OpenOptions::new().append(true).open(&self.audit).expect("the audit file");
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&self.audit)
+            .expect("the audit file");
         writeln!(file, "{record}").expect("written");
     }
 }

@@ -34,8 +34,15 @@ const READS_MAX: usize = 200_000;
 /// Numbers in a variable of the environment, separated by spaces.
 fn numbers(name: &str, usual: &[usize]) -> Vec<usize> {
     let text = std::env::var(name).unwrap_or_default();
-    let numbers: Vec<_> = text.split_whitespace().map(|number| number.parse().expect("a number")).collect();
-    if numbers.is_empty() { usual.to_vec() } else { numbers }
+    let numbers: Vec<_> = text
+        .split_whitespace()
+        .map(|number| number.parse().expect("a number"))
+        .collect();
+    if numbers.is_empty() {
+        usual.to_vec()
+    } else {
+        numbers
+    }
 }
 
 fn row(kind: Kind, machines: usize, count: &Count) -> Value {
@@ -55,18 +62,31 @@ async fn idle(kind: Kind, machines: usize) -> Value {
     let fleet = Fleet::start(&store, machines, "30s").await;
     let mut windows = 0;
     let (count, [of_daemons, of_store]) = loop {
-        let (before, daemons, server) = (store.count(), processor::of_this_thread(), store.processor_time());
+        let (before, daemons, server) = (
+            store.count(),
+            processor::of_this_thread(),
+            store.processor_time(),
+        );
         tokio::time::sleep(IDLE_TIME).await;
         let count = store.count() - before;
-        let times = [(processor::of_this_thread(), daemons), (store.processor_time(), server)];
+        let times = [
+            (processor::of_this_thread(), daemons),
+            (store.processor_time(), server),
+        ];
         let times = times.map(|(now, before)| now.saturating_sub(before));
-        println!("{}, {machines} idle machines: {count:?}, processor {times:?}", kind.name());
+        println!(
+            "{}, {machines} idle machines: {count:?}, processor {times:?}",
+            kind.name()
+        );
         if (count.writes, count.reads, count.lists) == (2 * machines as u64, 0, 0) {
             break (count, times);
         }
         // On a busy machine something of the start is late, or a heartbeat.
         windows += 1;
-        assert!(windows < 5, "found {count:?}, expected two heartbeats of each machine and nothing else");
+        assert!(
+            windows < 5,
+            "found {count:?}, expected two heartbeats of each machine and nothing else"
+        );
     };
     drop(fleet);
     let mut row = row(kind, machines, &count);
@@ -80,7 +100,10 @@ async fn events(kind: Kind, group: usize) -> Vec<Value> {
     // Blob storage has a request for each, and the API server sends 1.6 KB: all daemons of this process read them on one thread.
     let is_cheap = matches!(kind, Kind::Etcd | Kind::Folder);
     let is_worth_it = |&machines: &usize| is_cheap || machines * group <= READS_MAX;
-    let (sizes, left_out): (Vec<_>, Vec<_>) = EVENTS.into_iter().filter(|&size| size <= group).partition(is_worth_it);
+    let (sizes, left_out): (Vec<_>, Vec<_>) = EVENTS
+        .into_iter()
+        .filter(|&size| size <= group)
+        .partition(is_worth_it);
     for machines in left_out {
         println!(
             "NOT RUN {}: an event of {machines} of {group} machines reads each register so many times",
@@ -97,7 +120,10 @@ async fn events(kind: Kind, group: usize) -> Vec<Value> {
         let before = store.count();
         fleet.have_event(machines).await;
         let count = store.count() - before;
-        println!("{}, an event of {machines} of {group} machines: {count:?}", kind.name());
+        println!(
+            "{}, an event of {machines} of {group} machines: {count:?}",
+            kind.name()
+        );
         let mut row = row(kind, machines, &count);
         row["group"] = json!(group);
         rows.push(row);
@@ -109,8 +135,14 @@ async fn events(kind: Kind, group: usize) -> Vec<Value> {
 fn side_by_side<T: Send>(sizes: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;
-        let running: Vec<_> = sizes.iter().map(|&size| scope.spawn(move || work(size))).collect();
-        running.into_iter().map(|thread| thread.join().expect("figures")).collect()
+        let running: Vec<_> = sizes
+            .iter()
+            .map(|&size| scope.spawn(move || work(size)))
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().expect("figures"))
+            .collect()
     })
 }
 
@@ -118,13 +150,25 @@ fn side_by_side<T: Send>(sizes: &[usize], work: impl Fn(usize) -> T + Sync) -> V
 #[ignore = "it takes minutes, and writes the figures of docs/performance.md: make cost-fleet"]
 fn cost() {
     let wanted = std::env::var("ENGINES").unwrap_or_default();
-    let is_wanted = |kind: &Kind| wanted.trim().is_empty() || wanted.split_whitespace().any(|name| name == kind.name());
-    let kinds: Vec<_> = Kind::ALL.into_iter().filter(is_wanted).filter(|kind| kind.is_here()).collect();
-    let (sizes, groups) = (numbers("MACHINES", &[10, 100, 1000]), numbers("GROUP_SIZES", &[10, 1000, 10_000]));
+    let is_wanted = |kind: &Kind| {
+        wanted.trim().is_empty() || wanted.split_whitespace().any(|name| name == kind.name())
+    };
+    let kinds: Vec<_> = Kind::ALL
+        .into_iter()
+        .filter(is_wanted)
+        .filter(|kind| kind.is_here())
+        .collect();
+    let (sizes, groups) = (
+        numbers("MACHINES", &[10, 100, 1000]),
+        numbers("GROUP_SIZES", &[10, 1000, 10_000]),
+    );
     let (mut idle_rows, mut event_rows) = (Vec::new(), Vec::new());
     for kind in kinds {
-        idle_rows.extend(side_by_side(&sizes, |machines| fixture::block_on(idle(kind, machines))));
-        event_rows.extend(side_by_side(&groups, |group| fixture::block_on(events(kind, group))).concat());
+        idle_rows.extend(side_by_side(&sizes, |machines| {
+            fixture::block_on(idle(kind, machines))
+        }));
+        event_rows
+            .extend(side_by_side(&groups, |group| fixture::block_on(events(kind, group))).concat());
     }
     let report = json!({
         "date": jiff::Timestamp::now().strftime("%F").to_string(),

@@ -55,7 +55,12 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn count(&self) -> Count {
         let [writes, reads, lists] = *self.requests.lock().expect("the counts");
-        Count { writes, reads, lists, bytes: self.bytes.load(Ordering::SeqCst) }
+        Count {
+            writes,
+            reads,
+            lists,
+            bytes: self.bytes.load(Ordering::SeqCst),
+        }
     }
 
     fn add_request(&self, kind: Asked) {
@@ -76,8 +81,11 @@ pub(crate) async fn proxy(port: u16, meter: Arc<Meter>, kind_of: Option<KindOf>)
         while let Ok((client, _)) = listener.accept().await {
             let meter = meter.clone();
             tokio::task::spawn_local(async move {
-                let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
-                let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
+                    return;
+                };
+                let ((from_client, to_client), (from_server, to_server)) =
+                    (client.into_split(), server.into_split());
                 let mut requests = kind_of.map(Requests::new);
                 let there = forward(from_client, to_server, &meter, |bytes| {
                     if let Some(requests) = &mut requests {
@@ -91,7 +99,12 @@ pub(crate) async fn proxy(port: u16, meter: Arc<Meter>, kind_of: Option<KindOf>)
     own
 }
 
-async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, meter: &Meter, mut look: impl FnMut(&[u8])) {
+async fn forward(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    meter: &Meter,
+    mut look: impl FnMut(&[u8]),
+) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         meter.add_bytes(count);
@@ -112,7 +125,11 @@ struct Requests {
 
 impl Requests {
     fn new(kind_of: KindOf) -> Self {
-        Self { kind_of, head: Vec::new(), body_left: 0 }
+        Self {
+            kind_of,
+            head: Vec::new(),
+            body_left: 0,
+        }
     }
 
     fn read(&mut self, mut bytes: &[u8], meter: &Meter) {
@@ -127,9 +144,15 @@ impl Requests {
             bytes = rest;
             assert!(self.head.len() <= HEAD_MAX, "this is no request");
             if self.head.ends_with(b"\r\n\r\n") {
-                let head = String::from_utf8_lossy(&std::mem::take(&mut self.head)).to_ascii_lowercase();
-                assert!(!head.contains("\r\ntransfer-encoding:"), "a body whose length is not known: {head}");
-                let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+                let head =
+                    String::from_utf8_lossy(&std::mem::take(&mut self.head)).to_ascii_lowercase();
+                assert!(
+                    !head.contains("\r\ntransfer-encoding:"),
+                    "a body whose length is not known: {head}"
+                );
+                let length = head
+                    .lines()
+                    .find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
                 self.body_left = length.unwrap_or_default();
                 meter.add_request((self.kind_of)(head.lines().next().unwrap_or_default()));
             }
@@ -166,7 +189,12 @@ impl Engine for Metered {
         })
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         self.count(Asked::Write, value);
         self.engine.swap(key, expected, value)
     }
@@ -209,8 +237,14 @@ fn requests_are_counted_however_their_bytes_arrive() {
     for step in [1, 2, 7, text.len()] {
         let meter = Meter::default();
         let mut requests = Requests::new(crate::stores::kind_of_blob);
-        text.chunks(step).for_each(|bytes| requests.read(bytes, &meter));
-        let Count { writes, reads, lists, .. } = meter.count();
+        text.chunks(step)
+            .for_each(|bytes| requests.read(bytes, &meter));
+        let Count {
+            writes,
+            reads,
+            lists,
+            ..
+        } = meter.count();
         assert_eq!((writes, reads, lists), (1, 1, 1), "{step}");
     }
 }

@@ -11,10 +11,15 @@ pub(crate) fn of_this_thread() -> Duration {
 
 /// Of this process and its children so far.
 pub(crate) fn of_process(id: u32) -> Duration {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{id}/task")) else { return Duration::ZERO };
+    let Ok(tasks) = fs::read_dir(format!("/proc/{id}/task")) else {
+        return Duration::ZERO;
+    };
     let of_one = |folder: fs::DirEntry| {
         let children = fs::read_to_string(folder.path().join("children")).unwrap_or_default();
-        let children = children.split_whitespace().filter_map(|child| child.parse().ok()).map(of_process);
+        let children = children
+            .split_whitespace()
+            .filter_map(|child| child.parse().ok())
+            .map(of_process);
         of_task(&folder.path()).unwrap_or_default() + children.sum::<Duration>()
     };
     tasks.flatten().map(of_one).sum()
@@ -22,5 +27,9 @@ pub(crate) fn of_process(id: u32) -> Duration {
 
 fn of_task(folder: &Path) -> Option<Duration> {
     let text = fs::read_to_string(folder.join("schedstat")).ok()?;
-    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    text.split(' ')
+        .next()?
+        .parse()
+        .ok()
+        .map(Duration::from_nanos)
 }

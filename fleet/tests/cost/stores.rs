@@ -37,7 +37,8 @@ pub(crate) enum Kind {
 /// What starts a real control plane.
 fn control_plane() -> PathBuf {
     let shared = std::env::var_os("SHARED").map(PathBuf::from);
-    let shared = shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"));
+    let shared =
+        shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"));
     shared.join("bin/control-plane")
 }
 
@@ -57,7 +58,10 @@ impl Kind {
     pub(crate) fn is_here(self) -> bool {
         let is_here = self != Self::Kubernetes || control_plane().exists();
         if !is_here {
-            println!("NOT RUN kubernetes: {} does not exist", control_plane().display());
+            println!(
+                "NOT RUN kubernetes: {} does not exist",
+                control_plane().display()
+            );
         }
         is_here
     }
@@ -99,10 +103,19 @@ impl Store {
                 let port = port_of(cluster.server.as_ref().expect("an address"));
                 let port = proxy(port, meter.clone(), None).await;
                 let name = format!("cost-{}", COUNTER.fetch_add(1, Ordering::Relaxed));
-                let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
-                let namespace = Namespace { metadata, ..Namespace::default() };
+                let metadata = ObjectMeta {
+                    name: Some(name.clone()),
+                    ..ObjectMeta::default()
+                };
+                let namespace = Namespace {
+                    metadata,
+                    ..Namespace::default()
+                };
                 let namespaces = Api::all(client(&config).await);
-                namespaces.create(&PostParams::default(), &namespace).await.expect("a namespace");
+                namespaces
+                    .create(&PostParams::default(), &namespace)
+                    .await
+                    .expect("a namespace");
                 Server::Kubernetes(server, port, name)
             }
             Kind::Folder => Server::Folder(TempDir::new().expect("a folder")),
@@ -130,8 +143,16 @@ impl Store {
         let (meter, engine) = (self.meter.clone(), self.open(true).await);
         match self.server {
             Server::Etcd(..) | Server::Blob(..) => engine,
-            Server::Kubernetes(..) => Box::new(Metered { engine, meter, has_bytes: false }),
-            Server::Folder(_) => Box::new(Metered { engine, meter, has_bytes: true }),
+            Server::Kubernetes(..) => Box::new(Metered {
+                engine,
+                meter,
+                has_bytes: false,
+            }),
+            Server::Folder(_) => Box::new(Metered {
+                engine,
+                meter,
+                has_bytes: true,
+            }),
         }
     }
 
@@ -148,16 +169,27 @@ impl Store {
             }
             Server::Blob(server, port) => {
                 let url = through(&server.url, is_counted.then_some(*port));
-                let config =
-                    BlobConfig { url, emulator: true, client_id: None, sas_file: None, identity_endpoint: None };
+                let config = BlobConfig {
+                    url,
+                    emulator: true,
+                    client_id: None,
+                    sas_file: None,
+                    identity_endpoint: None,
+                };
                 Box::new(BlobEngine::new(&config).expect("an engine"))
             }
             Server::Kubernetes(server, port, namespace) => {
                 let mut config = server.config();
-                let address = config.clusters[0].cluster.as_mut().and_then(|cluster| cluster.server.as_mut());
+                let address = config.clusters[0]
+                    .cluster
+                    .as_mut()
+                    .and_then(|cluster| cluster.server.as_mut());
                 let address = address.expect("an address");
                 *address = through(address, is_counted.then_some(*port));
-                Box::new(KubernetesEngine::new(client(&config).await, Some(namespace.clone())))
+                Box::new(KubernetesEngine::new(
+                    client(&config).await,
+                    Some(namespace.clone()),
+                ))
             }
             Server::Folder(folder) => Box::new(FolderEngine::new(folder.path())),
         }
@@ -171,24 +203,34 @@ fn off_this_thread<T: Send>(start: impl FnOnce() -> T + Send) -> T {
 
 /// The address with the port of the proxy, if there is to be one.
 fn through(url: &str, proxy: Option<u16>) -> String {
-    proxy.map_or(url.to_owned(), |port| url.replacen(&format!(":{}", port_of(url)), &format!(":{port}"), 1))
+    proxy.map_or(url.to_owned(), |port| {
+        url.replacen(&format!(":{}", port_of(url)), &format!(":{port}"), 1)
+    })
 }
 
 fn port_of(url: &str) -> u16 {
     let (_, rest) = url.split_once("://").expect("an address");
     let host = rest.split('/').next().unwrap_or_default();
-    host.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+    host.rsplit(':')
+        .next()
+        .and_then(|port| port.parse().ok())
+        .expect("a port")
 }
 
 async fn client(config: &Kubeconfig) -> Client {
     scheduled_events_fleet::http::install_tls();
-    let config = kube::Config::from_custom_kubeconfig(config.clone(), &KubeConfigOptions::default()).await;
+    let config =
+        kube::Config::from_custom_kubeconfig(config.clone(), &KubeConfigOptions::default()).await;
     Client::try_from(config.expect("a configuration")).expect("a client")
 }
 
 /// etcd's gateway takes everything as a POST.
 fn kind_of_etcd(line: &str) -> Asked {
-    match line.split(' ').nth(1).and_then(|path| path.rsplit('/').next()) {
+    match line
+        .split(' ')
+        .nth(1)
+        .and_then(|path| path.rsplit('/').next())
+    {
         Some("range") => Asked::Read,
         Some("txn" | "deleterange" | "put") => Asked::Write,
         _ => panic!("found the request {line:?}"),
@@ -218,12 +260,24 @@ impl ControlPlane {
         wait::limit_tests();
         let folder = TempDir::new().expect("a folder");
         let mut command = Command::new(control_plane());
-        command.arg(folder.path().join("control-plane")).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+            .arg(folder.path().join("control-plane"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let mut process = command.spawn().expect("it runs");
         let mut line = String::new();
-        BufReader::new(process.stdout.take().expect("its output")).read_line(&mut line).expect("its first line");
-        let plane = Self { kubeconfig: line.trim().into(), process, _folder: folder };
-        assert!(plane.kubeconfig.exists(), "the control plane does not start: {line:?}");
+        BufReader::new(process.stdout.take().expect("its output"))
+            .read_line(&mut line)
+            .expect("its first line");
+        let plane = Self {
+            kubeconfig: line.trim().into(),
+            process,
+            _folder: folder,
+        };
+        assert!(
+            plane.kubeconfig.exists(),
+            "the control plane does not start: {line:?}"
+        );
         plane
     }
 

@@ -44,12 +44,27 @@ pub(crate) fn program() -> &'static PathBuf {
         if let Some(program) = std::env::var_os("SCHEDULED_EVENTS") {
             return program.into();
         }
-        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned();
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .unwrap()
+            .to_owned();
         let target = root.join("target");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "--workspace", "--bin", "scheduled-events"]).current_dir(&root);
+        cargo
+            .args([
+                "build",
+                "--quiet",
+                "--locked",
+                "--workspace",
+                "--bin",
+                "scheduled-events",
+            ])
+            .current_dir(&root);
         let status = cargo.env("CARGO_TARGET_DIR", &target).status().unwrap();
-        assert!(status.success(), "cargo build of scheduled-events: {status}");
+        assert!(
+            status.success(),
+            "cargo build of scheduled-events: {status}"
+        );
         target.join("debug/scheduled-events")
     })
 }
@@ -57,11 +72,20 @@ pub(crate) fn program() -> &'static PathBuf {
 /// A metadata service with a scenario, and its address.
 pub(crate) fn replay(scenario: &str, speed: &str) -> (Ended, String) {
     let mut command = Command::new(program());
-    command.args(["replay", scenario, "--speed", speed]).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(["replay", scenario, "--speed", speed])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening on ").expect("the address").to_owned();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line
+        .trim()
+        .strip_prefix("listening on ")
+        .expect("the address")
+        .to_owned();
     (Ended::new(child), address)
 }
 
@@ -69,21 +93,50 @@ impl Cluster {
     fn watch(&self, address: &str) -> (Ended, impl Iterator<Item = Value> + use<>) {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         std::fs::write(path("policy.toml"), "[[rule]]\naction = \"prepare\"\n").unwrap();
-        let hook =
-            |name| format!("{} --config {} {name}", env!("CARGO_BIN_EXE_scheduled-events-fleet"), path("fleet.toml"));
+        let hook = |name| {
+            format!(
+                "{} --config {} {name}",
+                env!("CARGO_BIN_EXE_scheduled-events-fleet"),
+                path("fleet.toml")
+            )
+        };
         let mut command = Command::new(program());
-        command.args(["watch", "--json", "--until-idle", "--interval", "200ms", "--vm-name", "WestNO_0"]);
-        command.args(["--endpoint", address, "--policy", &path("policy.toml"), "--state", &path("state")]);
+        command.args([
+            "watch",
+            "--json",
+            "--until-idle",
+            "--interval",
+            "200ms",
+            "--vm-name",
+            "WestNO_0",
+        ]);
+        command.args([
+            "--endpoint",
+            address,
+            "--policy",
+            &path("policy.toml"),
+            "--state",
+            &path("state"),
+        ]);
         command.args(["--prepare", &hook("drain"), "--recover", &hook("uncordon")]);
-        command.env("KUBECONFIG", path("agent")).env("NODE_NAME", &self.node);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        command
+            .env("KUBECONFIG", path("agent"))
+            .env("NODE_NAME", &self.node);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
         let records = records(child.stdout.take().unwrap());
         (Ended::new(child), records)
     }
 }
 
 pub(crate) fn records(stdout: ChildStdout) -> impl Iterator<Item = Value> {
-    BufReader::new(stdout).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+    BufReader::new(stdout)
+        .lines()
+        .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
 }
 
 /// The record's kind and its outcome, for those that this is about.
@@ -95,14 +148,20 @@ pub(crate) fn step(record: &Value) -> Option<String> {
         "approval" => &record["status"],
         _ => return None,
     };
-    Some(format!("{kind} {}", word.as_str().map_or_else(|| word.to_string(), str::to_owned)))
+    Some(format!(
+        "{kind} {}",
+        word.as_str()
+            .map_or_else(|| word.to_string(), str::to_owned)
+    ))
 }
 
 #[test]
 fn from_the_event_to_the_node_back_in_service() {
     let cluster = Cluster::start();
     cluster.add_pod("web-1", |_| {});
-    cluster.add_pod("web-2", |pod| pod["metadata"]["labels"]["ends-after"] = "1".into());
+    cluster.add_pod("web-2", |pod| {
+        pod["metadata"]["labels"]["ends-after"] = "1".into()
+    });
     let (_server, address) = replay("user-reboot", "30");
     let (_watcher, records) = cluster.watch(&address);
     let mut steps = Vec::new();
@@ -110,7 +169,11 @@ fn from_the_event_to_the_node_back_in_service() {
         match step.as_str() {
             "change scheduled" => assert_eq!(cluster.pod_names(), ["web-1", "web-2"]),
             "prepare ready" => assert!(cluster.is_cordoned()),
-            "approval 200" => assert_eq!(cluster.pod_names(), [""; 0], "approved with pods on the node"),
+            "approval 200" => assert_eq!(
+                cluster.pod_names(),
+                [""; 0],
+                "approved with pods on the node"
+            ),
             "recover done" => assert!(!cluster.is_cordoned()),
             // Between the approval and the recovery the node stays out of service.
             _ => {}
@@ -147,19 +210,32 @@ fn a_watcher_that_is_killed_while_it_drains_neither_approves_early_nor_leaves_th
     let mut steps = Vec::new();
     let mut records = records.filter_map(|record| step(&record));
     cluster.wait_for("the budget on the node", || {
-        cluster.annotation("scheduled-events/progress").filter(|text| text.contains("disruption budget"))
+        cluster
+            .annotation("scheduled-events/progress")
+            .filter(|text| text.contains("disruption budget"))
     });
     assert_eq!(cluster.pod_names(), ["web-1"]);
     cluster.delete_budget("web");
     for step in &mut records {
         if step == "approval 200" {
-            assert_eq!(cluster.pod_names(), [""; 0], "approved with pods on the node");
+            assert_eq!(
+                cluster.pod_names(),
+                [""; 0],
+                "approved with pods on the node"
+            );
         }
         steps.push(step);
     }
     assert_eq!(
         steps,
-        ["prepare begun", "prepare ready", "approval 200", "change started", "change completed", "recover done"]
+        [
+            "prepare begun",
+            "prepare ready",
+            "approval 200",
+            "change started",
+            "change completed",
+            "recover done"
+        ]
     );
     assert!(!cluster.is_cordoned());
 }
@@ -180,19 +256,39 @@ fn a_pod_that_is_replaced_during_an_event_goes_on_from_its_volume() {
             break;
         }
     }
-    assert_eq!(before, ["change scheduled", "prepare begun", "prepare ready", "approval 200"]);
+    assert_eq!(
+        before,
+        [
+            "change scheduled",
+            "prepare begun",
+            "prepare ready",
+            "approval 200"
+        ]
+    );
     drop(watcher);
     for file in ["policy.toml", "fleet.toml"] {
         std::fs::remove_file(cluster.folder.path().join(file)).unwrap();
     }
 
     cluster.configure_with(&address, "");
-    let output = text(&wait::output(&mut cluster.fleet(&["uncordon", "--if-over"])));
-    assert!(output.contains("stays out of service, because Reboot"), "{output}");
+    let output = text(&wait::output(
+        &mut cluster.fleet(&["uncordon", "--if-over"]),
+    ));
+    assert!(
+        output.contains("stays out of service, because Reboot"),
+        "{output}"
+    );
     let (_watcher, records) = cluster.watch(&address);
     // The start may have been seen before.
-    let steps: Vec<_> = records.filter_map(|record| step(&record)).filter(|step| step != "change started").collect();
-    assert_eq!(steps, ["change completed", "recover done"], "neither prepared nor approved again");
+    let steps: Vec<_> = records
+        .filter_map(|record| step(&record))
+        .filter(|step| step != "change started")
+        .collect();
+    assert_eq!(
+        steps,
+        ["change completed", "recover done"],
+        "neither prepared nor approved again"
+    );
     assert!(!cluster.is_cordoned());
 }
 
@@ -206,7 +302,14 @@ fn a_drain_that_fails_is_not_approved_and_the_node_comes_back() {
     let steps: Vec<_> = records.filter_map(|record| step(&record)).collect();
     assert_eq!(
         steps,
-        ["change scheduled", "prepare begun", "prepare failed", "change started", "change completed", "recover done"]
+        [
+            "change scheduled",
+            "prepare begun",
+            "prepare failed",
+            "change started",
+            "change completed",
+            "recover done"
+        ]
     );
     assert_eq!(cluster.pod_names(), ["web-1"]);
     assert!(!cluster.is_cordoned());
@@ -218,20 +321,35 @@ fn without_its_state_a_node_goes_back_into_service_only_once_its_events_are_over
     let (_server, address) = replay("user-reboot", "60");
     cluster.configure_with(&address, "");
     let id = cluster.wait_for("the event", || {
-        let output = wait::output(Command::new(program()).args(["list", "--json", "--endpoint", &address]));
+        let output =
+            wait::output(Command::new(program()).args(["list", "--json", "--endpoint", &address]));
         let lines = String::from_utf8(output.stdout).unwrap();
-        let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let records = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
         records
             .filter(|record| record["record"] == "event")
             .find_map(|record| Some(record["event_id"].as_str()?.to_owned()))
     });
-    let output = cluster.run("drain", &event(&id.to_ascii_uppercase(), "Reboot", Some(900)));
+    let output = cluster.run(
+        "drain",
+        &event(&id.to_ascii_uppercase(), "Reboot", Some(900)),
+    );
     assert!(output.status.success(), "{}", text(&output));
-    let uncordon = || text(&wait::output(&mut cluster.fleet(&["uncordon", "--if-over"])));
+    let uncordon = || {
+        text(&wait::output(
+            &mut cluster.fleet(&["uncordon", "--if-over"]),
+        ))
+    };
     let output = uncordon();
-    assert!(output.contains("stays out of service, because Reboot"), "{output}");
+    assert!(
+        output.contains("stays out of service, because Reboot"),
+        "{output}"
+    );
     assert!(cluster.is_cordoned());
-    cluster.wait_for("the end of the event", || uncordon().contains("is back in service").then_some(()));
+    cluster.wait_for("the end of the event", || {
+        uncordon().contains("is back in service").then_some(())
+    });
     assert!(!cluster.is_cordoned());
 
     // Without an answer nothing is known.
@@ -239,7 +357,10 @@ fn without_its_state_a_node_goes_back_into_service_only_once_its_events_are_over
     let output = cluster.run("drain", &event("A", "Reboot", Some(900)));
     assert!(output.status.success(), "{}", text(&output));
     let output = uncordon();
-    assert!(output.starts_with("exit code Some(1)") && output.contains("whether the event is over"), "{output}");
+    assert!(
+        output.starts_with("exit code Some(1)") && output.contains("whether the event is over"),
+        "{output}"
+    );
     assert!(cluster.is_cordoned());
 }
 
@@ -250,7 +371,11 @@ fn an_event_for_which_nothing_is_drained_is_shown_on_the_node() {
     let (_server, address) = replay("user-reboot", "30");
     cluster.configure_with(&address, "");
     let config = cluster.folder.path().join("fleet.toml");
-    let hook = format!("{} --config {} announce", env!("CARGO_BIN_EXE_scheduled-events-fleet"), config.display());
+    let hook = format!(
+        "{} --config {} announce",
+        env!("CARGO_BIN_EXE_scheduled-events-fleet"),
+        config.display()
+    );
     let mut command = Command::new(program());
     command.args([
         "watch",
@@ -263,25 +388,49 @@ fn an_event_for_which_nothing_is_drained_is_shown_on_the_node() {
         "--endpoint",
         &address,
     ]);
-    command.arg("--state").arg(cluster.folder.path().join("state"));
+    command
+        .arg("--state")
+        .arg(cluster.folder.path().join("state"));
     for change in ["scheduled", "started", "completed", "ended"] {
         command.args(["--on", &format!("{change}={hook}")]);
     }
-    command.env("KUBECONFIG", cluster.folder.path().join("agent")).env("NODE_NAME", &cluster.node);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
+    command
+        .env("KUBECONFIG", cluster.folder.path().join("agent"))
+        .env("NODE_NAME", &cluster.node);
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
     let _watcher = Ended::new(child);
-    cluster.wait_for("the condition", || (cluster.condition() == Some(("True".into(), "Reboot".into()))).then_some(()));
+    cluster.wait_for("the condition", || {
+        (cluster.condition() == Some(("True".into(), "Reboot".into()))).then_some(())
+    });
     assert!(!cluster.is_cordoned());
-    cluster.wait_for("its end", || (cluster.condition() == Some(("False".into(), "NoEvent".into()))).then_some(()));
-    for expected in ["ScheduledEventAnnounced", "ScheduledEventStarted", "ScheduledEventOver"] {
-        cluster.wait_for(expected, || cluster.event_reasons().iter().any(|reason| reason == expected).then_some(()));
+    cluster.wait_for("its end", || {
+        (cluster.condition() == Some(("False".into(), "NoEvent".into()))).then_some(())
+    });
+    for expected in [
+        "ScheduledEventAnnounced",
+        "ScheduledEventStarted",
+        "ScheduledEventOver",
+    ] {
+        cluster.wait_for(expected, || {
+            cluster
+                .event_reasons()
+                .iter()
+                .any(|reason| reason == expected)
+                .then_some(())
+        });
     }
     assert_eq!(cluster.pod_names(), ["web-1"]);
 
     // Without an event, and for other machines' events, nothing is shown.
     let output = wait::output(&mut cluster.fleet(&["announce"]));
     assert!(
-        text(&output).starts_with("exit code Some(2)") && text(&output).contains("for `scheduled-events watch --on`")
+        text(&output).starts_with("exit code Some(2)")
+            && text(&output).contains("for `scheduled-events watch --on`")
     );
 }
 
@@ -298,17 +447,35 @@ fn the_end_of_one_event_leaves_another_one_on_the_node() {
     };
     // The machine has an event of its own there before long.
     cluster.wait_for("an event", || {
-        let output = wait::output(Command::new(program()).args(["list", "--json", "--endpoint", &address]));
-        String::from_utf8(output.stdout).unwrap().contains("\"mine\":true").then_some(())
+        let output =
+            wait::output(Command::new(program()).args(["list", "--json", "--endpoint", &address]));
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("\"mine\":true")
+            .then_some(())
     });
     let other = event("B", "Redeploy", Some(600));
     announce("scheduled", &other);
-    assert_eq!(cluster.condition(), Some(("True".into(), "Redeploy".into())));
+    assert_eq!(
+        cluster.condition(),
+        Some(("True".into(), "Redeploy".into()))
+    );
     announce("cancelled", &other);
-    assert_eq!(cluster.condition().unwrap().0, "True", "another event is open");
+    assert_eq!(
+        cluster.condition().unwrap().0,
+        "True",
+        "another event is open"
+    );
     let mut elsewhere = event("C", "Reboot", Some(600));
     elsewhere["mine"] = false.into();
     announce("scheduled", &elsewhere);
     let reasons = cluster.event_reasons();
-    assert_eq!(reasons.iter().filter(|reason| *reason == "ScheduledEventAnnounced").count(), 1, "{reasons:?}");
+    assert_eq!(
+        reasons
+            .iter()
+            .filter(|reason| *reason == "ScheduledEventAnnounced")
+            .count(),
+        1,
+        "{reasons:?}"
+    );
 }

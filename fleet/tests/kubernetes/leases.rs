@@ -10,12 +10,20 @@ fn with_engine(check: impl AsyncFnOnce(KubernetesEngine)) {
     let cluster = Cluster::start();
     let client = cluster.agent_client();
     block_on(async {
-        check(KubernetesEngine::new(client.await, Some(cluster.agents.clone()))).await;
+        check(KubernetesEngine::new(
+            client.await,
+            Some(cluster.agents.clone()),
+        ))
+        .await;
     });
 }
 
 fn block_on(check: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(check);
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(check);
 }
 
 fn done(swap: Swap) -> Revision {
@@ -28,11 +36,19 @@ fn done(swap: Swap) -> Revision {
 #[test]
 fn registers_are_listed_page_by_page() {
     with_engine(async |engine| {
-        let keys: Vec<_> = (0..230).map(|number| format!("machines/{number:03}")).collect();
+        let keys: Vec<_> = (0..230)
+            .map(|number| format!("machines/{number:03}"))
+            .collect();
         for key in &keys {
             done(engine.swap(key, None, key).await.unwrap());
         }
-        let found: Vec<_> = engine.list("machines/").await.unwrap().into_iter().map(|(key, _)| key).collect();
+        let found: Vec<_> = engine
+            .list("machines/")
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
         assert_eq!(found, keys);
     });
 }
@@ -40,11 +56,22 @@ fn registers_are_listed_page_by_page() {
 #[test]
 fn the_longest_key_and_a_long_value_fit_and_what_is_too_long_is_an_error() {
     with_engine(async |engine| {
-        let error = engine.swap("events/too-long", None, &"v".repeat(256 * 1024)).await.unwrap_err();
+        let error = engine
+            .swap("events/too-long", None, &"v".repeat(256 * 1024))
+            .await
+            .unwrap_err();
         assert!(error.0.contains("Too long"), "{error}");
         let key = format!("events/{}", "k".repeat(193));
-        done(engine.swap(&key, None, &"v".repeat(200 * 1024)).await.unwrap());
-        assert_eq!(engine.read(&key).await.unwrap().unwrap().value.len(), 200 * 1024);
+        done(
+            engine
+                .swap(&key, None, &"v".repeat(200 * 1024))
+                .await
+                .unwrap(),
+        );
+        assert_eq!(
+            engine.read(&key).await.unwrap().unwrap().value.len(),
+            200 * 1024
+        );
     });
 }
 
@@ -58,6 +85,9 @@ fn a_namespace_that_does_not_exist_is_an_error_that_names_it() {
         assert_eq!(engine.read("machines/a").await, Ok(None));
         let error = engine.swap("machines/a", None, "a").await.unwrap_err();
         let expected = "cannot create the Lease of machines/a: namespaces ";
-        assert!(error.0.starts_with(expected) && error.0.contains("no-such-namespace"), "{error}");
+        assert!(
+            error.0.starts_with(expected) && error.0.contains("no-such-namespace"),
+            "{error}"
+        );
     });
 }

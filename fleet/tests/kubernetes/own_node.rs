@@ -27,7 +27,9 @@ async fn change(client: &Client, node: &str, subresource: bool) -> Result<Node, 
     if subresource {
         let condition = json!({"type": "ScheduledEventPending", "status": "True"});
         let patch = json!({"status": {"conditions": [condition]}});
-        nodes.patch_status(node, &parameters, &Patch::Strategic(patch)).await
+        nodes
+            .patch_status(node, &parameters, &Patch::Strategic(patch))
+            .await
     } else {
         let patch = json!({"metadata": {"annotations": {"scheduled-events/progress": "test"}}});
         nodes.patch(node, &parameters, &Patch::Merge(patch)).await
@@ -38,11 +40,16 @@ impl Cluster {
     /// Waits until the server enforces the policies, which it does a moment after they were created.
     fn wait_for_policies(&self, other: &Self, access: Access) {
         let patch = Patch::Merge(json!({"metadata": {"labels": {"test": "policies"}}}));
-        let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
+        let parameters = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
         let agent = self.block_on(self.agent_client());
         let nodes = Api::<Node>::all(agent.clone());
         self.wait_for("the policy about nodes", || {
-            self.block_on(nodes.patch(&other.node, &parameters, &patch)).is_err().then_some(())
+            self.block_on(nodes.patch(&other.node, &parameters, &patch))
+                .is_err()
+                .then_some(())
         });
         if access == Access::Chart {
             return;
@@ -50,35 +57,57 @@ impl Cluster {
         other.add_pod("probe-1", |_| {});
         let pods = Api::<Pod>::namespaced(agent, &other.namespace);
         let evict = EvictParams {
-            post_options: kube::api::PostParams { dry_run: true, ..Default::default() },
+            post_options: kube::api::PostParams {
+                dry_run: true,
+                ..Default::default()
+            },
             ..Default::default()
         };
-        let delete = DeleteParams { dry_run: true, ..DeleteParams::default() };
+        let delete = DeleteParams {
+            dry_run: true,
+            ..DeleteParams::default()
+        };
         self.wait_for("the policy about deletions", || {
-            self.block_on(pods.delete("probe-1", &delete)).is_err().then_some(())
+            self.block_on(pods.delete("probe-1", &delete))
+                .is_err()
+                .then_some(())
         });
         self.wait_for("the policy about evictions", || {
-            self.block_on(pods.evict("probe-1", &evict)).is_err().then_some(())
+            self.block_on(pods.evict("probe-1", &evict))
+                .is_err()
+                .then_some(())
         });
     }
 }
 
 #[test]
 fn a_pod_changes_no_node_but_its_own() {
-    let Some(cluster) = Cluster::real(Access::Chart) else { return };
+    let Some(cluster) = Cluster::real(Access::Chart) else {
+        return;
+    };
     let other = Cluster::real(Access::Chart).unwrap();
     cluster.wait_for_policies(&other, Access::Chart);
     let agent = cluster.block_on(cluster.agent_client());
     for subresource in [false, true] {
         let answer = refusal(cluster.block_on(change(&agent, &other.node, subresource)));
-        assert!(answer.starts_with("422 ") && answer.contains(NODE), "{answer}");
-        cluster.block_on(change(&agent, &cluster.node, subresource)).unwrap();
+        assert!(
+            answer.starts_with("422 ") && answer.contains(NODE),
+            "{answer}"
+        );
+        cluster
+            .block_on(change(&agent, &cluster.node, subresource))
+            .unwrap();
     }
     // The command that a wrong NODE_NAME leads to.
     let output = wait::output(&mut cluster.fleet(&["drain", "--node", &other.node]));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains(NODE), "{}", text(&output));
-    assert!(!other.is_cordoned() && other.annotation("scheduled-events/out-of-service").is_none());
+    assert!(
+        !other.is_cordoned()
+            && other
+                .annotation("scheduled-events/out-of-service")
+                .is_none()
+    );
 
     // A token that is bound to no pod, as `kubectl create token` makes it.
     let unbound = cluster.folder.path().join("unbound");
@@ -94,26 +123,45 @@ fn a_pod_changes_no_node_but_its_own() {
 
 #[test]
 fn a_pod_removes_pods_from_its_own_node_only() {
-    let Some(cluster) = Cluster::real(Access::ChartWithAll) else { return };
+    let Some(cluster) = Cluster::real(Access::ChartWithAll) else {
+        return;
+    };
     let other = Cluster::real(Access::ChartWithAll).unwrap();
     cluster.wait_for_policies(&other, Access::ChartWithAll);
     other.add_pod("web-1", |_| {});
     // A pod of the other node in the same namespace as those of this one.
     cluster.add_pod("web-1", |_| {});
     cluster.add_pod("web-2", |_| {});
-    cluster.add_pod("elsewhere-1", |pod| pod["spec"]["nodeName"] = json!(other.node));
+    cluster.add_pod("elsewhere-1", |pod| {
+        pod["spec"]["nodeName"] = json!(other.node)
+    });
     let agent = cluster.block_on(cluster.agent_client());
-    for (namespace, name) in [(&other.namespace, "web-1"), (&cluster.namespace, "elsewhere-1")] {
+    for (namespace, name) in [
+        (&other.namespace, "web-1"),
+        (&cluster.namespace, "elsewhere-1"),
+    ] {
         let pods = Api::<Pod>::namespaced(agent.clone(), namespace);
         let answer = refusal(cluster.block_on(pods.evict(name, &EvictParams::default())));
-        assert!(answer.starts_with("422 ") && answer.contains(EVICTIONS), "{answer}");
+        assert!(
+            answer.starts_with("422 ") && answer.contains(EVICTIONS),
+            "{answer}"
+        );
         let answer = refusal(cluster.block_on(pods.delete(name, &DeleteParams::default())));
-        assert!(answer.starts_with("422 ") && answer.contains(DELETIONS), "{answer}");
+        assert!(
+            answer.starts_with("422 ") && answer.contains(DELETIONS),
+            "{answer}"
+        );
     }
     let pods = Api::<Pod>::namespaced(agent, &cluster.namespace);
-    cluster.block_on(pods.evict("web-1", &EvictParams::default())).unwrap();
-    cluster.block_on(pods.delete("web-2", &DeleteParams::default())).unwrap();
-    cluster.wait_for("both to end", || (cluster.pod_names() == ["elsewhere-1"]).then_some(()));
+    cluster
+        .block_on(pods.evict("web-1", &EvictParams::default()))
+        .unwrap();
+    cluster
+        .block_on(pods.delete("web-2", &DeleteParams::default()))
+        .unwrap();
+    cluster.wait_for("both to end", || {
+        (cluster.pod_names() == ["elsewhere-1"]).then_some(())
+    });
     assert!(other.pod("web-1").is_some());
 }
 
@@ -122,13 +170,18 @@ fn a_pod_removes_pods_from_its_own_node_only() {
 fn the_policies_have_no_warnings() {
     use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
-    let Some(cluster) = Cluster::real(Access::ChartWithAll) else { return };
+    let Some(cluster) = Cluster::real(Access::ChartWithAll) else {
+        return;
+    };
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(cluster.client.clone());
     for suffix in ["", "-pods", "-evictions"] {
         let name = format!("{}{suffix}", cluster.agents);
         let checked = cluster.wait_for("the check of types", || {
             let policy = cluster.block_on(policies.get(&name)).unwrap();
-            policy.status.filter(|status| status.observed_generation.is_some())?.type_checking
+            policy
+                .status
+                .filter(|status| status.observed_generation.is_some())?
+                .type_checking
         });
         let warnings = checked.expression_warnings.unwrap_or_default();
         assert_eq!(warnings, [], "{name}");
@@ -138,7 +191,9 @@ fn the_policies_have_no_warnings() {
 /// With the credential of a pod on the node, everything works as with all rights.
 #[test]
 fn a_drain_needs_nothing_that_the_policies_forbid() {
-    let Some(cluster) = Cluster::real(Access::ChartWithAll) else { return };
+    let Some(cluster) = Cluster::real(Access::ChartWithAll) else {
+        return;
+    };
     let other = Cluster::real(Access::ChartWithAll).unwrap();
     cluster.wait_for_policies(&other, Access::ChartWithAll);
     cluster.add_pod("web-1", |_| {});

@@ -31,19 +31,33 @@ fn a_daemon_without_its_store_lives_and_one_that_is_stuck_does_not() {
     let probe = || wait::output(&mut cluster.fleet(&["probe"]));
     let output = probe();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(text(&output).contains("no daemon listens at "), "{}", text(&output));
+    assert!(
+        text(&output).contains("no daemon listens at "),
+        "{}",
+        text(&output)
+    );
 
     let mut command = cluster.fleet(&["run"]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let daemon = Killed(command.spawn().unwrap());
     cluster.wait_for("the daemon", || probe().status.success().then_some(()));
     for method in ["GET", "POST", "PUT"] {
         let kind = FaultKind::Refuse(500, None);
-        cluster.fake().add_fault(Fault { method, path: "/leases", times: u32::MAX, kind });
+        cluster.fake().add_fault(Fault {
+            method,
+            path: "/leases",
+            times: u32::MAX,
+            kind,
+        });
     }
     cluster.wait_for("the store to refuse", || {
         let seen = cluster.fake().seen();
-        seen.iter().any(|seen| seen.agent && seen.code == 500).then_some(())
+        seen.iter()
+            .any(|seen| seen.agent && seen.code == 500)
+            .then_some(())
     });
     let output = probe();
     assert!(output.status.success(), "{}", text(&output));
@@ -51,7 +65,13 @@ fn a_daemon_without_its_store_lives_and_one_that_is_stuck_does_not() {
     kill_process(Pid::from_child(&daemon.0), Signal::STOP).unwrap();
     let output = probe();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(text(&output).contains("did not answer within 5 s"), "{}", text(&output));
+    assert!(
+        text(&output).contains("did not answer within 5 s"),
+        "{}",
+        text(&output)
+    );
     kill_process(Pid::from_child(&daemon.0), Signal::CONT).unwrap();
-    cluster.wait_for("the daemon to go on", || probe().status.success().then_some(()));
+    cluster.wait_for("the daemon to go on", || {
+        probe().status.success().then_some(())
+    });
 }

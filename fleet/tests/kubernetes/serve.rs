@@ -8,7 +8,8 @@ use crate::fake::rbac::Right;
 #[test]
 #[ignore = "it serves until it is killed"]
 fn for_ever() {
-    let kubeconfig = PathBuf::from(std::env::var_os("SERVE_KUBECONFIG").expect("SERVE_KUBECONFIG names a file"));
+    let kubeconfig =
+        PathBuf::from(std::env::var_os("SERVE_KUBECONFIG").expect("SERVE_KUBECONFIG names a file"));
     let server = FakeApi::start(None::<Vec<Right>>);
     // The file appears complete.
     let part = kubeconfig.with_extension("part");

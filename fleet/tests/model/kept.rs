@@ -44,7 +44,10 @@ impl<T: Keep> Kept<T> {
         *table.entry(value.clone()).or_insert_with(|| {
             let mut hasher = DefaultHasher::new();
             value.hash(&mut hasher);
-            Self(Box::leak(Box::new(Entry { hash: hasher.finish(), value })))
+            Self(Box::leak(Box::new(Entry {
+                hash: hasher.finish(),
+                value,
+            })))
         })
     }
 

@@ -45,7 +45,11 @@ struct GateModel {
 impl GateModel {
     fn new(setup: Setup, rest_of: u64, names: &'static [&'static str]) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(1);
-        Self { protocol: Protocol::new(setup, NUMBER.fetch_add(1, Ordering::Relaxed)), rest_of, names }
+        Self {
+            protocol: Protocol::new(setup, NUMBER.fetch_add(1, Ordering::Relaxed)),
+            rest_of,
+            names,
+        }
     }
 
     /// What becomes of a state; `None`: this one is not tried. Two properties of each state want to know, and each check has its own
@@ -101,7 +105,9 @@ impl Model for GateModel {
             }),
             // The model reaches what it is about.
             Property::sometimes("all approved", |_, world: &World| {
-                world.status.iter().all(|status| matches!(status, Status::Approved | Status::Over { approved: true }))
+                world.status.iter().all(|status| {
+                    matches!(status, Status::Approved | Status::Over { approved: true })
+                })
             }),
         ];
         properties.retain(|property| self.names.contains(&property.name));
@@ -112,12 +118,30 @@ impl Model for GateModel {
 /// Checks that all properties hold in all states.
 fn check(name: &str, setup: Setup, rest_of: u64) {
     let started = Instant::now();
-    let names = &["S1", "S2", "S3", "S4", "S5", "L1", "L2", "L3", "no ghosts", "all approved"];
+    let names = &[
+        "S1",
+        "S2",
+        "S3",
+        "S4",
+        "S5",
+        "L1",
+        "L2",
+        "L3",
+        "no ghosts",
+        "all approved",
+    ];
     // Depth first: that needs the least memory, and no path.
-    let checker = GateModel::new(setup, rest_of, names).checker().threads(2).spawn_dfs().join();
+    let checker = GateModel::new(setup, rest_of, names)
+        .checker()
+        .threads(2)
+        .spawn_dfs()
+        .join();
     let (states, transitions) = (checker.unique_state_count(), checker.state_count());
     let seconds = started.elapsed().as_secs_f32();
-    println!("{name}: {states} states, {transitions} transitions, depth {}, {seconds:.1} s", checker.max_depth());
+    println!(
+        "{name}: {states} states, {transitions} transitions, depth {}, {seconds:.1} s",
+        checker.max_depth()
+    );
     checker.assert_properties();
 }
 
@@ -128,60 +152,158 @@ fn all_invariants_hold_without_faults() {
 
 #[test]
 fn all_invariants_hold_with_a_crash() {
-    check("a crash", Setup { crashes: 1, ..Setup::three_machines() }, 64);
+    check(
+        "a crash",
+        Setup {
+            crashes: 1,
+            ..Setup::three_machines()
+        },
+        64,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_a_dead_machine() {
-    check("a machine ends for good", Setup { deaths: 1, ..Setup::three_machines() }, 64);
+    check(
+        "a machine ends for good",
+        Setup {
+            deaths: 1,
+            ..Setup::three_machines()
+        },
+        64,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_lost_replies() {
-    let setup = Setup { lost_replies: true, crashes: 1, deaths: 1, ..Setup::two_machines() };
-    check("two machines: lost replies, a crash, a machine ends for good", setup, 16);
+    let setup = Setup {
+        lost_replies: true,
+        crashes: 1,
+        deaths: 1,
+        ..Setup::two_machines()
+    };
+    check(
+        "two machines: lost replies, a crash, a machine ends for good",
+        setup,
+        16,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_stale_reads() {
-    let setup = Setup { atomic: false, stale_reads: true, crashes: 1, ..Setup::two_machines() };
-    check("two machines: every read apart, stale reads, a crash", setup, 64);
+    let setup = Setup {
+        atomic: false,
+        stale_reads: true,
+        crashes: 1,
+        ..Setup::two_machines()
+    };
+    check(
+        "two machines: every read apart, stale reads, a crash",
+        setup,
+        64,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_marks_apart() {
-    let setup = Setup { marks_apart: true, atomic: false, stale_reads: true, crashes: 1, ..Setup::two_machines() };
-    check("two machines: marks apart, every read apart, stale reads, a crash", setup, 64);
+    let setup = Setup {
+        marks_apart: true,
+        atomic: false,
+        stale_reads: true,
+        crashes: 1,
+        ..Setup::two_machines()
+    };
+    check(
+        "two machines: marks apart, every read apart, stale reads, a crash",
+        setup,
+        64,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_two_groups() {
     let groups = vec![(vec![0, 1], 1), (vec![1], 1)];
-    check("two machines, two groups", Setup { groups, ..Setup::two_machines() }, 16);
+    check(
+        "two machines, two groups",
+        Setup {
+            groups,
+            ..Setup::two_machines()
+        },
+        16,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_last_calls() {
-    check("two machines: last calls", Setup { last_call: true, ..Setup::two_machines() }, 16);
-    let setup = Setup { last_call: true, crashes: 1, deaths: 1, ..Setup::an_event_each() };
-    check("an event of each of two machines: last calls, a crash, a machine ends for good", setup, 16);
-    let setup = Setup { last_call: true, silences: 1, lost_replies: true, ..Setup::an_event_each() };
-    check("an event of each of two machines: last calls, lost replies, a daemon is silent for a while", setup, 16);
+    check(
+        "two machines: last calls",
+        Setup {
+            last_call: true,
+            ..Setup::two_machines()
+        },
+        16,
+    );
+    let setup = Setup {
+        last_call: true,
+        crashes: 1,
+        deaths: 1,
+        ..Setup::an_event_each()
+    };
+    check(
+        "an event of each of two machines: last calls, a crash, a machine ends for good",
+        setup,
+        16,
+    );
+    let setup = Setup {
+        last_call: true,
+        silences: 1,
+        lost_replies: true,
+        ..Setup::an_event_each()
+    };
+    check(
+        "an event of each of two machines: last calls, lost replies, a daemon is silent for a while",
+        setup,
+        16,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_a_silent_daemon() {
-    check("two machines: a daemon is silent for a while", Setup { silences: 1, ..Setup::two_machines() }, 16);
+    check(
+        "two machines: a daemon is silent for a while",
+        Setup {
+            silences: 1,
+            ..Setup::two_machines()
+        },
+        16,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_lost_state() {
-    let setup = Setup { losses: 1, deaths: 1, ..Setup::two_machines() };
-    check("two machines: a lost disk, a machine ends for good", setup, 16);
+    let setup = Setup {
+        losses: 1,
+        deaths: 1,
+        ..Setup::two_machines()
+    };
+    check(
+        "two machines: a lost disk, a machine ends for good",
+        setup,
+        16,
+    );
 }
 
 #[test]
 fn all_invariants_hold_with_machines_that_leave() {
-    let setup = Setup { terminates: true, crashes: 1, deaths: 1, ..Setup::two_machines() };
-    check("two machines: a Terminate, a crash, a machine ends for good", setup, 16);
+    let setup = Setup {
+        terminates: true,
+        crashes: 1,
+        deaths: 1,
+        ..Setup::two_machines()
+    };
+    check(
+        "two machines: a Terminate, a crash, a machine ends for good",
+        setup,
+        16,
+    );
 }

@@ -43,16 +43,32 @@ impl Rest {
             if world != before {
                 continue;
             }
-            let Some(open) = world.status.iter().position(|status| *status == Status::Scheduled) else {
-                let is_free = |machine| (0..setup.events.len()).all(|event| !world.holds_slot(machine, event));
-                return Self { all_approved, all_free: (0..setup.machines).all(is_free) };
+            let Some(open) = world
+                .status
+                .iter()
+                .position(|status| *status == Status::Scheduled)
+            else {
+                let is_free = |machine| {
+                    (0..setup.events.len()).all(|event| !world.holds_slot(machine, event))
+                };
+                return Self {
+                    all_approved,
+                    all_free: (0..setup.machines).all(is_free),
+                };
             };
             // Machines that are out by a last call can be in each other's way, whatever the limit is: then only `NotBefore` helps.
-            let is_late = |machine: usize| world.involved[machine].iter().any(|involved| involved.is_late);
+            let is_late = |machine: usize| {
+                world.involved[machine]
+                    .iter()
+                    .any(|involved| involved.is_late)
+            };
             all_approved &= (0..setup.machines).any(is_late);
             world.apply(protocol, Action::NotBefore(open));
         }
-        Self { all_approved: false, all_free: false }
+        Self {
+            all_approved: false,
+            all_free: false,
+        }
     }
 }
 
@@ -65,7 +81,8 @@ fn pass_time(protocol: &Protocol, world: &mut World, event: usize) {
             // A machine that ended for good before the decision is never ready.
             let lives = |machine: &usize| world.presence[*machine].is_alive();
             let is_decided = world.event_registers[event].current.go.is_some();
-            let can_be_approved = machines.iter().all(lives) || is_decided && machines.iter().any(lives);
+            let can_be_approved =
+                machines.iter().all(lives) || is_decided && machines.iter().any(lives);
             if !can_be_approved {
                 world.apply(protocol, Action::NotBefore(event));
             }
@@ -82,7 +99,12 @@ fn pass_time(protocol: &Protocol, world: &mut World, event: usize) {
 }
 
 /// What a machine does next about an event, if nothing fails.
-fn usual_action(protocol: &Protocol, world: &World, machine: usize, event: usize) -> Option<Action> {
+fn usual_action(
+    protocol: &Protocol,
+    world: &World,
+    machine: usize,
+    event: usize,
+) -> Option<Action> {
     if !world.presence[machine].is_alive() {
         return None;
     }
@@ -95,5 +117,9 @@ fn usual_action(protocol: &Protocol, world: &World, machine: usize, event: usize
         _ => false,
     };
     let usual_step = Action::Step(machine, event, Outcome::Usual);
-    actions.iter().copied().find(is_first).or_else(|| actions.contains(&usual_step).then_some(usual_step))
+    actions
+        .iter()
+        .copied()
+        .find(is_first)
+        .or_else(|| actions.contains(&usual_step).then_some(usual_step))
 }

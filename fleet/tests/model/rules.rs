@@ -34,32 +34,92 @@ fn each_rule_is_needed() {
         not_before: false,
         ..Setup::two_machines()
     };
-    let apart = || Setup { atomic: false, ..pair() };
+    let apart = || Setup {
+        atomic: false,
+        ..pair()
+    };
     let each = Setup::an_event_each;
-    let three = || Setup { atomic: false, crashes: 0, not_before: false, ..Setup::three_machines() };
-    let breadth = |rule, broken, setup| Case { rule, broken, setup, search: Search::Breadth };
+    let three = || Setup {
+        atomic: false,
+        crashes: 0,
+        not_before: false,
+        ..Setup::three_machines()
+    };
+    let breadth = |rule, broken, setup| Case {
+        rule,
+        broken,
+        setup,
+        search: Search::Breadth,
+    };
     let cases = [
         breadth(Rule::Swaps, &["S1"], apart()),
         breadth(Rule::Swaps, &["S2"], apart()),
         breadth(Rule::Swaps, &["S3"], apart()),
-        Case { rule: Rule::Swaps, broken: &["S4"], setup: three(), search: Search::Random },
+        Case {
+            rule: Rule::Swaps,
+            broken: &["S4"],
+            setup: three(),
+            search: Search::Random,
+        },
         breadth(Rule::AllMarks, &["S1"], pair()),
         breadth(Rule::AllMarks, &["S3"], pair()),
         breadth(Rule::Withdrawal, &["S2"], pair()),
         breadth(Rule::Withdrawal, &["S3"], pair()),
         breadth(Rule::NoExpiry, &["S4"], each()),
         breadth(Rule::NoExpiry, &["S5"], each()),
-        breadth(Rule::SilenceCounts, &["S4"], Setup { deaths: 1, ..each() }),
-        breadth(Rule::LateCounts, &["S4"], Setup { last_call: true, ..each() }),
+        breadth(
+            Rule::SilenceCounts,
+            &["S4"],
+            Setup {
+                deaths: 1,
+                ..each()
+            },
+        ),
+        breadth(
+            Rule::LateCounts,
+            &["S4"],
+            Setup {
+                last_call: true,
+                ..each()
+            },
+        ),
         breadth(Rule::KeptUntilRecovery, &["S4"], each()),
         breadth(Rule::KeptUntilRecovery, &["S5"], each()),
         breadth(Rule::SilenceFirst, &["S5"], each()),
         breadth(Rule::LeavingTakenBack, &["S5"], leaving()),
-        breadth(Rule::OwnDocument, &["S5"], Setup { losses: 1, ..each() }),
-        breadth(Rule::TakeOver, &["L1"], Setup { deaths: 1, ..Setup::two_machines() }),
-        breadth(Rule::LastCall, &["L2"], Setup { last_call: true, ..each() }),
+        breadth(
+            Rule::OwnDocument,
+            &["S5"],
+            Setup {
+                losses: 1,
+                ..each()
+            },
+        ),
+        breadth(
+            Rule::TakeOver,
+            &["L1"],
+            Setup {
+                deaths: 1,
+                ..Setup::two_machines()
+            },
+        ),
+        breadth(
+            Rule::LastCall,
+            &["L2"],
+            Setup {
+                last_call: true,
+                ..each()
+            },
+        ),
         breadth(Rule::Next, &["L3"], overtaking()),
-        breadth(Rule::NoGhosts, &["no ghosts"], Setup { losses: 1, ..each() }),
+        breadth(
+            Rule::NoGhosts,
+            &["no ghosts"],
+            Setup {
+                losses: 1,
+                ..each()
+            },
+        ),
     ];
     for case in cases {
         case.check();
@@ -69,12 +129,22 @@ fn each_rule_is_needed() {
 /// A machine that was about to leave, and stays, is in another event after that.
 fn leaving() -> Setup {
     let events = vec![vec![0], vec![0, 1]];
-    Setup { events, terminates: true, deaths: 1, ..Setup::an_event_each() }
+    Setup {
+        events,
+        terminates: true,
+        deaths: 1,
+        ..Setup::an_event_each()
+    }
 }
 
 /// The third machine keeps the events of the first two waiting, until it is forgotten.
 fn overtaking() -> Setup {
-    Setup { machines: 3, groups: vec![(vec![0, 1, 2], 1)], deaths: 1, ..Setup::an_event_each() }
+    Setup {
+        machines: 3,
+        groups: vec![(vec![0, 1, 2], 1)],
+        deaths: 1,
+        ..Setup::an_event_each()
+    }
 }
 
 impl Case {
@@ -82,8 +152,14 @@ impl Case {
     fn check(self) {
         let started = Instant::now();
         let (rule, property) = (self.rule, self.broken[0]);
-        let setup = Setup { without: Some(rule), ..self.setup };
-        let checker = GateModel::new(setup, 1, self.broken).checker().threads(2).timeout(Duration::from_secs(300));
+        let setup = Setup {
+            without: Some(rule),
+            ..self.setup
+        };
+        let checker = GateModel::new(setup, 1, self.broken)
+            .checker()
+            .threads(2)
+            .timeout(Duration::from_secs(300));
         let (path, states) = match self.search {
             Search::Breadth => {
                 let checker = checker.spawn_bfs().join();
@@ -94,7 +170,8 @@ impl Case {
                 (checker.discovery(property), checker.unique_state_count())
             }
         };
-        let path = path.unwrap_or_else(|| panic!("without {rule:?}: {property} was not found to be broken"));
+        let path = path
+            .unwrap_or_else(|| panic!("without {rule:?}: {property} was not found to be broken"));
         let (path, seconds) = (path.into_actions(), started.elapsed().as_secs_f32());
         println!(
             "without {rule:?}: {property} is broken after {} actions; {states} states, {seconds:.1} s",

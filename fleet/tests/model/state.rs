@@ -107,12 +107,20 @@ impl Setup {
     /// Two machines, of which one may be out of service, and an event of both beside one of the second.
     pub(crate) fn two_machines() -> Self {
         let (events, groups) = (vec![vec![0, 1], vec![1]], vec![(vec![0, 1], 1)]);
-        Self { machines: 2, events, groups, ..Self::three_machines() }
+        Self {
+            machines: 2,
+            events,
+            groups,
+            ..Self::three_machines()
+        }
     }
 
     /// Two machines, of which one may be out of service, and an event of each.
     pub(crate) fn an_event_each() -> Self {
-        Self { events: vec![vec![0], vec![1]], ..Self::two_machines() }
+        Self {
+            events: vec![vec![0], vec![1]],
+            ..Self::two_machines()
+        }
     }
 
     pub(crate) fn has(&self, rule: Rule) -> bool {
@@ -126,24 +134,41 @@ impl Setup {
 
     /// The protocol's fixed part for a machine and an event.
     pub(crate) fn part(&self, machine: usize, event: usize) -> Part {
-        let resources = self.events[event].iter().map(|&machine| name(machine)).collect();
-        let event_type = if self.is_final(event) { "Terminate" } else { "Reboot" };
+        let resources = self.events[event]
+            .iter()
+            .map(|&machine| name(machine))
+            .collect();
+        let event_type = if self.is_final(event) {
+            "Terminate"
+        } else {
+            "Reboot"
+        };
         let facts = Event::new(event_id(event), event_type, resources);
-        let shares = self.groups.iter().enumerate().map(|(index, (members, limit))| {
-            let slots = self.events[event].iter().filter(|machine| members.contains(machine));
-            Share {
-                group: format!("group-{index}"),
-                slots: slots.map(|&machine| name(machine)).collect(),
-                limit: *limit,
-            }
-        });
+        let shares = self
+            .groups
+            .iter()
+            .enumerate()
+            .map(|(index, (members, limit))| {
+                let slots = self.events[event]
+                    .iter()
+                    .filter(|machine| members.contains(machine));
+                Share {
+                    group: format!("group-{index}"),
+                    slots: slots.map(|&machine| name(machine)).collect(),
+                    limit: *limit,
+                }
+            });
         let shares = shares.filter(|share| !share.slots.is_empty()).collect();
         Part::new(name(machine), facts, shares, Duration::from_secs(2))
     }
 
     /// All parts, by machine and event.
     pub(crate) fn parts(&self) -> Vec<Vec<Part>> {
-        let of_machine = |machine| (0..self.events.len()).map(|event| self.part(machine, event)).collect();
+        let of_machine = |machine| {
+            (0..self.events.len())
+                .map(|event| self.part(machine, event))
+                .collect()
+        };
         (0..self.machines).map(of_machine).collect()
     }
 }
@@ -223,7 +248,10 @@ impl<T> Copy for Register<T> {}
 
 impl<T: Keep> Default for Register<T> {
     fn default() -> Self {
-        Self { current: Kept::default(), previous: Kept::default() }
+        Self {
+            current: Kept::default(),
+            previous: Kept::default(),
+        }
     }
 }
 
@@ -231,7 +259,11 @@ impl<T: Keep> Register<T> {
     /// `keeps_previous`: with stale reads. Else it would only make more states.
     pub(crate) fn put(&mut self, value: T, keeps_previous: bool) {
         let previous = std::mem::replace(&mut self.current, Kept::new(value));
-        self.previous = if keeps_previous { previous } else { self.current };
+        self.previous = if keeps_previous {
+            previous
+        } else {
+            self.current
+        };
     }
 
     pub(crate) fn is_stale(&self) -> bool {
@@ -239,7 +271,11 @@ impl<T: Keep> Register<T> {
     }
 
     pub(crate) fn read(&self, outcome: Outcome) -> Kept<T> {
-        if outcome == Outcome::Stale { self.previous } else { self.current }
+        if outcome == Outcome::Stale {
+            self.previous
+        } else {
+            self.current
+        }
     }
 }
 
@@ -256,7 +292,12 @@ pub(crate) struct Involvement {
 
 impl Involvement {
     pub(crate) fn new(phase: Phase) -> Self {
-        Self { phase, is_ready: false, is_late: false, progress: Kept::default() }
+        Self {
+            phase,
+            is_ready: false,
+            is_late: false,
+            progress: Kept::default(),
+        }
     }
 
     /// The machine is back in service.
@@ -268,7 +309,14 @@ impl Involvement {
     pub(crate) fn next(phase: Phase, progress: &Progress, part: &Part, has_waited: bool) -> Step {
         match phase {
             Phase::AskPrepare => part.prepare(progress),
-            _ => part.approve(progress, Some(if has_waited { Duration::MAX } else { Duration::ZERO })),
+            _ => part.approve(
+                progress,
+                Some(if has_waited {
+                    Duration::MAX
+                } else {
+                    Duration::ZERO
+                }),
+            ),
         }
     }
 }

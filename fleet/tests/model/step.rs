@@ -8,7 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use scheduled_events_fleet::gate::{Answer, EventChange, EventRegister, GroupChange, GroupRegister, Mark, Part};
+use scheduled_events_fleet::gate::{
+    Answer, EventChange, EventRegister, GroupChange, GroupRegister, Mark, Part,
+};
 use scheduled_events_fleet::gate::{Progress, Seen, Step};
 use scheduled_events_fleet::names::Name;
 
@@ -74,12 +76,20 @@ thread_local! {
 impl Protocol {
     pub(crate) fn new(setup: Setup, number: usize) -> Self {
         let parts = setup.parts();
-        Self { setup, parts, number }
+        Self {
+            setup,
+            parts,
+            number,
+        }
     }
 
     pub(crate) fn take(&self, moment: Moment) -> Taken {
-        let known =
-            REMEMBERED.with_borrow(|(number, steps)| steps.get(&moment).copied().filter(|_| *number == self.number));
+        let known = REMEMBERED.with_borrow(|(number, steps)| {
+            steps
+                .get(&moment)
+                .copied()
+                .filter(|_| *number == self.number)
+        });
         known.unwrap_or_else(|| {
             let taken = self.take_anew(moment);
             REMEMBERED.with_borrow_mut(|(number, steps)| {
@@ -93,7 +103,14 @@ impl Protocol {
     }
 
     fn take_anew(&self, moment: Moment) -> Taken {
-        let Moment { at: (machine, event), outcome, involved, event_register, group_registers, .. } = moment;
+        let Moment {
+            at: (machine, event),
+            outcome,
+            involved,
+            event_register,
+            group_registers,
+            ..
+        } = moment;
         let mut taken = Taken {
             involved,
             event_register,
@@ -113,7 +130,12 @@ impl Protocol {
         let phase = involved.phase.asking();
         let has_waited = outcome == Outcome::Waited;
         let mut step = Involvement::next(phase, &progress, part, has_waited);
-        while self.setup.atomic && !matches!(step, Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_)) {
+        while self.setup.atomic
+            && !matches!(
+                step,
+                Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_)
+            )
+        {
             self.read(&moment, part, &mut progress, &step);
             step = Involvement::next(phase, &progress, part, has_waited);
         }
@@ -127,8 +149,12 @@ impl Protocol {
             Step::ReadGroup(_) | Step::LookAtMembers | Step::LookAtReserver(_) => Kind::Other,
         };
         match step {
-            Step::ChangeEvent(change) => self.change_event(part, &mut taken, &mut progress, change, outcome),
-            Step::ChangeGroup(index, change) => self.change_group(&moment, &mut taken, &mut progress, index, &change),
+            Step::ChangeEvent(change) => {
+                self.change_event(part, &mut taken, &mut progress, change, outcome)
+            }
+            Step::ChangeGroup(index, change) => {
+                self.change_group(&moment, &mut taken, &mut progress, index, &change)
+            }
             step => self.read(&moment, part, &mut progress, &step),
         }
         taken.involved.phase = phase;
@@ -156,15 +182,22 @@ impl Protocol {
     /// A read, if the step is one.
     fn read(&self, moment: &Moment, part: &Part, progress: &mut Progress, step: &Step) {
         match step {
-            Step::ReadEvent => progress.saw_event(moment.event_register.read(moment.outcome).shared()),
+            Step::ReadEvent => {
+                progress.saw_event(moment.event_register.read(moment.outcome).shared())
+            }
             &Step::ReadGroup(index) => {
-                let register = moment.group_registers[self.group_of(part, index)].read(moment.outcome);
+                let register =
+                    moment.group_registers[self.group_of(part, index)].read(moment.outcome);
                 progress.saw_group(index, self.shown(register));
             }
             Step::LookAtMembers => progress.saw_members(self.seen(part, moment.silent)),
             Step::LookAtReserver(machine) => {
-                let is_silent = (0..self.setup.machines).any(|other| name(other) == *machine && moment.silent[other]);
-                progress.saw_reserver(machine.clone(), is_silent && self.setup.has(Rule::SilenceCounts));
+                let is_silent = (0..self.setup.machines)
+                    .any(|other| name(other) == *machine && moment.silent[other]);
+                progress.saw_reserver(
+                    machine.clone(),
+                    is_silent && self.setup.has(Rule::SilenceCounts),
+                );
             }
             Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_) => {}
         }
@@ -190,7 +223,10 @@ impl Protocol {
             }
             _ => {}
         }
-        if self.setup.marks_apart && matches!(change, EventChange::Mark(..)) && seen.go == register.current.go {
+        if self.setup.marks_apart
+            && matches!(change, EventChange::Mark(..))
+            && seen.go == register.current.go
+        {
             seen = register.current.shared();
         }
         let mut value = (*seen).clone();
@@ -200,8 +236,12 @@ impl Protocol {
         if is_done {
             register.put(value, self.setup.stale_reads);
             taken.decides = matches!(change, EventChange::Go(_));
-            taken.lacks_marks =
-                taken.decides && !part.event.resources.iter().all(|name| register.current.is_ready(name));
+            taken.lacks_marks = taken.decides
+                && !part
+                    .event
+                    .resources
+                    .iter()
+                    .all(|name| register.current.is_ready(name));
         }
         match outcome {
             Outcome::ReplyLost | Outcome::RequestLost => progress.event_unknown(),
@@ -227,7 +267,11 @@ impl Protocol {
         let is_done = fits && moment.outcome != Outcome::RequestLost;
         if is_done {
             // What a defect hides is there all the same.
-            let mut value = if self.setup.has(Rule::Swaps) { (*before).clone() } else { (*seen).clone() };
+            let mut value = if self.setup.has(Rule::Swaps) {
+                (*before).clone()
+            } else {
+                (*seen).clone()
+            };
             change.apply(&mut value, 0);
             register.put(value, self.setup.stale_reads);
             let is_new = matches!(change, GroupChange::Claim { event_id, slots, .. } if !before.has(event_id, slots));
@@ -250,8 +294,11 @@ impl Protocol {
         for index in 0..part.shares.len() {
             let register = &mut taken.group_registers[self.group_of(part, index)];
             if let Some(seen) = progress.group(index).cloned() {
-                let is_it = |id: &str, holder: &Name| *id == part.event.id && *holder == part.machine;
-                let Some(change) = seen.releases(is_it).pop() else { continue };
+                let is_it =
+                    |id: &str, holder: &Name| *id == part.event.id && *holder == part.machine;
+                let Some(change) = seen.releases(is_it).pop() else {
+                    continue;
+                };
                 if !self.setup.has(Rule::Swaps) || *register.current == *seen {
                     let mut value = (*seen).clone();
                     change.apply(&mut value, 0);
@@ -263,7 +310,10 @@ impl Protocol {
             } else {
                 progress.saw_group(index, register.current.shared());
             }
-            return Involvement { progress: Kept::new(progress), ..taken.involved };
+            return Involvement {
+                progress: Kept::new(progress),
+                ..taken.involved
+            };
         }
         Involvement::new(Phase::Done)
     }
@@ -288,38 +338,73 @@ impl Protocol {
     fn seen(&self, part: &Part, silent: [bool; MACHINES]) -> Arc<[Seen]> {
         let seen = |index: usize| {
             let (members, limit) = &self.setup.groups[self.group_of(part, index)];
-            let counts = |machine: &&usize| silent[**machine] && self.setup.has(Rule::SilenceCounts);
-            Seen { limit: *limit, silent: members.iter().filter(counts).map(|&machine| name(machine)).collect() }
+            let counts =
+                |machine: &&usize| silent[**machine] && self.setup.has(Rule::SilenceCounts);
+            Seen {
+                limit: *limit,
+                silent: members
+                    .iter()
+                    .filter(counts)
+                    .map(|&machine| name(machine))
+                    .collect(),
+            }
         };
         (0..part.shares.len()).map(seen).collect()
     }
 
     /// Whether more machines hold slots or are silent than may, and others than those of this part's event.
-    fn exceeds(&self, part: &Part, at: usize, register: &GroupRegister, silent: [bool; MACHINES]) -> bool {
+    fn exceeds(
+        &self,
+        part: &Part,
+        at: usize,
+        register: &GroupRegister,
+        silent: [bool; MACHINES],
+    ) -> bool {
         let (members, limit) = &self.setup.groups[at];
         let held = register.held();
         let is_out = |machine: &&usize| silent[**machine] || held.contains(&name(**machine));
         let out: Vec<_> = members.iter().filter(is_out).collect();
-        out.len() > *limit as usize && !out.iter().all(|machine| part.event.resources.contains(&name(**machine)))
+        out.len() > *limit as usize
+            && !out
+                .iter()
+                .all(|machine| part.event.resources.contains(&name(**machine)))
     }
 
     /// The event that is next in a group, and who reserved the group for it, if it is earlier than that of a new claim, and both
     /// together exceed the capacity.
-    fn overtaken(&self, moment: &Moment, at: usize, before: &GroupRegister) -> Option<(usize, usize)> {
+    fn overtaken(
+        &self,
+        moment: &Moment,
+        at: usize,
+        before: &GroupRegister,
+    ) -> Option<(usize, usize)> {
         let next = before.next.as_ref()?;
-        let event = (0..moment.at.1).find(|&event| self.setup.part(0, event).event.id == next.event_id)?;
+        let event =
+            (0..moment.at.1).find(|&event| self.setup.part(0, event).event.id == next.event_id)?;
         let by = (0..self.setup.machines).find(|&machine| name(machine) == next.by)?;
         let own = &self.parts[moment.at.0][moment.at.1].event.resources;
         let (members, limit) = &self.setup.groups[at];
-        let taken: BTreeSet<_> = before.held().into_iter().chain(&next.slots).chain(own).collect();
-        let out = members.iter().filter(|&&machine| moment.silent[machine] || taken.contains(&name(machine))).count();
+        let taken: BTreeSet<_> = before
+            .held()
+            .into_iter()
+            .chain(&next.slots)
+            .chain(own)
+            .collect();
+        let out = members
+            .iter()
+            .filter(|&&machine| moment.silent[machine] || taken.contains(&name(machine)))
+            .count();
         (out > *limit as usize).then_some((event, by))
     }
 
     /// The register of a part's group.
     fn group_of(&self, part: &Part, index: usize) -> usize {
-        let at = part.shares[index].group.strip_prefix("group-").and_then(|at| at.parse().ok());
-        at.filter(|&at: &usize| at < self.setup.groups.len()).expect("a group of the setup")
+        let at = part.shares[index]
+            .group
+            .strip_prefix("group-")
+            .and_then(|at| at.parse().ok());
+        at.filter(|&at: &usize| at < self.setup.groups.len())
+            .expect("a group of the setup")
     }
 }
 

@@ -9,7 +9,9 @@ use scheduled_events_fleet::gate::{EventRegister, GroupChange, GroupRegister};
 use scheduled_events_fleet::names::Name;
 
 use crate::kept::Kept;
-use crate::state::{Action, Broken, Involvement, Outcome, Phase, Presence, Register, Rule, Setup, Status};
+use crate::state::{
+    Action, Broken, Involvement, Outcome, Phase, Presence, Register, Rule, Setup, Status,
+};
 use crate::state::{EVENTS, GROUPS, MACHINES, event_id, name};
 use crate::step::{Kind, Moment, Protocol, Taken};
 
@@ -35,8 +37,12 @@ pub(crate) struct World {
 impl Hash for World {
     /// Most of the time goes into this: what is small is packed into one number.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.event_registers.iter().for_each(|register| register.hash(state));
-        self.group_registers.iter().for_each(|register| register.hash(state));
+        self.event_registers
+            .iter()
+            .for_each(|register| register.hash(state));
+        self.group_registers
+            .iter()
+            .for_each(|register| register.hash(state));
         let mut packed = 0_u128;
         let mut pack = |number: u8, bits: u32| packed = packed << bits | u128::from(number);
         for involved in self.involved.as_flattened() {
@@ -56,9 +62,22 @@ impl Hash for World {
                 3,
             );
         }
-        self.presence.iter().for_each(|presence| pack(*presence as u8, 2));
-        let Broken { s1, s2, s3, s4, s5, l2, l3 } = self.broken;
-        let flags = [s1, s2, s3, s4, s5, l2, l3].into_iter().chain(self.leaving).chain(self.posted);
+        self.presence
+            .iter()
+            .for_each(|presence| pack(*presence as u8, 2));
+        let Broken {
+            s1,
+            s2,
+            s3,
+            s4,
+            s5,
+            l2,
+            l3,
+        } = self.broken;
+        let flags = [s1, s2, s3, s4, s5, l2, l3]
+            .into_iter()
+            .chain(self.leaving)
+            .chain(self.posted);
         flags.for_each(|flag| pack(flag.into(), 1));
         for left in [self.crashes, self.deaths, self.losses, self.silences] {
             pack(left, 3);
@@ -69,19 +88,33 @@ impl Hash for World {
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let is_concerned =
-            |machine: usize, event: usize| setup.events.get(event).is_some_and(|machines| machines.contains(&machine));
+        let is_concerned = |machine: usize, event: usize| {
+            setup
+                .events
+                .get(event)
+                .is_some_and(|machines| machines.contains(&machine))
+        };
         let involvement = |machine, event| {
-            Involvement::new(if is_concerned(machine, event) { Phase::Idle } else { Phase::NotConcerned })
+            Involvement::new(if is_concerned(machine, event) {
+                Phase::Idle
+            } else {
+                Phase::NotConcerned
+            })
         };
         let is_there = |event| event < setup.events.len();
         Self {
             status: std::array::from_fn(|event| {
-                if is_there(event) { Status::Scheduled } else { Status::Over { approved: true } }
+                if is_there(event) {
+                    Status::Scheduled
+                } else {
+                    Status::Over { approved: true }
+                }
             }),
             event_registers: [Register::default(); EVENTS],
             group_registers: [Register::default(); GROUPS],
-            involved: std::array::from_fn(|machine| std::array::from_fn(|event| involvement(machine, event))),
+            involved: std::array::from_fn(|machine| {
+                std::array::from_fn(|event| involvement(machine, event))
+            }),
             presence: [Presence::Beating; MACHINES],
             leaving: [false; MACHINES],
             posted: [false; EVENTS],
@@ -108,9 +141,18 @@ impl World {
                 self.actions_of(protocol, machine, event, actions);
             }
             if self.crashes > 0 {
-                actions.push(Action::Crash { machine, state_kept: false });
-                if self.involved[machine].iter().any(|involved| involved.is_ready) {
-                    actions.push(Action::Crash { machine, state_kept: true });
+                actions.push(Action::Crash {
+                    machine,
+                    state_kept: false,
+                });
+                if self.involved[machine]
+                    .iter()
+                    .any(|involved| involved.is_ready)
+                {
+                    actions.push(Action::Crash {
+                        machine,
+                        state_kept: true,
+                    });
                 }
             }
             if self.losses > 0 {
@@ -132,7 +174,9 @@ impl World {
             match self.status[event] {
                 Status::Scheduled => {
                     // Between the last call and `NotBefore` there is time for what needs nobody else.
-                    let waits = setup.last_call && setup.has(Rule::LastCall) && self.has_late_starter(setup, event);
+                    let waits = setup.last_call
+                        && setup.has(Rule::LastCall)
+                        && self.has_late_starter(setup, event);
                     if setup.not_before && !waits {
                         actions.push(Action::NotBefore(event));
                     }
@@ -144,7 +188,8 @@ impl World {
                 Status::Over { .. } => self.actions_of_others(setup, event, actions),
             }
             if !setup.has(Rule::NoExpiry) {
-                let machines = (0..setup.machines).filter(|&machine| self.holds_slot(machine, event));
+                let machines =
+                    (0..setup.machines).filter(|&machine| self.holds_slot(machine, event));
                 actions.extend(machines.map(|machine| Action::Expire { event, machine }));
             }
         }
@@ -155,26 +200,42 @@ impl World {
         if !self.presence.contains(&Presence::Beating) {
             return;
         }
-        let may_free = |machine: &usize| !self.presence[*machine].is_alive() || !setup.has(Rule::SilenceFirst);
-        let holders = (0..setup.machines).filter(may_free).filter(|&machine| self.holds_slot(machine, event));
+        let may_free =
+            |machine: &usize| !self.presence[*machine].is_alive() || !setup.has(Rule::SilenceFirst);
+        let holders = (0..setup.machines)
+            .filter(may_free)
+            .filter(|&machine| self.holds_slot(machine, event));
         actions.extend(holders.map(|holder| Action::Free { holder, event }));
     }
 
-    pub(crate) fn actions_of(&self, protocol: &Protocol, machine: usize, event: usize, actions: &mut Vec<Action>) {
+    pub(crate) fn actions_of(
+        &self,
+        protocol: &Protocol,
+        machine: usize,
+        event: usize,
+        actions: &mut Vec<Action>,
+    ) {
         let setup = &protocol.setup;
         let (status, involved) = (self.status[event], self.involved[machine][event]);
         let is_over = matches!(status, Status::Over { .. });
         let has_daemon = self.presence[machine] == Presence::Beating;
-        if involved.is_late && has_daemon && !involved.has_recovered() && !self.is_occupied(machine, event) {
+        if involved.is_late
+            && has_daemon
+            && !involved.has_recovered()
+            && !self.is_occupied(machine, event)
+        {
             actions.push(Action::Occupy(machine, event));
         }
-        let releases_early = is_over && !involved.has_recovered() && !setup.has(Rule::KeptUntilRecovery)
-            || involved.phase == Phase::Lost && !setup.has(Rule::OwnDocument);
+        let releases_early =
+            is_over && !involved.has_recovered() && !setup.has(Rule::KeptUntilRecovery)
+                || involved.phase == Phase::Lost && !setup.has(Rule::OwnDocument);
         if releases_early && self.holds_slot(machine, event) {
             actions.push(Action::ReleaseEarly(machine, event));
         }
         match involved.phase {
-            Phase::Releasing if has_daemon => actions.push(Action::Step(machine, event, Outcome::Usual)),
+            Phase::Releasing if has_daemon => {
+                actions.push(Action::Step(machine, event, Outcome::Usual))
+            }
             Phase::NotConcerned | Phase::Releasing | Phase::Done => {}
             Phase::Lost if is_over && !setup.has(Rule::NoGhosts) => {}
             // The watcher ends what it does about an event that is over.
@@ -186,7 +247,8 @@ impl World {
                 if has_daemon {
                     self.steps(protocol, (machine, event), actions);
                 }
-                let is_called = setup.last_call && setup.has(Rule::LastCall) && status == Status::Scheduled;
+                let is_called =
+                    setup.last_call && setup.has(Rule::LastCall) && status == Status::Scheduled;
                 if is_called && involved.phase.is_in_service() {
                     actions.push(Action::LastCall(machine, event));
                 }
@@ -195,7 +257,12 @@ impl World {
     }
 
     /// The next step of the protocol, and how it can end.
-    fn steps(&self, protocol: &Protocol, (machine, event): (usize, usize), actions: &mut Vec<Action>) {
+    fn steps(
+        &self,
+        protocol: &Protocol,
+        (machine, event): (usize, usize),
+        actions: &mut Vec<Action>,
+    ) {
         let setup = &protocol.setup;
         let mut can_end = |outcome| actions.push(Action::Step(machine, event, outcome));
         can_end(Outcome::Usual);
@@ -243,7 +310,10 @@ impl World {
                 self.leaving[machine] |= setup.is_final(event);
             }
             Action::Occupy(machine, event) => {
-                let change = GroupChange::Occupy { event_id: event_id(event).to_owned(), machine: name(machine) };
+                let change = GroupChange::Occupy {
+                    event_id: event_id(event).to_owned(),
+                    machine: name(machine),
+                };
                 for (register, (members, _)) in self.group_registers.iter_mut().zip(&setup.groups) {
                     if members.contains(&machine) {
                         change_group(setup, register, std::slice::from_ref(&change));
@@ -276,7 +346,9 @@ impl World {
                 self.unreserve(setup, |next, _| next == event_id(event));
             }
             Action::End(event) => {
-                self.status[event] = Status::Over { approved: self.status[event] == Status::Approved };
+                self.status[event] = Status::Over {
+                    approved: self.status[event] == Status::Approved,
+                };
                 self.posted[event] = false;
                 // At the latest: the machine that reserved the group takes that back some time after its watcher has asked last.
                 self.unreserve(setup, |next, _| next == event_id(event));
@@ -287,9 +359,16 @@ impl World {
                     self.leaving[machine] = false;
                 }
             }
-            Action::ReleaseEarly(machine, event) => self.release(setup, machine, |id| id == event_id(event)),
-            Action::Free { holder, event } => self.release(setup, holder, |id| id == event_id(event)),
-            Action::Crash { machine, state_kept } => {
+            Action::ReleaseEarly(machine, event) => {
+                self.release(setup, machine, |id| id == event_id(event))
+            }
+            Action::Free { holder, event } => {
+                self.release(setup, holder, |id| id == event_id(event))
+            }
+            Action::Crash {
+                machine,
+                state_kept,
+            } => {
                 self.crashes -= 1;
                 self.restart(machine, state_kept, Phase::Idle);
             }
@@ -316,7 +395,9 @@ impl World {
                     self.release(setup, machine, |_| true);
                 }
             }
-            Action::Expire { event, machine } => self.release(setup, machine, |id| id == event_id(event)),
+            Action::Expire { event, machine } => {
+                self.release(setup, machine, |id| id == event_id(event))
+            }
         }
     }
 
@@ -338,12 +419,18 @@ impl World {
     fn release(&mut self, setup: &Setup, machine: usize, is_of: impl Fn(&str) -> bool) {
         let is_free_too_early = |event: usize| {
             let is_gone = !self.presence[machine].is_alive()
-                && (matches!(self.status[event], Status::Over { .. }) || self.has_left(setup, machine));
-            is_of(event_id(event)) && self.holds_slot(machine, event) && !is_gone && self.is_out_for(machine, event)
+                && (matches!(self.status[event], Status::Over { .. })
+                    || self.has_left(setup, machine));
+            is_of(event_id(event))
+                && self.holds_slot(machine, event)
+                && !is_gone
+                && self.is_out_for(machine, event)
         };
         self.broken.s5 |= (0..setup.events.len()).any(is_free_too_early);
         for register in &mut self.group_registers {
-            let changes = register.current.releases(|id, holder| is_of(id) && *holder == name(machine));
+            let changes = register
+                .current
+                .releases(|id, holder| is_of(id) && *holder == name(machine));
             change_group(setup, register, &changes);
         }
     }
@@ -354,19 +441,24 @@ impl World {
         self.involved[machine][event] = taken.involved;
         self.event_registers[event] = taken.event_register;
         self.group_registers = taken.group_registers;
-        self.leaving[machine] |= protocol.setup.is_final(event) && taken.involved.phase == Phase::Preparing;
+        self.leaving[machine] |=
+            protocol.setup.is_final(event) && taken.involved.phase == Phase::Preparing;
         self.broken.s1 |= taken.lacks_marks;
         self.broken.s2 |= taken.decides && !self.all_ready(&protocol.setup, event);
         self.broken.s4 |= taken.exceeds;
-        self.broken.l3 |= taken
-            .overtakes
-            .is_some_and(|(next, by)| self.status[next] == Status::Scheduled && self.presence[by] == Presence::Beating);
+        self.broken.l3 |= taken.overtakes.is_some_and(|(next, by)| {
+            self.status[next] == Status::Scheduled && self.presence[by] == Presence::Beating
+        });
     }
 
     /// Groups are not reserved any more, where this holds of the event's id and of who reserved it.
     fn unreserve(&mut self, setup: &Setup, is_past: impl Fn(&str, &Name) -> bool) {
         for register in &mut self.group_registers {
-            let next = register.current.next.as_ref().filter(|next| is_past(&next.event_id, &next.by));
+            let next = register
+                .current
+                .next
+                .as_ref()
+                .filter(|next| is_past(&next.event_id, &next.by));
             if let Some(event_id) = next.map(|next| next.event_id.clone()) {
                 change_group(setup, register, &[GroupChange::Unreserve { event_id }]);
             }
@@ -375,8 +467,9 @@ impl World {
 
     /// Whether a machine that lives has not begun to prepare for an event.
     fn has_late_starter(&self, setup: &Setup, event: usize) -> bool {
-        let is_late =
-            |&machine: &usize| self.presence[machine].is_alive() && self.involved[machine][event].phase.is_in_service();
+        let is_late = |&machine: &usize| {
+            self.presence[machine].is_alive() && self.involved[machine][event].phase.is_in_service()
+        };
         setup.events[event].iter().any(is_late)
     }
 
@@ -392,7 +485,8 @@ impl World {
 
     /// Whether a machine ended that had prepared for an event after which it does not come back.
     fn has_left(&self, setup: &Setup, machine: usize) -> bool {
-        let is_prepared = |event: usize| setup.is_final(event) && !self.involved[machine][event].has_recovered();
+        let is_prepared =
+            |event: usize| setup.is_final(event) && !self.involved[machine][event].has_recovered();
         self.leaving[machine] && (0..setup.events.len()).any(is_prepared)
     }
 
@@ -415,7 +509,9 @@ impl World {
 
     /// Whether every machine of the event has been drained and is still.
     fn all_ready(&self, setup: &Setup, event: usize) -> bool {
-        setup.events[event].iter().all(|&machine| self.involved[machine][event].is_ready)
+        setup.events[event]
+            .iter()
+            .all(|&machine| self.involved[machine][event].is_ready)
     }
 
     /// Whether this machine is out of service for an event: drained or being drained, or affected by an event that was approved,
@@ -428,24 +524,35 @@ impl World {
             Status::Scheduled | Status::Forced => is_drained,
             Status::Approved => true,
             Status::Over { approved } => {
-                self.presence[machine].is_alive() && (is_drained || approved && !involved.has_recovered())
+                self.presence[machine].is_alive()
+                    && (is_drained || approved && !involved.has_recovered())
             }
         }
     }
 
     /// Whether the gate took this machine out of service: not by its last call, and not one that has left for good.
     fn counts(&self, setup: &Setup, machine: usize) -> bool {
-        let has_left = self.presence[machine] == Presence::Forgotten && self.has_left(setup, machine);
-        let is_out = |event: usize| self.is_out_for(machine, event) && !self.involved[machine][event].is_late;
+        let has_left =
+            self.presence[machine] == Presence::Forgotten && self.has_left(setup, machine);
+        let is_out = |event: usize| {
+            self.is_out_for(machine, event) && !self.involved[machine][event].is_late
+        };
         !has_left && (0..setup.events.len()).any(is_out)
     }
 
     /// S4, as it is at this moment.
     pub(crate) fn keeps_limits(&self, setup: &Setup) -> bool {
         setup.groups.iter().all(|(members, limit)| {
-            let out = || members.iter().filter(|&&machine| self.counts(setup, machine));
+            let out = || {
+                members
+                    .iter()
+                    .filter(|&&machine| self.counts(setup, machine))
+            };
             out().count() <= *limit as usize
-                || setup.events.iter().any(|event| out().all(|machine| event.contains(machine)))
+                || setup
+                    .events
+                    .iter()
+                    .any(|event| out().all(|machine| event.contains(machine)))
         })
     }
 }

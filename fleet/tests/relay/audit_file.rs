@@ -19,15 +19,28 @@ pub(crate) struct AuditFile {
 
 impl AuditFile {
     pub(crate) fn open(path: &Path) -> Self {
-        let file = OpenOptions::new().append(true).create(true).open(path).unwrap();
-        Self { path: path.to_owned(), file, sequence: 0, size_max: 8 << 20 }
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .unwrap();
+        Self {
+            path: path.to_owned(),
+            file,
+            sequence: 0,
+            size_max: 8 << 20,
+        }
     }
 
     /// Appends a record.
     pub(crate) fn append(&mut self, record: &Value) {
         self.sequence += 1;
         let object = record.to_string();
-        let line = format!("{},\"sequence\":{}}}\n", object.strip_suffix('}').unwrap(), self.sequence);
+        let line = format!(
+            "{},\"sequence\":{}}}\n",
+            object.strip_suffix('}').unwrap(),
+            self.sequence
+        );
         let length = self.file.metadata().unwrap().len();
         if length > 0 && length + line.len() as u64 > self.size_max {
             self.rotate();
@@ -37,7 +50,9 @@ impl AuditFile {
 
     /// Appends the start of a line, as a crash leaves it, and then its line feed, as the next start of the watcher writes it.
     pub(crate) fn append_torn(&mut self) {
-        self.file.write_all(b"{\"record\":\"change\",\"chan").unwrap();
+        self.file
+            .write_all(b"{\"record\":\"change\",\"chan")
+            .unwrap();
         self.file.write_all(b"\n").unwrap();
     }
 
@@ -54,7 +69,11 @@ impl AuditFile {
         for number in (0..free).rev() {
             fs::rename(numbered(number), numbered(number + 1)).unwrap();
         }
-        self.file = OpenOptions::new().append(true).create(true).open(&self.path).unwrap();
+        self.file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&self.path)
+            .unwrap();
     }
 
     pub(crate) fn truncate(&mut self) {

@@ -39,7 +39,9 @@ fn nothing_is_lost_when_the_process_is_killed() {
     }
     let relay = fixture.start();
     let received = server.wait("the last record", |received| {
-        received.last().is_some_and(|received| received.status == 200 && received.json()["sequence"] == written)
+        received.last().is_some_and(|received| {
+            received.status == 200 && received.json()["sequence"] == written
+        })
     });
     relay.terminate();
     let mut counts = BTreeMap::new();
@@ -51,7 +53,10 @@ fn nothing_is_lost_when_the_process_is_killed() {
         assert!(sequence <= newest + 1, "{sequence} after {newest}");
         newest = newest.max(sequence);
     }
-    assert_eq!(counts.keys().copied().collect::<Vec<_>>(), (1..=written as u64).collect::<Vec<_>>());
+    assert_eq!(
+        counts.keys().copied().collect::<Vec<_>>(),
+        (1..=written as u64).collect::<Vec<_>>()
+    );
     let repeated: u64 = counts.values().map(|count| count - 1).sum();
     println!("{written} records, {KILLS} kills, {repeated} repeated");
     // A kill repeats at most the one request whose acceptance was not saved.

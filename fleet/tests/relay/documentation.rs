@@ -10,17 +10,33 @@ use crate::support::{Fixture, wait_until};
 /// The blocks of this language in the page.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let opening = format!("```{language}\n");
-    page.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+    page.split(&opening)
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn each_configuration_of_the_documentation_is_accepted() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/notifications.md")).unwrap();
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/notifications.md"))
+            .unwrap();
     let configurations = blocks(&page, "toml");
-    let kinds = ["slack", "teams", "pagerduty", "alertmanager", "otlp", "event-hubs", "webhook"];
+    let kinds = [
+        "slack",
+        "teams",
+        "pagerduty",
+        "alertmanager",
+        "otlp",
+        "event-hubs",
+        "webhook",
+    ];
     for kind in kinds {
         let text = format!("kind = {kind:?}");
-        assert!(configurations.iter().any(|block| block.contains(&text)), "there is no example of {kind}");
+        assert!(
+            configurations.iter().any(|block| block.contains(&text)),
+            "there is no example of {kind}"
+        );
     }
     for configuration in configurations {
         let fixture = Fixture::new();
@@ -41,12 +57,17 @@ fn each_configuration_of_the_documentation_is_accepted() {
             .stderr(fs::File::create(fixture.path("log")).unwrap())
             .spawn()
             .unwrap();
-        let name =
-            configuration.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned();
+        let name = configuration
+            .lines()
+            .find_map(|line| line.strip_prefix("name = "))
+            .unwrap()
+            .trim_matches('"')
+            .to_owned();
         let saved = fixture.path("state").join(format!("{name}.json"));
-        wait_until(&format!("the start with {configuration}{}", fixture.log()), || {
-            saved.exists() || !fixture.log().is_empty()
-        });
+        wait_until(
+            &format!("the start with {configuration}{}", fixture.log()),
+            || saved.exists() || !fixture.log().is_empty(),
+        );
         child.kill().unwrap();
         wait::ended(&mut child);
         assert_eq!(fixture.log(), "", "{configuration}");

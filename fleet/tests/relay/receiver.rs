@@ -23,7 +23,11 @@ pub(crate) struct Received {
 
 impl Received {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut found = self.headers.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str());
+        let mut found = self
+            .headers
+            .iter()
+            .filter(|(found, _)| found == name)
+            .map(|(_, value)| value.as_str());
         let first = found.next();
         assert_eq!(found.next(), None, "the header {name} is repeated");
         first
@@ -44,11 +48,18 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, ..Self::default() }
+        Self {
+            status,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn with(status: u16, body: &str) -> Self {
-        Self { status, body: body.to_owned(), ..Self::default() }
+        Self {
+            status,
+            body: body.to_owned(),
+            ..Self::default()
+        }
     }
 }
 
@@ -69,10 +80,14 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// A server that answers with what `behaviour` returns for a request and the number of requests before it; `None` closes the
     /// connection without an answer.
-    pub(crate) fn start(behaviour: impl Fn(&Received, usize) -> Option<Answer> + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(
+        behaviour: impl Fn(&Received, usize) -> Option<Answer> + Send + Sync + 'static,
+    ) -> Self {
         let log = Arc::new(Log::default());
         let shared = Arc::clone(&log);
-        let server = TestServer::start(move |connection| while answer(connection, &shared, &behaviour).is_some() {});
+        let server = TestServer::start(
+            move |connection| while answer(connection, &shared, &behaviour).is_some() {},
+        );
         Self { server, log }
     }
 
@@ -96,29 +111,55 @@ impl Receiver {
 
     /// What was received with a status of success.
     pub(crate) fn accepted(&self) -> Vec<Received> {
-        self.received().into_iter().filter(|received| (200..300).contains(&received.status)).collect()
+        self.received()
+            .into_iter()
+            .filter(|received| (200..300).contains(&received.status))
+            .collect()
     }
 
     /// Waits until this is true of what was received, and returns it.
-    pub(crate) fn wait(&self, what: &str, condition: impl Fn(&[Received]) -> bool) -> Vec<Received> {
+    pub(crate) fn wait(
+        &self,
+        what: &str,
+        condition: impl Fn(&[Received]) -> bool,
+    ) -> Vec<Received> {
         let received = self.log.received.lock().unwrap();
-        let (received, result) =
-            self.log.changed.wait_timeout_while(received, wait::LIMIT, |received| !condition(received)).unwrap();
-        let shown = || received.iter().map(|received| String::from_utf8_lossy(&received.body)).collect::<Vec<_>>();
-        assert!(!result.timed_out(), "waited for {what}, received {:#?}", shown());
+        let (received, result) = self
+            .log
+            .changed
+            .wait_timeout_while(received, wait::LIMIT, |received| !condition(received))
+            .unwrap();
+        let shown = || {
+            received
+                .iter()
+                .map(|received| String::from_utf8_lossy(&received.body))
+                .collect::<Vec<_>>()
+        };
+        assert!(
+            !result.timed_out(),
+            "waited for {what}, received {:#?}",
+            shown()
+        );
         received.clone()
     }
 
     pub(crate) fn wait_for(&self, count: usize) -> Vec<Received> {
-        self.wait(&format!("{count} requests"), |received| received.len() >= count)
+        self.wait(&format!("{count} requests"), |received| {
+            received.len() >= count
+        })
     }
 }
 
 fn answer(stream: &TcpStream, log: &Log, behaviour: &Behaviour) -> Option<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .ok()?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+    reader
+        .read_line(&mut line)
+        .ok()
+        .filter(|count| *count > 0)?;
     let mut words = line.trim_end().split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
     assert_eq!(words.next(), Some("HTTP/1.1"));
@@ -127,10 +168,17 @@ fn answer(stream: &TcpStream, log: &Log, behaviour: &Behaviour) -> Option<()> {
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
-    let find = |name: &str| headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone());
+    let find = |name: &str| {
+        headers
+            .iter()
+            .find(|(found, _)| found == name)
+            .map(|(_, value)| value.clone())
+    };
     assert!(find("host").is_some(), "no Host");
     let length = match find("content-length") {
         Some(length) => length.parse().expect("a length"),
@@ -139,17 +187,29 @@ fn answer(stream: &TcpStream, log: &Log, behaviour: &Behaviour) -> Option<()> {
     };
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let mut received = Received { method, target, headers, body, status: 0 };
+    let mut received = Received {
+        method,
+        target,
+        headers,
+        body,
+        status: 0,
+    };
     let count = log.received.lock().unwrap().len();
     let answer = behaviour(&received, count);
     received.status = answer.as_ref().map_or(0, |answer| answer.status);
     log.received.lock().unwrap().push(received);
     log.changed.notify_all();
     let answer = answer?;
-    let mut head = format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\n", answer.status, answer.body.len());
+    let mut head = format!(
+        "HTTP/1.1 {} x\r\ncontent-length: {}\r\n",
+        answer.status,
+        answer.body.len()
+    );
     for (name, value) in &answer.headers {
         head.extend([name, ": ", value.as_str(), "\r\n"]);
     }
     let mut stream = stream;
-    stream.write_all(format!("{head}\r\n{}", answer.body).as_bytes()).ok()
+    stream
+        .write_all(format!("{head}\r\n{}", answer.body).as_bytes())
+        .ok()
 }

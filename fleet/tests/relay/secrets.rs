@@ -22,11 +22,24 @@ fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
     let server = Receiver::start(|received, _| {
         let body = String::from_utf8_lossy(&received.body);
         let mut text = format!("cannot POST {} {body}", received.target);
-        text.extend(received.headers.iter().map(|(name, value)| format!(" {name}={value}")));
+        text.extend(
+            received
+                .headers
+                .iter()
+                .map(|(name, value)| format!(" {name}={value}")),
+        );
         Some(Answer::with(500, &text))
     });
-    let secrets = ["pathsecret", "hs", "0123456789routingkey", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
-    let url = fixture.write("url", &server.url(&format!("/{}?sig={}", secrets[0], secrets[0])));
+    let secrets = [
+        "pathsecret",
+        "hs",
+        "0123456789routingkey",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    ];
+    let url = fixture.write(
+        "url",
+        &server.url(&format!("/{}?sig={}", secrets[0], secrets[0])),
+    );
     let header = fixture.write("header", secrets[1]);
     let routing_key = fixture.write("routing", secrets[2]);
     let signing_key = fixture.write("signing", secrets[3]);
@@ -37,24 +50,41 @@ fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
     let targets = [
         with_url("slack", "slack", &header),
         with_url("teams", "teams", ""),
-        with_url("hook", "webhook", &format!("{header}\nkey_file = {signing_key:?}")),
-        target("pager", "pagerduty", &server.url("/"), &format!("key_file = {routing_key:?}")),
+        with_url(
+            "hook",
+            "webhook",
+            &format!("{header}\nkey_file = {signing_key:?}"),
+        ),
+        target(
+            "pager",
+            "pagerduty",
+            &server.url("/"),
+            &format!("key_file = {routing_key:?}"),
+        ),
     ];
     fixture.configure(&targets.concat());
     fixture.audit().append(&change("scheduled", 1));
     let relay = fixture.start();
     for name in ["slack", "teams", "hook", "pager"] {
-        relay.wait_for_log(&format!("target {name}: cannot deliver, and tries again: status 500: "));
+        relay.wait_for_log(&format!(
+            "target {name}: cannot deliver, and tries again: status 500: "
+        ));
     }
     relay.terminate();
     let mut texts = fixture.log();
     for entry in fs::read_dir(fixture.path("state")).unwrap() {
         let path = entry.unwrap().path();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0, "{}", path.display());
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o077,
+            0,
+            "{}",
+            path.display()
+        );
         texts += &fs::read_to_string(path).unwrap();
     }
     for secret in secrets {
-        let shown = texts.contains(&format!("={secret}")) || (secret.len() > 2 && texts.contains(secret));
+        let shown =
+            texts.contains(&format!("={secret}")) || (secret.len() > 2 && texts.contains(secret));
         assert!(!shown, "{secret} in {texts}");
     }
 }
@@ -62,10 +92,18 @@ fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
 #[test]
 fn an_answer_is_understood_whatever_the_secrets_are() {
     let server = Receiver::start(|_, _| {
-        Some(Answer::with(200, r#"{"partialSuccess":{"rejectedLogRecords":10,"errorMessage":"10 are too old"}}"#))
+        Some(Answer::with(
+            200,
+            r#"{"partialSuccess":{"rejectedLogRecords":10,"errorMessage":"10 are too old"}}"#,
+        ))
     });
     let fixture = Fixture::new();
-    fixture.configure(&target("otlp", "otlp", &server.url(""), "headers = { X-Scope-OrgID = \"10\" }"));
+    fixture.configure(&target(
+        "otlp",
+        "otlp",
+        &server.url(""),
+        "headers = { X-Scope-OrgID = \"10\" }",
+    ));
     fixture.audit().append(&change("scheduled", 1));
     let relay = fixture.start();
     relay.wait_for_log("rejected a part: *** are too old");
@@ -78,28 +116,87 @@ fn a_secret_that_is_missing_or_would_be_sent_in_the_clear_is_refused_at_the_star
     let url = fixture.write("url", "http://192.0.2.1/secret");
     let key = fixture.write("key", "two\nlines");
     let from = |file: &std::path::Path| format!("url_file = {file:?}");
-    let kind = |kind: &str, more: &str| format!("[[relay.target]]\nname = \"x\"\nkind = {kind:?}\n{more}\n");
+    let kind = |kind: &str, more: &str| {
+        format!("[[relay.target]]\nname = \"x\"\nkind = {kind:?}\n{more}\n")
+    };
     for (target, expected) in [
-        (kind("slack", &from(&url)), "the address begins with `http`, and the request has a secret: expected `https`"),
-        (kind("slack", &from(&fixture.path("none"))), "cannot read the secret"),
-        (kind("slack", "url_file = \"slack-url\""), "names a systemd credential, and CREDENTIALS_DIRECTORY is not set"),
+        (
+            kind("slack", &from(&url)),
+            "the address begins with `http`, and the request has a secret: expected `https`",
+        ),
+        (
+            kind("slack", &from(&fixture.path("none"))),
+            "cannot read the secret",
+        ),
+        (
+            kind("slack", "url_file = \"slack-url\""),
+            "names a systemd credential, and CREDENTIALS_DIRECTORY is not set",
+        ),
         (kind("webhook", ""), "expected `url` or `url_file`"),
-        (kind("webhook", "url = \"https://a:b@example.com/\""), "the address has a user or a password"),
-        (kind("webhook", "url = \"https://example.com/\"\nclient_id = \"x\""), "`client_id` has no effect"),
-        (kind("webhook", "url = \"https://example.com/\"\nrecords = [\"chang\"]"), "found \"chang\" in `records`"),
+        (
+            kind("webhook", "url = \"https://a:b@example.com/\""),
+            "the address has a user or a password",
+        ),
+        (
+            kind(
+                "webhook",
+                "url = \"https://example.com/\"\nclient_id = \"x\"",
+            ),
+            "`client_id` has no effect",
+        ),
+        (
+            kind(
+                "webhook",
+                "url = \"https://example.com/\"\nrecords = [\"chang\"]",
+            ),
+            "found \"chang\" in `records`",
+        ),
         (kind("pagerduty", ""), "expected `key_file`"),
-        (kind("pagerduty", &format!("key_file = {key:?}")), "is no secret: expected one line"),
-        (kind("pagerduty", "key_file = \"/dev/zero\""), "is no secret"),
-        (kind("alertmanager", "url = \"http://example.com\"\nrecords = [\"change\"]"), "`records` has no effect"),
-        (kind("event-hubs", "url = \"http://example.com/hub\""), "expected `https`"),
-        (kind("otlp", "url = \"http://example.com\"\nsignals = []"), "`signals` is empty"),
-        (kind("webhook", "url = \"https://example.com/\"\nca = \"/dev/null\""), "has no certificate"),
+        (
+            kind("pagerduty", &format!("key_file = {key:?}")),
+            "is no secret: expected one line",
+        ),
+        (
+            kind("pagerduty", "key_file = \"/dev/zero\""),
+            "is no secret",
+        ),
+        (
+            kind(
+                "alertmanager",
+                "url = \"http://example.com\"\nrecords = [\"change\"]",
+            ),
+            "`records` has no effect",
+        ),
+        (
+            kind("event-hubs", "url = \"http://example.com/hub\""),
+            "expected `https`",
+        ),
+        (
+            kind("otlp", "url = \"http://example.com\"\nsignals = []"),
+            "`signals` is empty",
+        ),
+        (
+            kind(
+                "webhook",
+                "url = \"https://example.com/\"\nca = \"/dev/null\"",
+            ),
+            "has no certificate",
+        ),
     ] {
         fixture.configure(&target);
         let output = wait::output(fixture.command().env_remove("CREDENTIALS_DIRECTORY"));
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{target}: {error}");
-        assert!(error.starts_with("error: ") && error.contains(expected), "{target}: {error}");
+        assert!(
+            output
+                .status
+                .code()
+                .is_some_and(|code| code == 1 || code == 2),
+            "{target}: {error}"
+        );
+        assert!(
+            error.starts_with("error: ") && error.contains(expected),
+            "{target}: {error}"
+        );
     }
 }
 
@@ -107,34 +204,58 @@ fn a_secret_that_is_missing_or_would_be_sent_in_the_clear_is_refused_at_the_star
 fn a_secret_can_be_a_systemd_credential_and_be_replaced_while_the_relay_runs() {
     let fixture = Fixture::new();
     let server = Receiver::start(|received, _| {
-        Some(Answer::status(if received.header("authorization") == Some("Bearer new") { 200 } else { 401 }))
+        Some(Answer::status(
+            if received.header("authorization") == Some("Bearer new") {
+                200
+            } else {
+                401
+            },
+        ))
     });
     fixture.write("token", "Bearer old\n");
-    fixture.configure(&target("hook", "webhook", &server.url("/"), "header_files = { Authorization = \"token\" }"));
+    fixture.configure(&target(
+        "hook",
+        "webhook",
+        &server.url("/"),
+        "header_files = { Authorization = \"token\" }",
+    ));
     fixture.audit().append(&change("scheduled", 1));
     let mut command = fixture.command();
-    let child =
-        command.env("CREDENTIALS_DIRECTORY", fixture.path(".")).stderr(fs::File::create(fixture.path("log")).unwrap());
+    let child = command
+        .env("CREDENTIALS_DIRECTORY", fixture.path("."))
+        .stderr(fs::File::create(fixture.path("log")).unwrap());
     let mut child = child.spawn().unwrap();
     server.wait_for(1);
     fixture.write("token", "Bearer new\n");
-    server.wait("success", |received| received.iter().any(|received| received.status == 200));
+    server.wait("success", |received| {
+        received.iter().any(|received| received.status == 200)
+    });
     child.kill().unwrap();
     wait::ended(&mut child);
     assert!(!fixture.log().contains("old"), "{}", fixture.log());
 }
 
 /// A server with TLS and this certificate, which counts the requests that it gets.
-pub(crate) fn tls_server(certified: &CertifiedKey<rcgen::KeyPair>) -> (TestServer, Arc<AtomicUsize>) {
+pub(crate) fn tls_server(
+    certified: &CertifiedKey<rcgen::KeyPair>,
+) -> (TestServer, Arc<AtomicUsize>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = config
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .unwrap();
     let config = Arc::new(config);
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
     let server = TestServer::start(move |connection| {
-        let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), &**connection);
+        let mut stream = StreamOwned::new(
+            ServerConnection::new(Arc::clone(&config)).unwrap(),
+            &**connection,
+        );
         let mut length = 0;
         let mut reader = BufReader::new(&mut stream);
         let mut line = String::new();
@@ -146,7 +267,8 @@ pub(crate) fn tls_server(certified: &CertifiedKey<rcgen::KeyPair>) -> (TestServe
         }
         if length > 0 && reader.read_exact(&mut vec![0; length]).is_ok() {
             counter.fetch_add(1, Ordering::SeqCst);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
     });
     (server, count)
@@ -159,8 +281,8 @@ fn certificates_are_verified() {
     let (server, count) = tls_server(&certified);
     let other = rcgen::generate_simple_self_signed(["example.com".to_owned()]).unwrap();
     let (other_server, other_count) = tls_server(&other);
-    let [url, other_url] =
-        [&server, &other_server].map(|server| format!("https://localhost:{}/", server.address().port()));
+    let [url, other_url] = [&server, &other_server]
+        .map(|server| format!("https://localhost:{}/", server.address().port()));
     let ca = fixture.write("ca.pem", &(certified.cert.pem() + &other.cert.pem()));
     let targets = [
         target("unknown", "webhook", &url, ""),
@@ -174,6 +296,12 @@ fn certificates_are_verified() {
     relay.wait_for_log("target other-name: cannot deliver");
     crate::support::wait_until("the request", || count.load(Ordering::SeqCst) == 1);
     relay.terminate();
-    assert_eq!((count.load(Ordering::SeqCst), other_count.load(Ordering::SeqCst)), (1, 0));
+    assert_eq!(
+        (
+            count.load(Ordering::SeqCst),
+            other_count.load(Ordering::SeqCst)
+        ),
+        (1, 0)
+    );
     assert!(fixture.log().contains("certificate"), "{}", fixture.log());
 }

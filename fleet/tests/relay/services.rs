@@ -43,7 +43,8 @@ fn strings(value: &Value) -> Vec<String> {
 
 fn assert_is_safe_to_print(received: &Received) {
     for text in strings(&received.json()) {
-        let is_unsafe = |char: char| char != '\n' && scheduled_events_core::record::is_unsafe_to_print(char);
+        let is_unsafe =
+            |char: char| char != '\n' && scheduled_events_core::record::is_unsafe_to_print(char);
         assert!(!text.contains(is_unsafe), "{text:?}");
     }
 }
@@ -62,7 +63,10 @@ fn slack(received: &Received) -> Answer {
     members(&body, ["text", "blocks", "unfurl_links", "unfurl_media"]);
     let plain = |text: &Value| {
         members(text, ["type", "text", "emoji"]);
-        assert_eq!((&text["type"], &text["emoji"]), (&"plain_text".into(), &false.into()));
+        assert_eq!(
+            (&text["type"], &text["emoji"]),
+            (&"plain_text".into(), &false.into())
+        );
         assert!((1..=3000).contains(&text["text"].as_str().unwrap().chars().count()));
     };
     for block in body["blocks"].as_array().unwrap() {
@@ -93,8 +97,13 @@ fn slack(received: &Received) -> Answer {
 fn slack_gets_what_people_want_to_know_and_reads_no_markup_in_it() {
     let fixture = Fixture::new();
     let server = Receiver::start(|received, _| Some(slack(received)));
-    let url_file = fixture.write("slack-url", &format!("{}\n", server.url("/services/T000/B000/sEcReT")));
-    fixture.configure(&format!("[[relay.target]]\nname = \"slack\"\nkind = \"slack\"\nurl_file = {url_file:?}\n"));
+    let url_file = fixture.write(
+        "slack-url",
+        &format!("{}\n", server.url("/services/T000/B000/sEcReT")),
+    );
+    fixture.configure(&format!(
+        "[[relay.target]]\nname = \"slack\"\nkind = \"slack\"\nurl_file = {url_file:?}\n"
+    ));
     let mut audit = fixture.audit();
     audit.append(&change("scheduled", 1));
     audit.append(&change("updated", 1));
@@ -108,8 +117,14 @@ fn slack_gets_what_people_want_to_know_and_reads_no_markup_in_it() {
     let relay = fixture.start();
     let received = server.wait_for(3);
     relay.terminate();
-    let texts: Vec<_> = received.iter().map(|received| received.json()["text"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(texts[0], "Reboot scheduled on WestNO_0, not before 2026-11-22T22:26:58Z");
+    let texts: Vec<_> = received
+        .iter()
+        .map(|received| received.json()["text"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        texts[0],
+        "Reboot scheduled on WestNO_0, not before 2026-11-22T22:26:58Z"
+    );
     assert_eq!(texts[1], "Reboot on WestNO_0: preparation failed");
     assert!(texts[2].starts_with("&lt;!channel&gt; "), "{}", texts[2]);
     received.iter().for_each(assert_is_safe_to_print);
@@ -125,12 +140,20 @@ fn teams(received: &Received) -> Answer {
     let body = received.json();
     members(&body, ["type", "attachments"]);
     assert_eq!(body["type"], "message");
-    let [attachment] = body["attachments"].as_array().unwrap().as_slice() else { panic!("one attachment") };
+    let [attachment] = body["attachments"].as_array().unwrap().as_slice() else {
+        panic!("one attachment")
+    };
     members(attachment, ["contentType", "contentUrl", "content"]);
-    assert_eq!(attachment["contentType"], "application/vnd.microsoft.card.adaptive");
+    assert_eq!(
+        attachment["contentType"],
+        "application/vnd.microsoft.card.adaptive"
+    );
     let card = &attachment["content"];
     members(card, ["$schema", "type", "version", "body"]);
-    assert_eq!((&card["type"], &card["version"]), (&"AdaptiveCard".into(), &"1.4".into()));
+    assert_eq!(
+        (&card["type"], &card["version"]),
+        (&"AdaptiveCard".into(), &"1.4".into())
+    );
     for element in card["body"].as_array().unwrap() {
         // A TextBlock has Markdown.
         members(element, ["type", "inlines", "spacing"]);
@@ -149,12 +172,17 @@ fn teams_gets_cards_without_markdown() {
     let fixture = Fixture::new();
     let server = Receiver::start(|received, count| {
         let answer = teams(received);
-        let refused =
-            "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 429 with";
-        Some(if count == 0 { Answer::with(200, refused) } else { answer })
+        let refused = "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 429 with";
+        Some(if count == 0 {
+            Answer::with(200, refused)
+        } else {
+            answer
+        })
     });
     let url_file = fixture.write("teams-url", &server.url("/workflows/x?sig=sEcReT"));
-    fixture.configure(&format!("[[relay.target]]\nname = \"teams\"\nkind = \"teams\"\nurl_file = {url_file:?}\n"));
+    fixture.configure(&format!(
+        "[[relay.target]]\nname = \"teams\"\nkind = \"teams\"\nurl_file = {url_file:?}\n"
+    ));
     let mut audit = fixture.audit();
     let mut large = hostile("scheduled");
     // About the longest line that a watcher writes.
@@ -169,7 +197,10 @@ fn teams_gets_cards_without_markdown() {
     assert_eq!(received[0].body, received[1].body);
     received.iter().for_each(assert_is_safe_to_print);
     let card = received[1].json()["attachments"][0]["content"].to_string();
-    assert!(card.contains("Reboot scheduled on WestNO_0, not before 2026-11-22T22:26:58Z"), "{card}");
+    assert!(
+        card.contains("Reboot scheduled on WestNO_0, not before 2026-11-22T22:26:58Z"),
+        "{card}"
+    );
 }
 
 /// Imitates PagerDuty's Events API, version 2. Held by its reference: the required members, the words of `event_action` and
@@ -181,9 +212,21 @@ struct PagerDuty {
 
 impl PagerDuty {
     fn answer(&self, received: &Received) -> Answer {
-        assert_eq!((received.method.as_str(), received.target.as_str()), ("POST", "/v2/enqueue"));
+        assert_eq!(
+            (received.method.as_str(), received.target.as_str()),
+            ("POST", "/v2/enqueue")
+        );
         let body = received.json();
-        members(&body, ["routing_key", "event_action", "dedup_key", "payload", "client"]);
+        members(
+            &body,
+            [
+                "routing_key",
+                "event_action",
+                "dedup_key",
+                "payload",
+                "client",
+            ],
+        );
         if body["routing_key"] != "0123456789abcdef0123456789abcdef" {
             return Answer::with(400, "{\"status\":\"invalid event\"}");
         }
@@ -194,24 +237,40 @@ impl PagerDuty {
                 let payload = &body["payload"];
                 members(
                     payload,
-                    ["summary", "source", "severity", "timestamp", "component", "class", "custom_details"],
+                    [
+                        "summary",
+                        "source",
+                        "severity",
+                        "timestamp",
+                        "component",
+                        "class",
+                        "custom_details",
+                    ],
                 );
                 assert!((1..=1024).contains(&payload["summary"].as_str().unwrap().chars().count()));
                 assert!(!payload["source"].as_str().unwrap().is_empty());
-                assert!(["critical", "error", "warning", "info"].contains(&payload["severity"].as_str().unwrap()));
+                assert!(
+                    ["critical", "error", "warning", "info"]
+                        .contains(&payload["severity"].as_str().unwrap())
+                );
                 true
             }
             "resolve" => false,
             other => panic!("the action {other}"),
         };
         self.alerts.lock().unwrap().insert(key.to_owned(), is_open);
-        Answer::with(202, "{\"status\":\"success\",\"message\":\"Event processed\"}")
+        Answer::with(
+            202,
+            "{\"status\":\"success\",\"message\":\"Event processed\"}",
+        )
     }
 }
 
 #[test]
 fn pagerduty_has_one_alert_for_an_event_of_several_machines_and_resolves_it() {
-    let pager_duty: &'static PagerDuty = Box::leak(Box::new(PagerDuty { alerts: Mutex::default() }));
+    let pager_duty: &'static PagerDuty = Box::leak(Box::new(PagerDuty {
+        alerts: Mutex::default(),
+    }));
     let server = Receiver::start(|received, _| Some(pager_duty.answer(received)));
     let machines: Vec<_> = (0..2)
         .map(|number| {
@@ -263,8 +322,15 @@ impl Alertmanager {
         let file = fixture.write("alertmanager.yml", &configuration);
         let mut process = Command::new("prometheus-alertmanager")
             .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.path={}", fixture.path("alertmanager").display()))
-            .args([&format!("--web.listen-address={listen}"), "--cluster.listen-address=", "--log.format=json"])
+            .arg(format!(
+                "--storage.path={}",
+                fixture.path("alertmanager").display()
+            ))
+            .args([
+                &format!("--web.listen-address={listen}"),
+                "--cluster.listen-address=",
+                "--log.format=json",
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -276,13 +342,18 @@ impl Alertmanager {
             (line["msg"] == "Listening on").then(|| line["address"].as_str().unwrap().to_owned())
         });
         thread::spawn(move || lines.for_each(drop));
-        Self { process, url: format!("http://{}", address.expect("an address")) }
+        Self {
+            process,
+            url: format!("http://{}", address.expect("an address")),
+        }
     }
 
     /// The alerts that it has.
     fn alerts(&self) -> Vec<Value> {
         let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).unwrap();
-        stream.write_all(b"GET /api/v2/alerts HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
+        stream
+            .write_all(b"GET /api/v2/alerts HTTP/1.0\r\nHost: x\r\n\r\n")
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -299,12 +370,15 @@ impl Drop for Alertmanager {
 }
 
 #[test]
-fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_learns_again_what_it_forgot() {
+fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_learns_again_what_it_forgot()
+ {
     let fixture = Fixture::new();
     let server = Receiver::accepting();
     let manager = Alertmanager::start(&fixture, &server, "127.0.0.1:0");
     let url = manager.url.clone();
-    fixture.configure(&format!("[[relay.target]]\nname = \"alerts\"\nkind = \"alertmanager\"\nurl = {url:?}\n"));
+    fixture.configure(&format!(
+        "[[relay.target]]\nname = \"alerts\"\nkind = \"alertmanager\"\nurl = {url:?}\n"
+    ));
     let mut audit = fixture.audit();
     let relay = fixture.start();
     audit.append(&change("scheduled", 1));
@@ -314,7 +388,10 @@ fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_lear
     server.wait("two alerts", |received| received.len() >= 2);
     let alerts = manager.alerts();
     assert_eq!(alerts.len(), 2);
-    let alert = alerts.iter().find(|alert| alert["labels"]["event_type"] == "Reboot").unwrap();
+    let alert = alerts
+        .iter()
+        .find(|alert| alert["labels"]["event_type"] == "Reboot")
+        .unwrap();
     assert_eq!(
         alert["labels"],
         json!({
@@ -322,7 +399,10 @@ fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_lear
             "event_id": "00000000-0000-4000-8000-000000000001", "severity": "warning",
         })
     );
-    assert_eq!(alert["annotations"]["summary"], "Reboot scheduled on WestNO_0");
+    assert_eq!(
+        alert["annotations"]["summary"],
+        "Reboot scheduled on WestNO_0"
+    );
     assert_eq!(alert["annotations"]["not_before"], "2026-11-22T22:26:58Z");
     // One that started and is over at once is not an alert any more.
     audit.append(&change("started", 1));
@@ -330,7 +410,8 @@ fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_lear
     server.wait("a resolved alert", |received| {
         received.iter().any(|received| {
             let body = received.json();
-            body["status"] == "resolved" && body["groupLabels"]["event_id"] == "00000000-0000-4000-8000-000000000001"
+            body["status"] == "resolved"
+                && body["groupLabels"]["event_id"] == "00000000-0000-4000-8000-000000000001"
         })
     });
     wait_until("one alert", || manager.alerts().len() == 1);
@@ -342,21 +423,37 @@ fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_lear
     assert!(manager.alerts().is_empty());
     let relay = fixture.start();
     wait_until("the open event", || manager.alerts().len() == 1);
-    assert_eq!(manager.alerts()[0]["labels"]["event_id"], "00000000-0000-4000-8000-000000000002");
+    assert_eq!(
+        manager.alerts()[0]["labels"]["event_id"],
+        "00000000-0000-4000-8000-000000000002"
+    );
     relay.terminate();
 }
 
 /// The traces that were received, of all requests.
 fn spans(received: &[Received]) -> Vec<(String, opentelemetry_proto::tonic::trace::v1::Span)> {
-    let requests = received.iter().filter(|received| received.target == "/v1/traces");
-    let requests =
-        requests.map(|received| serde_json::from_slice::<ExportTraceServiceRequest>(&received.body).unwrap());
+    let requests = received
+        .iter()
+        .filter(|received| received.target == "/v1/traces");
+    let requests = requests.map(|received| {
+        serde_json::from_slice::<ExportTraceServiceRequest>(&received.body).unwrap()
+    });
     let mut spans = Vec::new();
     for resource in requests.flat_map(|request| request.resource_spans) {
         let attributes = resource.resource.unwrap().attributes;
-        let host = attributes.iter().find(|attribute| attribute.key == "host.name").unwrap().value.clone();
-        let Some(AnyValue::StringValue(host)) = host.unwrap().value else { panic!("no text") };
-        let found = resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
+        let host = attributes
+            .iter()
+            .find(|attribute| attribute.key == "host.name")
+            .unwrap()
+            .value
+            .clone();
+        let Some(AnyValue::StringValue(host)) = host.unwrap().value else {
+            panic!("no text")
+        };
+        let found = resource
+            .scope_spans
+            .into_iter()
+            .flat_map(|scope| scope.spans);
         spans.extend(found.map(|span| (host.clone(), span)));
     }
     spans
@@ -369,19 +466,32 @@ fn opentelemetry_gets_logs_and_one_trace_for_an_event_of_several_machines() {
         assert_eq!(received.header("content-type"), Some("application/json"));
         Some(match count {
             0 => Answer::status(503),
-            1 => Answer::with(200, r#"{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"too old\n"}}"#),
+            1 => Answer::with(
+                200,
+                r#"{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"too old\n"}}"#,
+            ),
             _ => Answer::with(200, "{}"),
         })
     });
     let mut fixtures = Vec::new();
     for number in 0..2 {
         let fixture = Fixture::new();
-        fixture.configure(&format!("[[relay.target]]\nname = \"otlp\"\nkind = \"otlp\"\nurl = {:?}\n", server.url("")));
+        fixture.configure(&format!(
+            "[[relay.target]]\nname = \"otlp\"\nkind = \"otlp\"\nurl = {:?}\n",
+            server.url("")
+        ));
         let text = fs::read_to_string(fixture.path("fleet.toml")).unwrap();
-        fixture.write("fleet.toml", &text.replace("\"WestNO_0\"", &format!("\"WestNO_{number}\"")));
+        fixture.write(
+            "fleet.toml",
+            &text.replace("\"WestNO_0\"", &format!("\"WestNO_{number}\"")),
+        );
         let mut audit = fixture.audit();
         let at = |record: &mut Value, time: &str| record["time"] = time.into();
-        for (kind, time) in [("scheduled", "22:20:59"), ("started", "22:27:00"), ("completed", "22:29:30")] {
+        for (kind, time) in [
+            ("scheduled", "22:20:59"),
+            ("started", "22:27:00"),
+            ("completed", "22:29:30"),
+        ] {
             let mut record = change(kind, 7);
             at(&mut record, &format!("2026-11-22T{time}Z"));
             audit.append(&record);
@@ -395,7 +505,10 @@ fn opentelemetry_gets_logs_and_one_trace_for_an_event_of_several_machines() {
         audit.append(&record);
         let relay = fixture.start();
         server.wait("two spans of each event", |received| {
-            let count = spans(received).iter().filter(|(host, _)| host == &format!("WestNO_{number}")).count();
+            let count = spans(received)
+                .iter()
+                .filter(|(host, _)| host == &format!("WestNO_{number}"))
+                .count();
             count == 5
         });
         relay.terminate();
@@ -403,31 +516,69 @@ fn opentelemetry_gets_logs_and_one_trace_for_an_event_of_several_machines() {
     }
     let spans = spans(&server.accepted());
     let trace = [0, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 7];
-    let event: Vec<_> = spans.iter().filter(|(_, span)| span.trace_id == trace).collect();
+    let event: Vec<_> = spans
+        .iter()
+        .filter(|(_, span)| span.trace_id == trace)
+        .collect();
     let mut ids: Vec<_> = event.iter().map(|(_, span)| span.span_id.clone()).collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 6, "three spans of each machine");
     for host in ["WestNO_0", "WestNO_1"] {
-        let own = |name: &str| &event.iter().find(|(found, span)| found == host && span.name == name).unwrap().1;
+        let own = |name: &str| {
+            &event
+                .iter()
+                .find(|(found, span)| found == host && span.name == name)
+                .unwrap()
+                .1
+        };
         let (whole, notice, interruption) = (own("Reboot"), own("notice"), own("interruption"));
         assert!(whole.parent_span_id.is_empty());
-        assert_eq!((&notice.parent_span_id, &interruption.parent_span_id), (&whole.span_id, &whole.span_id));
+        assert_eq!(
+            (&notice.parent_span_id, &interruption.parent_span_id),
+            (&whole.span_id, &whole.span_id)
+        );
         let seconds = |span: &opentelemetry_proto::tonic::trace::v1::Span| {
             (span.end_time_unix_nano - span.start_time_unix_nano) / 1_000_000_000
         };
-        assert_eq!((seconds(whole), seconds(notice), seconds(interruption)), (511, 361, 150));
-        let steps: Vec<_> = whole.events.iter().map(|event| event.name.as_str()).collect();
-        assert_eq!(steps, ["change.scheduled", "change.started", "change.completed"]);
+        assert_eq!(
+            (seconds(whole), seconds(notice), seconds(interruption)),
+            (511, 361, 150)
+        );
+        let steps: Vec<_> = whole
+            .events
+            .iter()
+            .map(|event| event.name.as_str())
+            .collect();
+        assert_eq!(
+            steps,
+            ["change.scheduled", "change.started", "change.completed"]
+        );
     }
-    assert!(spans.iter().all(|(_, span)| span.end_time_unix_nano >= span.start_time_unix_nano));
-    let logs: Vec<_> = server.accepted().into_iter().filter(|received| received.target == "/v1/logs").collect();
+    assert!(
+        spans
+            .iter()
+            .all(|(_, span)| span.end_time_unix_nano >= span.start_time_unix_nano)
+    );
+    let logs: Vec<_> = server
+        .accepted()
+        .into_iter()
+        .filter(|received| received.target == "/v1/logs")
+        .collect();
     let decoded: ExportLogsServiceRequest = serde_json::from_slice(&logs[0].body).unwrap();
     let record = &decoded.resource_logs[0].scope_logs[0].log_records[0];
-    assert_eq!((record.trace_id.as_slice(), record.time_unix_nano), (&trace[..], 1_795_386_059_000_000_000));
+    assert_eq!(
+        (record.trace_id.as_slice(), record.time_unix_nano),
+        (&trace[..], 1_795_386_059_000_000_000)
+    );
     assert_eq!(record.event_name, "azure.scheduled_event.change");
-    let Some(AnyValue::StringValue(body)) = &record.body.as_ref().unwrap().value else { panic!("no text") };
-    assert_eq!(body, "Reboot scheduled on WestNO_0, not before 2026-11-22T22:26:58Z");
+    let Some(AnyValue::StringValue(body)) = &record.body.as_ref().unwrap().value else {
+        panic!("no text")
+    };
+    assert_eq!(
+        body,
+        "Reboot scheduled on WestNO_0, not before 2026-11-22T22:26:58Z"
+    );
     let log = fixtures[0].log();
     assert!(log.contains("rejected a part: too old"), "{log}");
 }
@@ -444,10 +595,16 @@ struct EventHub {
 impl EventHub {
     fn answer(&self, received: &Received) -> Answer {
         let (path, query) = received.target.split_once('?').unwrap();
-        let query: BTreeMap<_, _> = query.split('&').filter_map(|pair| pair.split_once('=')).collect();
+        let query: BTreeMap<_, _> = query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .collect();
         let mut tokens = self.tokens.lock().unwrap();
         if path == "/metadata/identity/oauth2/token" {
-            assert_eq!((received.method.as_str(), received.header("metadata")), ("GET", Some("true")));
+            assert_eq!(
+                (received.method.as_str(), received.header("metadata")),
+                ("GET", Some("true"))
+            );
             assert_eq!(query["api-version"], "2018-02-01");
             assert_eq!(query["resource"], "https%3A%2F%2Feventhubs.azure.net");
             assert_eq!(query["client_id"], "5f3c1e9a");
@@ -455,20 +612,27 @@ impl EventHub {
             if *tokens == 1 {
                 return Answer::with(429, "{\"error\":\"too_many_requests\"}");
             }
-            let body =
-                json!({"access_token": format!("eyJ0.sEcReT.{tokens}"), "expires_in": "86399", "token_type": "Bearer"});
+            let body = json!({"access_token": format!("eyJ0.sEcReT.{tokens}"), "expires_in": "86399", "token_type": "Bearer"});
             return Answer::with(200, &body.to_string());
         }
         assert_eq!((received.method.as_str(), path), ("POST", "/hub/messages"));
         assert_eq!(query["api-version"], "2014-01");
-        assert_eq!(received.header("content-type"), Some("application/atom+xml;type=entry;charset=utf-8"));
-        let properties: Value = serde_json::from_str(received.header("brokerproperties").unwrap()).unwrap();
+        assert_eq!(
+            received.header("content-type"),
+            Some("application/atom+xml;type=entry;charset=utf-8")
+        );
+        let properties: Value =
+            serde_json::from_str(received.header("brokerproperties").unwrap()).unwrap();
         assert_eq!(properties, json!({"PartitionKey": "WestNO_0"}));
         let authorization = received.header("authorization").unwrap();
         // The second token is revoked with the third record.
-        let is_revoked = authorization.ends_with(".2") && received.json()["sequence"].as_u64() >= Some(3);
+        let is_revoked =
+            authorization.ends_with(".2") && received.json()["sequence"].as_u64() >= Some(3);
         let is_valid = authorization.starts_with("Bearer eyJ0.sEcReT.") && !is_revoked;
-        Answer::with(if is_valid { 201 } else { 401 }, if is_valid { "" } else { authorization })
+        Answer::with(
+            if is_valid { 201 } else { 401 },
+            if is_valid { "" } else { authorization },
+        )
     }
 }
 
@@ -490,15 +654,34 @@ fn an_event_hub_gets_every_record_with_the_token_of_the_managed_identity() {
     );
     audit.append(&hostile("started"));
     let relay = fixture.start();
-    server.wait("three records", |received| received.iter().filter(|received| received.status == 201).count() == 3);
+    server.wait("three records", |received| {
+        received
+            .iter()
+            .filter(|received| received.status == 201)
+            .count()
+            == 3
+    });
     relay.terminate();
     let accepted = server.accepted();
-    let records: Vec<_> = accepted.iter().filter(|received| received.status == 201).map(Received::json).collect();
-    let sequences: Vec<_> = records.iter().map(|record| record["sequence"].as_u64().unwrap()).collect();
+    let records: Vec<_> = accepted
+        .iter()
+        .filter(|received| received.status == 201)
+        .map(Received::json)
+        .collect();
+    let sequences: Vec<_> = records
+        .iter()
+        .map(|record| record["sequence"].as_u64().unwrap())
+        .collect();
     assert_eq!(sequences, [1, 2, 3]);
     assert!(records.iter().all(|record| record["machine"] == "WestNO_0"));
-    let tokens = accepted.iter().filter(|received| received.method == "GET").count();
+    let tokens = accepted
+        .iter()
+        .filter(|received| received.method == "GET")
+        .count();
     assert_eq!(tokens, 2, "a token is kept until it is refused");
     let log = fixture.log();
-    assert!(log.contains("status 401") && log.contains("status 429") && !log.contains("sEcReT"), "{log}");
+    assert!(
+        log.contains("status 401") && log.contains("status 429") && !log.contains("sEcReT"),
+        "{log}"
+    );
 }

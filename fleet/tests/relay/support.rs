@@ -16,7 +16,9 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -40,22 +42,41 @@ impl Fixture {
     pub(crate) fn configure(&self, targets: &str) {
         let (audit, state) = (self.path("audit"), self.path("state"));
         let (audit, state) = (audit.to_str().unwrap(), state.to_str().unwrap());
-        let text = format!("machine = \"WestNO_0\"\naudit = {audit:?}\n[relay]\nstate = {state:?}\n{targets}");
+        let text = format!(
+            "machine = \"WestNO_0\"\naudit = {audit:?}\n[relay]\nstate = {state:?}\n{targets}"
+        );
         self.write("fleet.toml", &text);
     }
 
     /// Starts the relay.
     pub(crate) fn start(&self) -> Relay {
-        let log = fs::OpenOptions::new().append(true).create(true).open(self.path("log")).unwrap();
-        let child = self.command().stdin(Stdio::null()).stderr(log).spawn().unwrap();
-        Relay { child, log: self.path("log") }
+        let log = fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(self.path("log"))
+            .unwrap();
+        let child = self
+            .command()
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Relay {
+            child,
+            log: self.path("log"),
+        }
     }
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scheduled-events-fleet"));
-        command.arg("--config").arg(self.path("fleet.toml")).arg("relay");
+        command
+            .arg("--config")
+            .arg(self.path("fleet.toml"))
+            .arg("relay");
         // None of these may have an effect.
-        command.env("http_proxy", "http://127.0.0.1:9").env("HTTPS_PROXY", "http://127.0.0.1:9");
+        command
+            .env("http_proxy", "http://127.0.0.1:9")
+            .env("HTTPS_PROXY", "http://127.0.0.1:9");
         command
     }
 }
@@ -81,8 +102,11 @@ impl Relay {
     /// Ends it with SIGTERM, and waits for its end.
     pub(crate) fn terminate(mut self) {
         let pid = i32::try_from(self.child.id()).unwrap();
-        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::TERM)
-            .unwrap();
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(pid).unwrap(),
+            rustix::process::Signal::TERM,
+        )
+        .unwrap();
         let status = wait::ended(&mut self.child);
         assert!(status.success(), "{status}: {}", self.read_log());
     }
@@ -93,7 +117,9 @@ impl Relay {
 
     /// Waits until the log has this text.
     pub(crate) fn wait_for_log(&self, text: &str) {
-        wait_until(&format!("{text:?} in the log"), || self.read_log().contains(text));
+        wait_until(&format!("{text:?} in the log"), || {
+            self.read_log().contains(text)
+        });
     }
 }
 

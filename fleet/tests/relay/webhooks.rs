@@ -16,7 +16,10 @@ fn send(settings: &str, template: &str, record: &Value) -> Received {
     let server = Receiver::accepting();
     fixture.write("template", template);
     fixture.write("key", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
-    let settings = settings.replace("FOLDER", fixture.path("").to_str().unwrap().trim_end_matches('/'));
+    let settings = settings.replace(
+        "FOLDER",
+        fixture.path("").to_str().unwrap().trim_end_matches('/'),
+    );
     fixture.configure(&target("hook", "webhook", &server.url("/"), &settings));
     fixture.audit().append(record);
     let relay = fixture.start();
@@ -35,7 +38,10 @@ fn hostile() -> Value {
 fn a_cloud_event_has_the_attributes_that_the_specification_requires() {
     let received = send("format = \"cloudevents\"", "", &hostile());
     // CloudEvents 1.0.2, JSON event format, structured mode.
-    assert_eq!(received.header("content-type"), Some("application/cloudevents+json"));
+    assert_eq!(
+        received.header("content-type"),
+        Some("application/cloudevents+json")
+    );
     let event = received.json();
     let id = event["id"].as_str().unwrap();
     assert_eq!(received.header("webhook-id"), Some(id));
@@ -55,21 +61,47 @@ fn a_cloud_event_has_the_attributes_that_the_specification_requires() {
 fn a_signature_covers_the_id_the_time_and_the_body() {
     let received = send("key_file = \"FOLDER/key\"", "", &hostile());
     // Standard Webhooks 1.0: base64 of HMAC-SHA256 over `id.timestamp.body`.
-    let key = base64::engine::general_purpose::STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-    let (id, timestamp) = (received.header("webhook-id").unwrap(), received.header("webhook-timestamp").unwrap());
-    let signature = received.header("webhook-signature").unwrap().strip_prefix("v1,").unwrap();
-    let signature = base64::engine::general_purpose::STANDARD.decode(signature).unwrap();
+    let key = base64::engine::general_purpose::STANDARD
+        .decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+        .unwrap();
+    let (id, timestamp) = (
+        received.header("webhook-id").unwrap(),
+        received.header("webhook-timestamp").unwrap(),
+    );
+    let signature = received
+        .header("webhook-signature")
+        .unwrap()
+        .strip_prefix("v1,")
+        .unwrap();
+    let signature = base64::engine::general_purpose::STANDARD
+        .decode(signature)
+        .unwrap();
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
-    mac.update([id.as_bytes(), b".", timestamp.as_bytes(), b".", &received.body].concat().as_slice());
+    mac.update(
+        [
+            id.as_bytes(),
+            b".",
+            timestamp.as_bytes(),
+            b".",
+            &received.body,
+        ]
+        .concat()
+        .as_slice(),
+    );
     mac.verify_slice(&signature).unwrap();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    assert!(timestamp.parse::<u64>().unwrap().abs_diff(now) < 120, "{timestamp}");
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    assert!(
+        timestamp.parse::<u64>().unwrap().abs_diff(now) < 120,
+        "{timestamp}"
+    );
 }
 
 #[test]
 fn a_template_escapes_event_text_for_its_type() {
-    let json =
-        r#"{"text": {{ headline }}, "about": {{ description }}, "missing": {{ nothing.at.all }}, "on": {{ machine }}}"#;
+    let json = r#"{"text": {{ headline }}, "about": {{ description }}, "missing": {{ nothing.at.all }}, "on": {{ machine }}}"#;
     let received = send("template = \"FOLDER/template\"", json, &hostile());
     assert_eq!(received.header("content-type"), Some("application/json"));
     let expected = json!({
@@ -79,23 +111,44 @@ fn a_template_escapes_event_text_for_its_type() {
     assert_eq!(received.json(), expected);
 
     let html = "template = \"FOLDER/template\"\ncontent_type = \"text/html; charset=utf-8\"";
-    let received = send(html, "<p>{{ description }}{% if mine %}!{% endif %}</p>", &hostile());
+    let received = send(
+        html,
+        "<p>{{ description }}{% if mine %}!{% endif %}</p>",
+        &hostile(),
+    );
     let body = String::from_utf8(received.body.clone()).unwrap();
-    assert_eq!(received.header("content-type"), Some("text/html; charset=utf-8"));
-    assert!(body.contains("&lt;script&gt;") && !body.contains("<script") && body.ends_with("!</p>"), "{body}");
-    assert!(body.contains("{{ 7 * 7 }}"), "event text is no template: {body}");
+    assert_eq!(
+        received.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert!(
+        body.contains("&lt;script&gt;") && !body.contains("<script") && body.ends_with("!</p>"),
+        "{body}"
+    );
+    assert!(
+        body.contains("{{ 7 * 7 }}"),
+        "event text is no template: {body}"
+    );
 }
 
 #[test]
 fn a_template_that_fails_or_never_ends_holds_up_nothing() {
     let fixture = Fixture::new();
     let server = Receiver::accepting();
-    fixture.write("loop", "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}");
+    fixture.write(
+        "loop",
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+    );
     fixture.write("invalid", "{ {{ description }} }");
     let path = |name: &str| format!("template = {:?}", fixture.path(name));
     let targets = [
         target("loop", "webhook", &server.url("/loop"), &path("loop")),
-        target("invalid", "webhook", &server.url("/invalid"), &path("invalid")),
+        target(
+            "invalid",
+            "webhook",
+            &server.url("/invalid"),
+            &path("invalid"),
+        ),
         target("hook", "webhook", &server.url("/"), ""),
     ];
     fixture.configure(&targets.concat());
@@ -105,16 +158,30 @@ fn a_template_that_fails_or_never_ends_holds_up_nothing() {
     let relay = fixture.start();
     server.wait_for(2);
     let kept = |name: &str| {
-        std::fs::read_to_string(fixture.path("state").join(format!("{name}.rejected"))).unwrap_or_default()
+        std::fs::read_to_string(fixture.path("state").join(format!("{name}.rejected")))
+            .unwrap_or_default()
     };
-    wait_until("all records", || kept("loop").lines().count() == 2 && kept("invalid").lines().count() == 2);
+    wait_until("all records", || {
+        kept("loop").lines().count() == 2 && kept("invalid").lines().count() == 2
+    });
     relay.terminate();
-    assert!(server.received().iter().all(|received| received.target == "/"));
+    assert!(
+        server
+            .received()
+            .iter()
+            .all(|received| received.target == "/")
+    );
     let log = fixture.log();
-    assert!(log.contains("the template fails") && log.contains("makes no valid JSON"), "{log}");
+    assert!(
+        log.contains("the template fails") && log.contains("makes no valid JSON"),
+        "{log}"
+    );
     // One with an error in it is refused at the start.
     fixture.write("loop", "{% for %}");
     let output = wait::output(&mut fixture.command());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && error.contains("loop: syntax error"), "{error}");
+    assert!(
+        !output.status.success() && error.contains("loop: syntax error"),
+        "{error}"
+    );
 }

@@ -57,7 +57,10 @@ impl Queue {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        [self.on_events, self.on_groups, self.on_machines].map(|count| count.bytes).into_iter().sum()
+        [self.on_events, self.on_groups, self.on_machines]
+            .map(|count| count.bytes)
+            .into_iter()
+            .sum()
     }
 }
 
@@ -66,11 +69,18 @@ pub(crate) fn most_machines() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).expect("the limit may be raised to its maximum");
-    limit.maximum.map_or(usize::MAX, |files| usize::try_from(files).expect("a number of files").saturating_sub(100))
+    limit.maximum.map_or(usize::MAX, |files| {
+        usize::try_from(files)
+            .expect("a number of files")
+            .saturating_sub(100)
+    })
 }
 
 fn in_virtual_time<T>(simulation: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
     LocalSet::new().block_on(&runtime.expect("a runtime"), simulation)
 }
 
@@ -119,7 +129,8 @@ pub(crate) fn queue(machines: usize, limit: usize) -> Queue {
                 maintained.maintain().await;
             });
             let (crowd, granted) = (crowd.clone(), granted.clone());
-            watchers.spawn_local(async move { crowd.watch(number, &daemon, &audit, &granted).await });
+            watchers
+                .spawn_local(async move { crowd.watch(number, &daemon, &audit, &granted).await });
         }
         let mut questions = 0;
         while let Some(ended) = watchers.join_next().await {
@@ -127,23 +138,51 @@ pub(crate) fn queue(machines: usize, limit: usize) -> Queue {
         }
         daemons.abort_all();
         while daemons.join_next().await.is_some() {}
-        let places = granted.borrow().iter().enumerate().map(|(at, place)| at.saturating_sub(*place)).max();
+        let places = granted
+            .borrow()
+            .iter()
+            .enumerate()
+            .map(|(at, place)| at.saturating_sub(*place))
+            .max();
         let violations = crowd.world.borrow().violations.clone();
-        let [on_events, on_groups, on_machines] = ["events", "groups", "machines"].map(|kind| crowd.server.count(kind));
+        let [on_events, on_groups, on_machines] =
+            ["events", "groups", "machines"].map(|kind| crowd.server.count(kind));
         let overtaken = places.expect("an event");
-        Queue { violations, duration: begin.elapsed(), questions, overtaken, on_events, on_groups, on_machines }
+        Queue {
+            violations,
+            duration: begin.elapsed(),
+            questions,
+            overtaken,
+            on_events,
+            on_groups,
+            on_machines,
+        }
     })
 }
 
 impl Crowd {
     /// The first so many machines have an event of their own.
     fn new(machines: usize, limit: usize, events: usize) -> Self {
-        let names: Vec<String> = (0..machines).map(|number| format!("vm_{number:05}")).collect();
-        let events = (0..events.min(machines)).map(|number| (Self::id(number), vec![number])).collect();
-        let world = World::new(names.iter().map(|name| Name::from(name.as_str())).collect(), limit, events);
+        let names: Vec<String> = (0..machines)
+            .map(|number| format!("vm_{number:05}"))
+            .collect();
+        let events = (0..events.min(machines))
+            .map(|number| (Self::id(number), vec![number]))
+            .collect();
+        let world = World::new(
+            names.iter().map(|name| Name::from(name.as_str())).collect(),
+            limit,
+            events,
+        );
         let world = Rc::new(RefCell::new(world));
         let server = Server::new(1, world.clone());
-        Self { names, server, world, random: RefCell::new(Random::new(2)), limit }
+        Self {
+            names,
+            server,
+            world,
+            random: RefCell::new(Random::new(2)),
+            limit,
+        }
     }
 
     fn id(number: usize) -> String {
@@ -162,17 +201,31 @@ impl Crowd {
             audit.display().to_string(),
             self.limit
         );
-        let engine = Connection { server: self.server.clone(), has_parts: true };
+        let engine = Connection {
+            server: self.server.clone(),
+            has_parts: true,
+        };
         let config = Config::parse(&config).expect("a configuration");
         Daemon::new(config, Name::from(name.as_str()), None, Box::new(engine))
     }
 
     /// Asks, prepares, approves and recovers. Returns how often the daemon was asked.
-    async fn watch(&self, number: usize, daemon: &Daemon, audit: &Path, granted: &RefCell<Vec<usize>>) -> u64 {
+    async fn watch(
+        &self,
+        number: usize,
+        daemon: &Daemon,
+        audit: &Path,
+        granted: &RefCell<Vec<usize>>,
+    ) -> u64 {
         let (id, count) = (Self::id(number), self.names.len());
         let record = |record: Value| {
-            let mut file = OpenOptions::new().create(true).append(true).open(audit).expect("the audit file");
-            file.write_all(format!("{record}\n").as_bytes()).expect("written");
+            let mut file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(audit)
+                .expect("the audit file");
+            file.write_all(format!("{record}\n").as_bytes())
+                .expect("written");
         };
         let change = |change: &str| {
             record(json!({ "record": "change", "change": change, "event_id": id, "mine": true }));
@@ -182,7 +235,10 @@ impl Crowd {
         let not_before = 1_700_000_000 + 60 * i64::try_from(place).expect("a small number");
         let resources = [Name::from(self.names[number].as_str())].into();
         let not_before = Some(Timestamp::from_second(not_before).expect("a time"));
-        let event = Event { not_before, ..Event::new(&id, "Reboot", resources) };
+        let event = Event {
+            not_before,
+            ..Event::new(&id, "Reboot", resources)
+        };
         let mut questions = 0;
         let mut ask_until_open = async |question| loop {
             questions += 1;
@@ -205,12 +261,16 @@ impl Crowd {
         ask_until_open(Question::Approve).await;
         self.world.borrow_mut().approved(number);
         sleep(Duration::from_secs(15)).await;
-        self.world.borrow_mut().set_status(number, Status::Over { approved: true });
+        self.world
+            .borrow_mut()
+            .set_status(number, Status::Over { approved: true });
         change("completed");
         self.world.borrow_mut().recovers(number);
         sleep(self.between((500, 3_000))).await;
         self.world.borrow_mut().has_recovered(number);
-        record(json!({ "record": "recover", "event_id": id, "event_ids": [id], "outcome": "done", "mine": true }));
+        record(
+            json!({ "record": "recover", "event_id": id, "event_ids": [id], "outcome": "done", "mine": true }),
+        );
         questions
     }
 }

@@ -100,8 +100,10 @@ impl Server {
     }
 
     fn counted(&self, key: &str, bytes: usize, change: impl FnOnce(&mut Count)) {
-        let kind =
-            ["events", "groups", "machines"].into_iter().find(|kind| key.starts_with(kind)).expect("a known kind");
+        let kind = ["events", "groups", "machines"]
+            .into_iter()
+            .find(|kind| key.starts_with(kind))
+            .expect("a known kind");
         let mut counts = self.counts.borrow_mut();
         let count = counts.entry(kind).or_default();
         count.bytes += (key.len() + bytes) as u64;
@@ -111,7 +113,10 @@ impl Server {
     /// One way through the network.
     async fn network(&self) {
         let slow = self.chance(self.faults.get().slow);
-        let micros = self.random.borrow_mut().between(500, if slow { 3_000_000 } else { 2_500 });
+        let micros = self
+            .random
+            .borrow_mut()
+            .between(500, if slow { 3_000_000 } else { 2_500 });
         sleep(Duration::from_micros(micros)).await;
     }
 
@@ -146,11 +151,17 @@ impl Server {
 
     async fn changed(&self, key: &str, before: Option<Versioned>, value: &str) {
         if key.starts_with("events/") {
-            let register = |text: &str| serde_json::from_str::<EventRegister>(text).expect("an event's register");
-            let was_decided = before.as_ref().is_some_and(|before| register(&before.value).go.is_some());
+            let register = |text: &str| {
+                serde_json::from_str::<EventRegister>(text).expect("an event's register")
+            };
+            let was_decided = before
+                .as_ref()
+                .is_some_and(|before| register(&before.value).go.is_some());
             let new = register(value);
             if was_decided && new.go.is_none() {
-                self.world.borrow_mut().violated(&format!("S1: the decision in {key} was taken back"));
+                self.world
+                    .borrow_mut()
+                    .violated(&format!("S1: the decision in {key} was taken back"));
             }
             if new.go.is_some() && !was_decided {
                 // Marks that are registers of their own were written with it.
@@ -159,7 +170,13 @@ impl Server {
                 let marks = self.registers.list(&prefix).await.expect("memory answers");
                 for (_, register) in marks {
                     let part: MarkPart = serde_json::from_str(&register.value).expect("a mark");
-                    new.marks.insert(part.machine, Marked { mark: part.mark, at: part.at });
+                    new.marks.insert(
+                        part.machine,
+                        Marked {
+                            mark: part.mark,
+                            at: part.at,
+                        },
+                    );
                 }
                 self.world.borrow_mut().decided(key, &new);
             }
@@ -179,7 +196,11 @@ impl Engine for Connection {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
         Box::pin(async move {
             let server = &*self.server;
-            let size = server.registers.read(key).await?.map_or(0, |found| found.value.len());
+            let size = server
+                .registers
+                .read(key)
+                .await?
+                .map_or(0, |found| found.value.len());
             server.request(size).await?;
             let mut found = server.registers.read(key).await?;
             if server.chance(server.faults.get().stale)
@@ -193,13 +214,22 @@ impl Engine for Connection {
         })
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         Box::pin(async move {
             let server = &*self.server;
             server.request(value.len()).await?;
             let before = server.before_change(key).await;
             let current = before.as_ref().map(|before| &before.revision);
-            let expected = if server.has_plain_writes.get() { current } else { expected };
+            let expected = if server.has_plain_writes.get() {
+                current
+            } else {
+                expected
+            };
             let swap = server.registers.swap(key, expected, value).await?;
             let is_done = matches!(swap, Swap::Done(_));
             server.counted(key, value.len(), |count| {
@@ -231,7 +261,10 @@ impl Engine for Connection {
         Box::pin(async move {
             let server = &*self.server;
             let size = |found: &[(String, Versioned)]| {
-                found.iter().map(|(key, register)| key.len() + register.value.len()).sum::<usize>()
+                found
+                    .iter()
+                    .map(|(key, register)| key.len() + register.value.len())
+                    .sum::<usize>()
             };
             // What it takes depends on how much the last list had.
             server.request(server.listed.get()).await?;
@@ -252,16 +285,31 @@ impl Engine for Connection {
 }
 
 fn size(whole: &Whole) -> usize {
-    let register = whole.register.as_ref().map_or(0, |register| register.value.len());
-    register + whole.parts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
+    let register = whole
+        .register
+        .as_ref()
+        .map_or(0, |register| register.value.len());
+    register
+        + whole
+            .parts
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum::<usize>()
 }
 
 impl Parts for Connection {
-    fn read_parts<'a>(&'a self, key: &'a str, prefix: &'a str, since: Option<&'a Revision>) -> Reply<'a, Whole> {
+    fn read_parts<'a>(
+        &'a self,
+        key: &'a str,
+        prefix: &'a str,
+        since: Option<&'a Revision>,
+    ) -> Reply<'a, Whole> {
         Box::pin(async move {
             let server = &*self.server;
             let parts = server.registers.parts().expect("memory has parts");
-            server.request(size(&parts.read_parts(key, prefix, since).await?)).await?;
+            server
+                .request(size(&parts.read_parts(key, prefix, since).await?))
+                .await?;
             let whole = parts.read_parts(key, prefix, since).await?;
             server.counted(key, size(&whole), |count| count.reads += 1);
             server.reply(whole).await
@@ -273,14 +321,20 @@ impl Parts for Connection {
             let server = &*self.server;
             let parts = server.registers.parts().expect("memory has parts");
             let written = change.value.map_or(0, str::len) + change.part.1.len();
-            let read = parts.read_parts(change.key, change.prefix, change.since).await?;
+            let read = parts
+                .read_parts(change.key, change.prefix, change.since)
+                .await?;
             server.request(written + size(&read)).await?;
             let before = server.before_change(change.key).await;
             let whole = parts.change_part(change).await?;
-            server.counted(change.key, written + whole.as_ref().map_or(0, size), |count| {
-                count.writes += 1;
-                count.conflicts += u64::from(whole.is_none());
-            });
+            server.counted(
+                change.key,
+                written + whole.as_ref().map_or(0, size),
+                |count| {
+                    count.writes += 1;
+                    count.conflicts += u64::from(whole.is_none());
+                },
+            );
             if let (Some(_), Some(value)) = (&whole, change.value) {
                 server.changed(change.key, before, value).await;
             }
@@ -288,7 +342,12 @@ impl Parts for Connection {
         })
     }
 
-    fn delete_parts<'a>(&'a self, key: &'a str, expected: &'a Revision, prefix: &'a str) -> Reply<'a, bool> {
+    fn delete_parts<'a>(
+        &'a self,
+        key: &'a str,
+        expected: &'a Revision,
+        prefix: &'a str,
+    ) -> Reply<'a, bool> {
         Box::pin(async move {
             let server = &*self.server;
             server.request(0).await?;

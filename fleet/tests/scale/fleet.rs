@@ -73,10 +73,17 @@ impl Setup {
         let (fewest, most) = if is_large { (70, 80) } else { (2, 12) };
         let machines = usize::try_from(random.between(fewest, most)).expect("a small number");
         let mut event = || {
-            let largest = if is_large && random.below(2) == 0 { most } else { 6 };
+            let largest = if is_large && random.below(2) == 0 {
+                most
+            } else {
+                6
+            };
             let size = usize::try_from(random.between(1.max(largest.saturating_sub(10)), largest));
             let size = size.expect("a small number").min(machines);
-            (random.choose(size, machines), Duration::from_secs(random.between(20, 200)))
+            (
+                random.choose(size, machines),
+                Duration::from_secs(random.between(20, 200)),
+            )
         };
         let events = (0..4).map(|_| event()).collect();
         let limit = usize::try_from(random.between(1, 4)).expect("a small number");
@@ -148,8 +155,16 @@ impl Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fleets, events, approved, operations } = self;
-        write!(f, "{fleets} fleets, {events} events, {approved} approved, {operations} operations of the engine")
+        let Self {
+            fleets,
+            events,
+            approved,
+            operations,
+        } = self;
+        write!(
+            f,
+            "{fleets} fleets, {events} events, {approved} approved, {operations} operations of the engine"
+        )
     }
 }
 
@@ -161,7 +176,10 @@ impl Fleet {
         let mut limit = getrlimit(Resource::Nofile);
         limit.current = limit.maximum;
         setrlimit(Resource::Nofile, limit).expect("the limit may be raised to its maximum");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build();
         LocalSet::new().block_on(&runtime.expect("a runtime"), simulate(setup))
     }
 }
@@ -170,14 +188,28 @@ async fn simulate(setup: &Setup) -> Outcome {
     let begin = Instant::now();
     let folder = tempfile::tempdir().expect("a folder");
     let mut random = Random::new(setup.seed ^ 0x5ca1e);
-    let names: Vec<String> = (0..setup.machines).map(|number| format!("vm_{number:04}")).collect();
+    let names: Vec<String> = (0..setup.machines)
+        .map(|number| format!("vm_{number:04}"))
+        .collect();
     let id = |index: usize| format!("00000000-0000-4000-8000-{:012X}", index + 1);
-    let events = setup.events.iter().enumerate().map(|(index, (machines, _))| (id(index), machines.clone())).collect();
-    let world = World::new(names.iter().map(|name| Name::from(name.as_str())).collect(), setup.limit, events);
+    let events = setup
+        .events
+        .iter()
+        .enumerate()
+        .map(|(index, (machines, _))| (id(index), machines.clone()))
+        .collect();
+    let world = World::new(
+        names.iter().map(|name| Name::from(name.as_str())).collect(),
+        setup.limit,
+        events,
+    );
     let world = Rc::new(RefCell::new(world));
     let script = |(index, (machines, appears)): (usize, &(Vec<usize>, Duration))| Script {
         id: id(index),
-        resources: machines.iter().map(|&machine| names[machine].clone()).collect(),
+        resources: machines
+            .iter()
+            .map(|&machine| names[machine].clone())
+            .collect(),
         appears: *appears,
         notice: setup.notice,
         started_for: Duration::from_secs(20),
@@ -188,12 +220,17 @@ async fn simulate(setup: &Setup) -> Outcome {
     server.faults.set(setup.faults.engine);
     server.has_plain_writes.set(setup.has_plain_writes);
     service.faults.set(setup.faults.service);
-    let groups = format!("[[group]]\nname = \"all\"\nmachines = [\"*\"]\nmax_unavailable = {}\n", setup.limit);
+    let groups = format!(
+        "[[group]]\nname = \"all\"\nmachines = [\"*\"]\nmax_unavailable = {}\n",
+        setup.limit
+    );
 
     let mut kills = vec![Vec::new(); setup.machines];
     for number in 0..setup.faults.crashes + setup.faults.deaths {
         let machine = usize::try_from(random.below(setup.machines as u64)).expect("a small number");
-        let at = Duration::from_millis(random.below(u64::try_from(setup.faults.until.as_millis()).expect("minutes")));
+        let at = Duration::from_millis(
+            random.below(u64::try_from(setup.faults.until.as_millis()).expect("minutes")),
+        );
         let is_death = number >= setup.faults.crashes;
         let victim = match random.below(3) {
             0 => Victim::Watcher,
@@ -201,7 +238,11 @@ async fn simulate(setup: &Setup) -> Outcome {
             _ => Victim::Both,
         };
         let down = Duration::from_millis(random.between(200, 20_000));
-        kills[machine].push(if is_death { (at, Victim::Both, None) } else { (at, victim, Some(down)) });
+        kills[machine].push(if is_death {
+            (at, Victim::Both, None)
+        } else {
+            (at, victim, Some(down))
+        });
     }
     let mut machines = JoinSet::new();
     for (number, (name, kills)) in names.iter().zip(kills).enumerate() {
@@ -239,7 +280,9 @@ async fn simulate(setup: &Setup) -> Outcome {
     let is_free = async || {
         let groups = server.look("groups/").await;
         let group = |text: &str| serde_json::from_str::<GroupRegister>(text).expect("a group");
-        groups.iter().all(|(_, register)| group(&register.value).claims.is_empty())
+        groups
+            .iter()
+            .all(|(_, register)| group(&register.value).claims.is_empty())
     };
     while !is_free().await && over.elapsed() < Duration::from_secs(20 * 60) {
         sleep(Duration::from_millis(100)).await;
@@ -254,7 +297,13 @@ async fn simulate(setup: &Setup) -> Outcome {
     outcome(setup, &world, &server, is_free, duration)
 }
 
-fn outcome(setup: &Setup, world: &Rc<RefCell<World>>, server: &Server, is_free: bool, duration: Duration) -> Outcome {
+fn outcome(
+    setup: &Setup,
+    world: &Rc<RefCell<World>>,
+    server: &Server,
+    is_free: bool,
+    duration: Duration,
+) -> Outcome {
     let mut world = world.borrow_mut();
     if !is_free {
         world.violated("slots were not freed twenty minutes after the last event");
@@ -265,7 +314,9 @@ fn outcome(setup: &Setup, world: &Rc<RefCell<World>>, server: &Server, is_free: 
         // A dead machine holds its slots, and with them other events, until its own are over.
         if all_live && !approved {
             let missed = world.missed(index, Duration::ZERO);
-            world.violated(&format!("L1: event {index} was not approved; all were ready this long: {missed:?}"));
+            world.violated(&format!(
+                "L1: event {index} was not approved; all were ready this long: {missed:?}"
+            ));
         }
     }
     let first = &world.events[0];
@@ -273,7 +324,11 @@ fn outcome(setup: &Setup, world: &Rc<RefCell<World>>, server: &Server, is_free: 
     Outcome {
         violations: world.violations.clone(),
         events: setup.events.len(),
-        approved: world.events.iter().filter(|event| event.approved_at.is_some()).count(),
+        approved: world
+            .events
+            .iter()
+            .filter(|event| event.approved_at.is_some())
+            .count(),
         announced_to_approved: since(first.announced_at),
         ready_to_approved: since(first.all_ready_at),
         on_events: server.count("events"),

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events_core::{
-    Action, Cause, GateAnswer, GatePhase, LastCall, Policy, Preparation, Report, Response, Rule, Session,
-    SessionConfig, Step, UnixMillis, VmNames,
+    Action, Cause, GateAnswer, GatePhase, LastCall, Policy, Preparation, Report, Response, Rule,
+    Session, SessionConfig, Step, UnixMillis, VmNames,
 };
 use scheduled_events_fleet::config::Config;
 use scheduled_events_fleet::daemon::Daemon;
@@ -152,8 +152,16 @@ impl Machine {
     async fn run_daemon(self: Rc<Self>) {
         // Daemons are not started at the same moment.
         sleep(self.between((0, 10_000))).await;
-        let engine = Box::new(Connection { server: self.server.clone(), has_parts: self.has_parts });
-        let daemon = Daemon::new(self.config.clone(), Name::from(self.name.as_str()), None, engine);
+        let engine = Box::new(Connection {
+            server: self.server.clone(),
+            has_parts: self.has_parts,
+        });
+        let daemon = Daemon::new(
+            self.config.clone(),
+            Name::from(self.name.as_str()),
+            None,
+            engine,
+        );
         *self.daemon.borrow_mut() = Some(daemon.clone());
         daemon.maintain().await;
     }
@@ -178,7 +186,11 @@ impl Machine {
         if !self.state.borrow().is_empty() {
             session.restore(&self.state.borrow()).expect("a snapshot");
         }
-        let mut audit = OpenOptions::new().create(true).append(true).open(&self.audit).expect("the audit file");
+        let mut audit = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.audit)
+            .expect("the audit file");
         let (sender, mut receiver) = unbounded_channel();
         // Everything that it started ends with it.
         let mut tasks = JoinSet::new();
@@ -211,7 +223,10 @@ impl Machine {
                     tasks.spawn_local(async move {
                         let result = machine.service.post(&body).await;
                         let status = result.ok();
-                        write(&mut audit, &json!({"record": "approval", "event_ids": ids, "status": status}));
+                        write(
+                            &mut audit,
+                            &json!({"record": "approval", "event_ids": ids, "status": status}),
+                        );
                         let _ = sender.send(match result {
                             Ok(status) => Message::Response(status, Rc::default()),
                             Err(cause) => Message::Failure(cause),
@@ -219,15 +234,18 @@ impl Machine {
                     });
                 }
                 Task::Prepare(id, attempt) => {
-                    let command = tasks.spawn_local(self.clone().prepare(id, attempt, sender.clone()));
+                    let command =
+                        tasks.spawn_local(self.clone().prepare(id, attempt, sender.clone()));
                     commands.insert(attempt, command);
                 }
                 Task::Recover(ids, attempt) => {
-                    let command = tasks.spawn_local(self.clone().recover(ids, attempt, sender.clone()));
+                    let command =
+                        tasks.spawn_local(self.clone().recover(ids, attempt, sender.clone()));
                     commands.insert(attempt, command);
                 }
                 Task::Gate(id, phase, attempt) => {
-                    let command = tasks.spawn_local(self.clone().ask(id, phase, attempt, sender.clone()));
+                    let command =
+                        tasks.spawn_local(self.clone().ask(id, phase, attempt, sender.clone()));
                     commands.insert(attempt, command);
                 }
                 Task::Cancel(attempt) => {
@@ -248,7 +266,14 @@ impl Machine {
                     match message {
                         None => {}
                         Some(Message::Response(status, body)) => {
-                            session.on_response(&Response { status, body: &body, retry_after: None }, now);
+                            session.on_response(
+                                &Response {
+                                    status,
+                                    body: &body,
+                                    retry_after: None,
+                                },
+                                now,
+                            );
                         }
                         Some(Message::Failure(cause)) => {
                             session.on_failure(cause, now);
@@ -280,16 +305,35 @@ impl Machine {
         let _ = sender.send(Message::Prepared(attempt, Preparation::Ready));
     }
 
-    async fn recover(self: Rc<Self>, ids: Vec<String>, attempt: u32, sender: UnboundedSender<Message>) {
+    async fn recover(
+        self: Rc<Self>,
+        ids: Vec<String>,
+        attempt: u32,
+        sender: UnboundedSender<Message>,
+    ) {
         self.world.borrow_mut().recovers(self.number);
         sleep(self.between((500, 3_000))).await;
         self.world.borrow_mut().has_recovered(self.number);
-        self.audit(&json!({"record": "recover", "event_id": ids[0], "event_ids": ids, "outcome": "done"}));
+        self.audit(
+            &json!({"record": "recover", "event_id": ids[0], "event_ids": ids, "outcome": "done"}),
+        );
         let _ = sender.send(Message::Recovered(attempt));
     }
 
-    async fn ask(self: Rc<Self>, id: String, phase: GatePhase, attempt: u32, sender: UnboundedSender<Message>) {
-        let resources = self.service.script(&id).resources.iter().map(|name| Name::from(name.as_str())).collect();
+    async fn ask(
+        self: Rc<Self>,
+        id: String,
+        phase: GatePhase,
+        attempt: u32,
+        sender: UnboundedSender<Message>,
+    ) {
+        let resources = self
+            .service
+            .script(&id)
+            .resources
+            .iter()
+            .map(|name| Name::from(name.as_str()))
+            .collect();
         let event = Event::new(&id, "Reboot", resources);
         let question = match phase {
             GatePhase::Prepare => Question::Prepare,
@@ -297,9 +341,9 @@ impl Machine {
         };
         let daemon = self.daemon.borrow().clone();
         let answer = match daemon {
-            Some(daemon) => {
-                timeout(GATE_TIME, daemon.answer(question, event)).await.unwrap_or_else(|_| Err(String::new()))
-            }
+            Some(daemon) => timeout(GATE_TIME, daemon.answer(question, event))
+                .await
+                .unwrap_or_else(|_| Err(String::new())),
             None => Err("no daemon".into()),
         };
         let answer = match answer {
@@ -311,7 +355,11 @@ impl Machine {
     }
 
     fn audit(&self, record: &Value) {
-        let mut file = OpenOptions::new().create(true).append(true).open(&self.audit).expect("the audit file");
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.audit)
+            .expect("the audit file");
         write(&mut file, record);
     }
 }
@@ -319,12 +367,16 @@ impl Machine {
 /// Waits until the killed process is gone.
 async fn killed(process: &mut JoinSet<()>) {
     while let Some(ended) = process.join_next().await {
-        assert!(!ended.is_err_and(|error| error.is_panic()), "it failed before it was killed");
+        assert!(
+            !ended.is_err_and(|error| error.is_panic()),
+            "it failed before it was killed"
+        );
     }
 }
 
 fn write(file: &mut File, record: &Value) {
-    file.write_all(format!("{record}\n").as_bytes()).expect("written");
+    file.write_all(format!("{record}\n").as_bytes())
+        .expect("written");
 }
 
 /// The session's next step.
@@ -337,15 +389,23 @@ fn task(session: &mut Watcher, now: UnixMillis, name: &str) -> Task {
             Task::Post(body, ids)
         }
         Step::Wait { until } => Task::Wait(until),
-        Step::Prepare { event, attempt } => Task::Prepare(event.event_id().as_str().to_owned(), attempt),
+        Step::Prepare { event, attempt } => {
+            Task::Prepare(event.event_id().as_str().to_owned(), attempt)
+        }
         Step::Recover { event, attempt, .. } => {
             let last = event.event_id().as_str().to_owned();
-            let others = session.recovering().map(|event| event.event_id().as_str().to_owned());
+            let others = session
+                .recovering()
+                .map(|event| event.event_id().as_str().to_owned());
             let mut ids = vec![last.clone()];
             ids.extend(others.filter(|id| *id != last));
             Task::Recover(ids, attempt)
         }
-        Step::Gate { event, phase, attempt } => Task::Gate(event.event_id().as_str().to_owned(), phase, attempt),
+        Step::Gate {
+            event,
+            phase,
+            attempt,
+        } => Task::Gate(event.event_id().as_str().to_owned(), phase, attempt),
         Step::Cancel { attempt } => Task::Cancel(attempt),
         Step::Report(Report::Change { change, event }) => Task::Change(json!({
             "record": "change",

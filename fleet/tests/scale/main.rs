@@ -21,8 +21,15 @@ use fleet::{Fleet, Outcome, Setup, Totals};
 
 /// The number of seeds to try. `SEEDS=…` changes it, and `SEED=…` tries one.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    number("SEED").map_or_else(|| 0..number("SEEDS").unwrap_or(usual), |seed| seed..seed + 1)
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
+    number("SEED").map_or_else(
+        || 0..number("SEEDS").unwrap_or(usual),
+        |seed| seed..seed + 1,
+    )
 }
 
 #[test]
@@ -31,7 +38,11 @@ fn fleets_with_faults() {
     let started = Instant::now();
     for seed in seeds(100) {
         let outcome = Fleet::run(&Setup::random(seed));
-        assert!(outcome.violations.is_empty(), "SEED={seed}: {:#?}", outcome.violations);
+        assert!(
+            outcome.violations.is_empty(),
+            "SEED={seed}: {:#?}",
+            outcome.violations
+        );
         total.add(&outcome);
     }
     println!("{total} ({:.0} s)", started.elapsed().as_secs_f64());
@@ -41,17 +52,39 @@ fn fleets_with_faults() {
 #[test]
 fn plain_writes_are_found() {
     // With the decision in the register of the marks, a late mark takes it back.
-    let setup = |seed| Setup { has_plain_writes: true, has_parts: false, ..Setup::random(seed) };
-    let is_found = |seed| Fleet::run(&setup(seed)).violations.iter().any(|found| found.contains(": S1: "));
-    assert!((0..400).any(is_found), "plain writes were not found to break S1");
+    let setup = |seed| Setup {
+        has_plain_writes: true,
+        has_parts: false,
+        ..Setup::random(seed)
+    };
+    let is_found = |seed| {
+        Fleet::run(&setup(seed))
+            .violations
+            .iter()
+            .any(|found| found.contains(": S1: "))
+    };
+    assert!(
+        (0..400).any(is_found),
+        "plain writes were not found to break S1"
+    );
 }
 
 /// Runs one event of all machines, without faults.
 fn measure(machines: usize, seed: u64, has_parts: bool) -> Outcome {
     let started = Instant::now();
-    let outcome = Fleet::run(&Setup { has_parts, ..Setup::one_event(machines, seed) });
-    assert!(outcome.violations.is_empty(), "{machines} machines: {:#?}", outcome.violations);
-    println!("{machines} machines, parts {has_parts}: {outcome:?} ({:.1} s)", started.elapsed().as_secs_f64());
+    let outcome = Fleet::run(&Setup {
+        has_parts,
+        ..Setup::one_event(machines, seed)
+    });
+    assert!(
+        outcome.violations.is_empty(),
+        "{machines} machines: {:#?}",
+        outcome.violations
+    );
+    println!(
+        "{machines} machines, parts {has_parts}: {outcome:?} ({:.1} s)",
+        started.elapsed().as_secs_f64()
+    );
     outcome
 }
 
@@ -60,7 +93,10 @@ fn operations_grow_with_the_number_of_machines_and_no_faster() {
     let small = measure(10, 1, true);
     let large = measure(150, 1, true);
     let per_machine = |outcome: &Outcome, machines: u64| outcome.on_events.operations() / machines;
-    assert!(per_machine(&large, 150) <= 3 * per_machine(&small, 10).max(8), "{large:?}");
+    assert!(
+        per_machine(&large, 150) <= 3 * per_machine(&small, 10).max(8),
+        "{large:?}"
+    );
     is_approved_soon(&large);
 }
 
@@ -85,18 +121,25 @@ fn ten_thousand_idle_machines_cost_no_more_each_than_ten() {
     let time = Duration::from_secs(90);
     let costs = [10, 100, 1000, largest].map(|machines| {
         let count = crowd::idle(machines, time);
-        println!("{machines} idle machines for {} s: {count:?}", time.as_secs());
+        println!(
+            "{machines} idle machines for {} s: {count:?}",
+            time.as_secs()
+        );
         assert_eq!((count.reads, count.lists), (0, 0), "{machines} machines");
         (machines as u64, count)
     });
     let (few, least) = costs[0];
     for (machines, count) in costs {
-        for (what, many, few) in
-            [("requests", count.operations() * few, least.operations()), ("bytes", count.bytes * few, least.bytes)]
-        {
+        for (what, many, few) in [
+            ("requests", count.operations() * few, least.operations()),
+            ("bytes", count.bytes * few, least.bytes),
+        ] {
             // Within 10 %.
             let few = few * machines;
-            assert!(many.abs_diff(few) * 10 <= few, "{machines} machines: {what}: {many} instead of {few}");
+            assert!(
+                many.abs_diff(few) * 10 <= few,
+                "{machines} machines: {what}: {many} instead of {few}"
+            );
         }
     }
 }
@@ -105,7 +148,11 @@ fn ten_thousand_idle_machines_cost_no_more_each_than_ten() {
 fn measure_queue(machines: usize) -> crowd::Queue {
     let started = Instant::now();
     let queue = crowd::queue(machines, 10);
-    assert!(queue.violations.is_empty(), "{machines} machines: {:#?}", queue.violations);
+    assert!(
+        queue.violations.is_empty(),
+        "{machines} machines: {:#?}",
+        queue.violations
+    );
     let (operations, bytes) = (queue.operations(), queue.bytes());
     println!(
         "{machines} events at once: the last one is over after {:.0} s; {} questions, {operations} operations, {} of them refused, {bytes} \
@@ -125,21 +172,36 @@ fn measure_queue(machines: usize) -> crowd::Queue {
 fn the_operations_of_many_events_at_once_do_not_grow_with_the_square_of_their_number() {
     let [small, large] = [(50, 4_000), (200, 30_000)].map(|(machines, most)| {
         let queue = measure_queue(machines);
-        assert!(queue.operations() <= most.min(4 * queue.questions), "{machines} machines, at most {most}: {queue:?}");
+        assert!(
+            queue.operations() <= most.min(4 * queue.questions),
+            "{machines} machines, at most {most}: {queue:?}"
+        );
         // Those that were announced together do not look together.
-        assert!(queue.on_groups.conflicts <= machines as u64, "{machines} machines: {queue:?}");
+        assert!(
+            queue.on_groups.conflicts <= machines as u64,
+            "{machines} machines: {queue:?}"
+        );
         queue
     });
-    let (few, many) = (small.bytes() * large.questions, large.bytes() * small.questions);
+    let (few, many) = (
+        small.bytes() * large.questions,
+        large.bytes() * small.questions,
+    );
     // Who is next looks at all machines with each heartbeat: one of those that wait, however many they are.
-    assert!(many <= 2 * few, "bytes for each question: {small:?} {large:?}");
+    assert!(
+        many <= 2 * few,
+        "bytes for each question: {small:?} {large:?}"
+    );
 }
 
 /// It takes five minutes: each machine reads its audit file four times a second.
 #[test]
 #[ignore = "its figures are in docs/performance.md: make performance-fleet"]
 fn performance_of_a_thousand_events_at_once() {
-    assert!(crowd::most_machines() >= 1000, "so many files may not be open");
+    assert!(
+        crowd::most_machines() >= 1000,
+        "so many files may not be open"
+    );
     let queue = measure_queue(1000);
     assert!(queue.operations() <= 300_000, "{queue:?}");
 }

@@ -34,7 +34,8 @@ impl Random {
     pub(crate) fn choose(&mut self, count: usize, limit: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..limit).collect();
         for index in 0..count {
-            let other = index + usize::try_from(self.below((limit - index) as u64)).expect("a small number");
+            let other = index
+                + usize::try_from(self.below((limit - index) as u64)).expect("a small number");
             all.swap(index, other);
         }
         all.truncate(count);

@@ -59,8 +59,12 @@ impl Service {
     pub(crate) fn new(scripts: Vec<Script>, world: Rc<RefCell<World>>, seed: u64) -> Rc<Self> {
         let flags = RefCell::new(vec![false; scripts.len()]);
         let empty: Rc<[u8]> = Rc::default();
-        let documents =
-            Documents { incarnation: 0, current: empty.clone(), previous: empty, changed_at: Instant::now() };
+        let documents = Documents {
+            incarnation: 0,
+            current: empty.clone(),
+            previous: empty,
+            changed_at: Instant::now(),
+        };
         let service = Self {
             is_announced: flags.clone(),
             is_started: flags,
@@ -88,7 +92,10 @@ impl Service {
     }
 
     pub(crate) fn script(&self, id: &str) -> &Script {
-        self.scripts.iter().find(|script| script.id.eq_ignore_ascii_case(id)).expect("an event of the scenario")
+        self.scripts
+            .iter()
+            .find(|script| script.id.eq_ignore_ascii_case(id))
+            .expect("an event of the scenario")
     }
 
     /// Plays an event from its announcement to its end.
@@ -118,7 +125,9 @@ impl Service {
         self.write_document();
         sleep(script.started_for).await;
         self.is_announced.borrow_mut()[index] = false;
-        self.world.borrow_mut().set_status(index, Status::Over { approved });
+        self.world
+            .borrow_mut()
+            .set_status(index, Status::Over { approved });
         self.write_document();
     }
 
@@ -135,7 +144,14 @@ impl Service {
         let documents = self.documents.borrow();
         let is_new = documents.changed_at.elapsed() < Duration::from_secs(3);
         let is_stale = is_new && self.chance(faults.stale);
-        Ok((200, if is_stale { documents.previous.clone() } else { documents.current.clone() }))
+        Ok((
+            200,
+            if is_stale {
+                documents.previous.clone()
+            } else {
+                documents.current.clone()
+            },
+        ))
     }
 
     pub(crate) async fn post(&self, body: &[u8]) -> Result<u16, Cause> {
@@ -177,7 +193,10 @@ impl Service {
     fn write_document(&self) {
         let mut documents = self.documents.borrow_mut();
         documents.incarnation += 1;
-        let mut text = format!("{{\"DocumentIncarnation\":{},\"Events\":[", documents.incarnation);
+        let mut text = format!(
+            "{{\"DocumentIncarnation\":{},\"Events\":[",
+            documents.incarnation
+        );
         let mut separator = "";
         for (index, script) in self.scripts.iter().enumerate() {
             if !self.is_announced.borrow()[index] {
@@ -188,8 +207,11 @@ impl Service {
             let world = self.world.borrow();
             let start = world.events[index].not_before.expect("it was announced") - self.begin;
             let start = SystemTime::UNIX_EPOCH + Duration::from_millis(millis) + start;
-            let (status, not_before) =
-                if is_started { ("Started", String::new()) } else { ("Scheduled", httpdate::fmt_http_date(start)) };
+            let (status, not_before) = if is_started {
+                ("Started", String::new())
+            } else {
+                ("Scheduled", httpdate::fmt_http_date(start))
+            };
             let resources = serde_json::to_string(&script.resources).expect("names are JSON");
             // Writing to a string does not fail.
             let _ = write!(

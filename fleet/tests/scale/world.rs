@@ -85,11 +85,17 @@ impl World {
     }
 
     pub(crate) fn violated(&mut self, what: &str) {
-        self.violations.push(format!("{:.1} s: {what}", self.begin.elapsed().as_secs_f64()));
+        self.violations.push(format!(
+            "{:.1} s: {what}",
+            self.begin.elapsed().as_secs_f64()
+        ));
     }
 
     pub(crate) fn event_index(&self, id: &str) -> usize {
-        self.events.iter().position(|event| event.id.eq_ignore_ascii_case(id)).expect("an event of the scenario")
+        self.events
+            .iter()
+            .position(|event| event.id.eq_ignore_ascii_case(id))
+            .expect("an event of the scenario")
     }
 
     /// The engine has stored the decision about an event.
@@ -97,15 +103,24 @@ impl World {
         let id = key.split('/').nth(1).expect("an id");
         let index = self.event_index(id);
         let machines = self.events[index].machines.clone();
-        let marked = machines.iter().all(|&machine| register.is_ready(&self.names[machine]));
+        let marked = machines
+            .iter()
+            .all(|&machine| register.is_ready(&self.names[machine]));
         if !marked || register.resources.len() != machines.len() {
             self.violated(&format!("S1: {id} was decided without the marks of all"));
         }
-        let not_ready: Vec<_> = machines.iter().filter(|&&machine| !self.prepared[machine][index].is_ready).collect();
+        let not_ready: Vec<_> = machines
+            .iter()
+            .filter(|&&machine| !self.prepared[machine][index].is_ready)
+            .collect();
         if !not_ready.is_empty() {
-            self.violated(&format!("S2: {id} was decided, and these machines were not ready: {not_ready:?}"));
+            self.violated(&format!(
+                "S2: {id} was decided, and these machines were not ready: {not_ready:?}"
+            ));
         }
-        self.events[index].decided_at.get_or_insert_with(Instant::now);
+        self.events[index]
+            .decided_at
+            .get_or_insert_with(Instant::now);
     }
 
     /// The metadata service has accepted a POST.
@@ -120,9 +135,14 @@ impl World {
         if decided.is_none() {
             self.violated(&format!("S1: {id} was approved without a decision"));
         }
-        let not_ready: Vec<_> = machines.iter().filter(|&&machine| !self.prepared[machine][index].is_ready).collect();
+        let not_ready: Vec<_> = machines
+            .iter()
+            .filter(|&&machine| !self.prepared[machine][index].is_ready)
+            .collect();
         if !not_ready.is_empty() {
-            self.violated(&format!("S3: {id} was approved, and these machines were not ready: {not_ready:?}"));
+            self.violated(&format!(
+                "S3: {id} was approved, and these machines were not ready: {not_ready:?}"
+            ));
         }
         for machine in machines {
             self.look_at(machine);
@@ -141,21 +161,35 @@ impl World {
         let is_decided = self.events[index].decided_at.is_some();
         let prepared = &mut self.prepared[machine][index];
         // After the decision this machine is only put again into the state that it is in.
-        *prepared = Prepared { is_preparing: true, is_ready: prepared.is_ready && is_decided, has_recovered: false };
+        *prepared = Prepared {
+            is_preparing: true,
+            is_ready: prepared.is_ready && is_decided,
+            has_recovered: false,
+        };
         self.look_at(machine);
     }
 
     pub(crate) fn is_ready(&mut self, machine: usize, index: usize) {
-        self.prepared[machine][index] = Prepared { is_preparing: false, is_ready: true, has_recovered: false };
+        self.prepared[machine][index] = Prepared {
+            is_preparing: false,
+            is_ready: true,
+            has_recovered: false,
+        };
         let event = &mut self.events[index];
-        if event.machines.iter().all(|&machine| self.prepared[machine][index].is_ready) {
+        if event
+            .machines
+            .iter()
+            .all(|&machine| self.prepared[machine][index].is_ready)
+        {
             event.all_ready_at.get_or_insert_with(Instant::now);
         }
     }
 
     /// The preparation was ended before it was complete. The machine is out of service until it recovers.
     pub(crate) fn stops_preparing(&mut self, machine: usize) {
-        self.prepared[machine].iter_mut().for_each(|prepared| prepared.is_preparing = false);
+        self.prepared[machine]
+            .iter_mut()
+            .for_each(|prepared| prepared.is_preparing = false);
         self.look_at(machine);
     }
 
@@ -168,7 +202,10 @@ impl World {
 
     pub(crate) fn has_recovered(&mut self, machine: usize) {
         for index in 0..self.events.len() {
-            self.prepared[machine][index] = Prepared { has_recovered: true, ..Prepared::default() };
+            self.prepared[machine][index] = Prepared {
+                has_recovered: true,
+                ..Prepared::default()
+            };
         }
         self.look_at(machine);
     }
@@ -185,7 +222,11 @@ impl World {
     /// Whether a machine is out of service because of us: being prepared or prepared, or affected by an event that was approved,
     /// until it has recovered. One that has ended for good is so until the event is over.
     fn is_out(&self, machine: usize) -> bool {
-        let concerned = self.events.iter().enumerate().filter(|(_, event)| event.machines.contains(&machine));
+        let concerned = self
+            .events
+            .iter()
+            .enumerate()
+            .filter(|(_, event)| event.machines.contains(&machine));
         concerned.into_iter().any(|(index, event)| {
             let prepared = self.prepared[machine][index];
             let is_drained = prepared.is_preparing || prepared.is_ready;
@@ -208,10 +249,17 @@ impl World {
         if !self.out.insert(machine) {
             return;
         }
-        let is_one_event =
-            |event: &EventTruth| self.out.iter().all(|machine| event.machines.binary_search(machine).is_ok());
+        let is_one_event = |event: &EventTruth| {
+            self.out
+                .iter()
+                .all(|machine| event.machines.binary_search(machine).is_ok())
+        };
         if self.out.len() > self.limit && !self.events.iter().any(is_one_event) {
-            let out = format!("S4: {} machines are out of service: {:?}", self.out.len(), self.out);
+            let out = format!(
+                "S4: {} machines are out of service: {:?}",
+                self.out.len(),
+                self.out
+            );
             self.violated(&out);
         }
     }

@@ -23,13 +23,19 @@ fn commands() -> Vec<(String, String)> {
     let (_, section) = page.split_once("\n## By hand\n").expect("the section");
     let (_, block) = section.split_once("\n```console\n").expect("a block");
     let (block, _) = block.split_once("```").expect("its end");
-    let commands = block.split("$ ").skip(1).map(|command| command.split_once('\n').expect("a line"));
-    commands.map(|(command, output)| (command.to_owned(), output.to_owned())).collect()
+    let commands = block
+        .split("$ ")
+        .skip(1)
+        .map(|command| command.split_once('\n').expect("a line"));
+    commands
+        .map(|(command, output)| (command.to_owned(), output.to_owned()))
+        .collect()
 }
 
 #[test]
 fn an_operator_types_what_the_guide_says() {
-    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"WestNO_*\"]\nmax_unavailable = 2\n");
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"WestNO_*\"]\nmax_unavailable = 2\n");
     let engine = FolderEngine::new(&fleet.path().join("registers"));
     let write = |key: &str, value: &str| block_on(engine.swap(key, None, value)).expect("written");
     let root = TempDir::new().expect("a folder");
@@ -37,31 +43,49 @@ fn an_operator_types_what_the_guide_says() {
     let run = |command: &mut Command| {
         let output = wait::output(command.env("SCHEDULED_EVENTS_ENDPOINT", &url));
         let errors = String::from_utf8(output.stderr).expect("text");
-        (output.status.code(), String::from_utf8(output.stdout).expect("text"), errors)
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).expect("text"),
+            errors,
+        )
     };
     // The event as the replay server has it.
     let listed = wait_for("the event", || {
         let (_, events, _) = run(Command::new(watcher_command()).args(["list", "--json"]));
-        let events = events.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let events = events
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         events
             .filter(|event| event["event_status"] == "Scheduled")
             .find_map(|event| Some(event["event_id"].as_str()?.to_owned()))
     });
     // One machine runs and has lost its audit file, and the other one does not come back.
     let claim = json!({ "slots": [MACHINES[1], MACHINES[2]], "by": [MACHINES[1]], "at": 1 });
-    write("groups/web", &json!({ "format": 1, "limit": 2, "claims": { (EVENT): claim } }).to_string());
-    write("machines/westno_2", &json!({ "format": 1, "machine": MACHINES[2], "beat": 7, "at": 1 }).to_string());
+    write(
+        "groups/web",
+        &json!({ "format": 1, "limit": 2, "claims": { (EVENT): claim } }).to_string(),
+    );
+    write(
+        "machines/westno_2",
+        &json!({ "format": 1, "machine": MACHINES[2], "beat": 7, "at": 1 }).to_string(),
+    );
     write("groups/db", "{\"format\":1,\"limit\":");
     let gate = fleet.start(MACHINES[1], None);
-    wait_for("a heartbeat", || block_on(engine.read("machines/westno_1")).expect("read"));
+    wait_for("a heartbeat", || {
+        block_on(engine.read("machines/westno_1")).expect("read")
+    });
     let status = |expected: i32| {
         let (code, text, errors) = run(gate.fleet().arg("status"));
         assert_eq!(code, Some(expected), "{text}{errors}");
         (text, errors)
     };
     let (text, errors) = status(1);
-    assert!(text.contains("web    2      2    WestNO_1") && text.contains("WestNO_2        0       "), "{text}");
-    let advice = "it is left as it is; `scheduled-events-fleet delete-register groups/db` deletes it";
+    assert!(
+        text.contains("web    2      2    WestNO_1") && text.contains("WestNO_2        0       "),
+        "{text}"
+    );
+    let advice =
+        "it is left as it is; `scheduled-events-fleet delete-register groups/db` deletes it";
     assert!(errors.contains(advice), "{errors}");
 
     let commands = commands();
@@ -74,7 +98,13 @@ fn an_operator_types_what_the_guide_says() {
             program => panic!("{line}: the test does not know {program:?}"),
         };
         let is_of_azure = line.starts_with("scheduled-events ");
-        let own = |text: &str| if is_of_azure { text.replace(EVENT, &listed) } else { text.to_owned() };
+        let own = |text: &str| {
+            if is_of_azure {
+                text.replace(EVENT, &listed)
+            } else {
+                text.to_owned()
+            }
+        };
         let (code, text, errors) = run(command.args(words.map(own)));
         if line.ends_with(" status") {
             continue;
@@ -82,7 +112,10 @@ fn an_operator_types_what_the_guide_says() {
         assert_eq!((code, text), (Some(0), own(expected)), "{line}: {errors}");
     }
     let (text, _) = status(0);
-    assert!(text.contains("no place is taken") && !text.contains("WestNO_2"), "{text}");
+    assert!(
+        text.contains("no place is taken") && !text.contains("WestNO_2"),
+        "{text}"
+    );
     wait_for("the start of the event", || {
         let (_, events, _) = run(Command::new(watcher_command()).args(["list", "--json"]));
         (events.contains(&listed) && events.contains("\"Started\"")).then_some(())
@@ -90,7 +123,10 @@ fn an_operator_types_what_the_guide_says() {
     // What is valid stays.
     let (code, text, errors) = run(gate.fleet().args(["delete-register", "groups/web"]));
     assert_eq!((code, &*text), (Some(1), ""), "{errors}");
-    assert!(errors.contains("the register groups/web is valid, and stays"), "{errors}");
+    assert!(
+        errors.contains("the register groups/web is valid, and stays"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -98,30 +134,59 @@ fn a_register_of_another_version_is_deleted_by_force_only() {
     let fleet = Fleet::new("");
     let engine = FolderEngine::new(&fleet.path().join("registers"));
     let gate = fleet.start("a", None);
-    for (value, is_of_another_version) in
-        [("{\"format\":9}", true), ("{}", true), ("{\"format\":1}", false), ("[", false)]
-    {
-        let found = block_on(engine.read("groups/old")).expect("read").map(|found| found.revision);
+    for (value, is_of_another_version) in [
+        ("{\"format\":9}", true),
+        ("{}", true),
+        ("{\"format\":1}", false),
+        ("[", false),
+    ] {
+        let found = block_on(engine.read("groups/old"))
+            .expect("read")
+            .map(|found| found.revision);
         block_on(engine.swap("groups/old", found.as_ref(), value)).expect("written");
         let delete = |options: &[&str]| {
-            let output = wait::output(gate.fleet().args(["delete-register", "groups/old"]).args(options));
-            let [text, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+            let output = wait::output(
+                gate.fleet()
+                    .args(["delete-register", "groups/old"])
+                    .args(options),
+            );
+            let [text, errors] =
+                [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
             (output.status.code(), text, errors)
         };
         let (code, text, errors) = delete(&[]);
         if is_of_another_version {
             assert_eq!((code, &*text), (Some(1), ""));
-            assert!(errors.contains("another version of this program wrote the register groups/old"), "{errors}");
+            assert!(
+                errors.contains("another version of this program wrote the register groups/old"),
+                "{errors}"
+            );
             assert_eq!(delete(&["--force"]).0, Some(0), "{value}");
         } else {
             assert_eq!(code, Some(0), "{errors}");
-            assert!(text.starts_with("deleted the register groups/old, which was: "), "{text}");
+            assert!(
+                text.starts_with("deleted the register groups/old, which was: "),
+                "{text}"
+            );
         }
         assert_eq!(block_on(engine.read("groups/old")).expect("read"), None);
     }
-    for key in ["", "web", "../x", "groups/../x", "groups/Web", "groups//", "other/x"] {
+    for key in [
+        "",
+        "web",
+        "../x",
+        "groups/../x",
+        "groups/Web",
+        "groups//",
+        "other/x",
+    ] {
         let output = wait::output(gate.fleet().args(["delete-register", key]));
-        assert_eq!(output.status.code(), Some(2), "{key:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{key:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let output = wait::output(gate.fleet().args(["delete-register", "groups/none"]));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no register groups/none"));

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use scheduled_events_fleet::engine::folder::FolderEngine;
 use scheduled_events_fleet::engine::memory::MemoryEngine;
-use scheduled_events_fleet::engine::{Engine, PartChange, Parts, Revision, StoreTime, Swap, Versioned};
+use scheduled_events_fleet::engine::{
+    Engine, PartChange, Parts, Revision, StoreTime, Swap, Versioned,
+};
 use tokio::task::LocalSet;
 
 use crate::fixture::{EtcdServer, block_on};
@@ -37,35 +39,72 @@ async fn one_register(engine: &dyn Engine) {
     let first = done(engine.swap(key, None, "one").await.unwrap());
     let found = engine.read(key).await.unwrap().expect("a register");
     assert_eq!((found.value.as_str(), &found.revision), ("one", &first));
-    assert_eq!(engine.swap(key, None, "two").await.unwrap(), Swap::Conflict, "it exists");
+    assert_eq!(
+        engine.swap(key, None, "two").await.unwrap(),
+        Swap::Conflict,
+        "it exists"
+    );
     let second = done(engine.swap(key, Some(&first), "two").await.unwrap());
     assert_ne!(first, second);
-    assert_eq!(engine.swap(key, Some(&first), "three").await.unwrap(), Swap::Conflict, "the revision is old");
+    assert_eq!(
+        engine.swap(key, Some(&first), "three").await.unwrap(),
+        Swap::Conflict,
+        "the revision is old"
+    );
     // The same value again is a new revision: a write that was refused must not look like one that was carried out.
     let third = done(engine.swap(key, Some(&second), "two").await.unwrap());
-    assert_eq!(engine.swap(key, Some(&second), "four").await.unwrap(), Swap::Conflict);
-    assert!(!engine.delete(key, &second).await.unwrap(), "the revision is old");
+    assert_eq!(
+        engine.swap(key, Some(&second), "four").await.unwrap(),
+        Swap::Conflict
+    );
+    assert!(
+        !engine.delete(key, &second).await.unwrap(),
+        "the revision is old"
+    );
     assert!(engine.delete(key, &third).await.unwrap());
     assert!(!engine.delete(key, &third).await.unwrap(), "there is none");
     assert_eq!(engine.read(key).await.unwrap(), None);
-    assert_eq!(engine.swap(key, Some(&third), "five").await.unwrap(), Swap::Conflict, "there is none");
+    assert_eq!(
+        engine.swap(key, Some(&third), "five").await.unwrap(),
+        Swap::Conflict,
+        "there is none"
+    );
     let fourth = done(engine.swap(key, None, "six").await.unwrap());
-    assert_eq!(engine.swap(key, Some(&third), "seven").await.unwrap(), Swap::Conflict, "an earlier life's revision");
+    assert_eq!(
+        engine.swap(key, Some(&third), "seven").await.unwrap(),
+        Swap::Conflict,
+        "an earlier life's revision"
+    );
     assert!(engine.delete(key, &fourth).await.unwrap());
 }
 
 async fn prefixes(engine: &dyn Engine) {
     // Parts that are numbers, and a register whose key is the beginning of another's.
-    for key in ["groups/7", "groups/db", "groups/db/2", "groups/db/zone-1", "groupss/x", "group/y", "groups-/z"] {
+    for key in [
+        "groups/7",
+        "groups/db",
+        "groups/db/2",
+        "groups/db/zone-1",
+        "groupss/x",
+        "group/y",
+        "groups-/z",
+    ] {
         done(engine.swap(key, None, key).await.unwrap());
     }
     let found = engine.list("groups/").await.unwrap();
-    let keys: Vec<_> = found.iter().map(|(key, register)| (key.as_str(), register.value.as_str())).collect();
-    let expected = ["groups/7", "groups/db", "groups/db/2", "groups/db/zone-1"].map(|key| (key, key));
+    let keys: Vec<_> = found
+        .iter()
+        .map(|(key, register)| (key.as_str(), register.value.as_str()))
+        .collect();
+    let expected =
+        ["groups/7", "groups/db", "groups/db/2", "groups/db/zone-1"].map(|key| (key, key));
     assert_eq!(keys, expected);
     for (key, register) in &found {
         done(
-            engine.swap(key, Some(&register.revision), "changed").await.expect("the revision of a list is a revision"),
+            engine
+                .swap(key, Some(&register.revision), "changed")
+                .await
+                .expect("the revision of a list is a revision"),
         );
     }
     assert_eq!(engine.list("machines/").await.unwrap(), []);
@@ -78,18 +117,46 @@ async fn ages(engine: &dyn Engine) {
     let second = done(engine.swap("ages/b", None, "2").await.unwrap());
     let listed = engine.list_aged("ages/").await.unwrap();
     let of = |index: usize| (listed[index].key.as_str(), &listed[index].register);
-    assert_eq!(of(0), ("ages/a", &Versioned { value: "1".into(), revision: first.clone() }));
-    assert_eq!(of(1), ("ages/b", &Versioned { value: "2".into(), revision: second }));
+    assert_eq!(
+        of(0),
+        (
+            "ages/a",
+            &Versioned {
+                value: "1".into(),
+                revision: first.clone()
+            }
+        )
+    );
+    assert_eq!(
+        of(1),
+        (
+            "ages/b",
+            &Versioned {
+                value: "2".into(),
+                revision: second
+            }
+        )
+    );
     let now = engine.clock().expect("a time").now;
     // Some show whole seconds, and this computer may be busy.
-    let millis = |later: StoreTime, earlier: StoreTime| later.0.cast_signed() - earlier.0.cast_signed();
-    assert!((-2000..60_000).contains(&millis(now, before)), "{now:?} after {before:?}");
+    let millis =
+        |later: StoreTime, earlier: StoreTime| later.0.cast_signed() - earlier.0.cast_signed();
+    assert!(
+        (-2000..60_000).contains(&millis(now, before)),
+        "{now:?} after {before:?}"
+    );
     for written in listed.iter().filter_map(|aged| aged.written) {
-        assert!((-2000..60_000).contains(&millis(now, written)), "{now:?} after {written:?}");
+        assert!(
+            (-2000..60_000).contains(&millis(now, written)),
+            "{now:?} after {written:?}"
+        );
     }
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let later = engine.clock().expect("a time");
-    assert!((1400..60_000).contains(&millis(later.now, now)), "{later:?} after {now:?}");
+    assert!(
+        (1400..60_000).contains(&millis(later.now, now)),
+        "{later:?} after {now:?}"
+    );
     assert!(later.steady_for >= Duration::from_millis(1500), "{later:?}");
     assert!(engine.delete("ages/a", &first).await.unwrap());
     assert_eq!(engine.list_aged("ages/").await.unwrap().len(), 1);
@@ -103,7 +170,10 @@ async fn values(engine: &dyn Engine) {
     ];
     for (key, value) in &values {
         done(engine.swap(key, None, value).await.unwrap());
-        assert_eq!(&engine.read(key).await.unwrap().expect("a register").value, value);
+        assert_eq!(
+            &engine.read(key).await.unwrap().expect("a register").value,
+            value
+        );
     }
 }
 
@@ -120,37 +190,121 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
     };
     let nothing = parts.read_parts(key, prefix, None).await.unwrap();
     assert_eq!((&nothing.register, nothing.parts.len()), (&None, 0));
-    let first = PartChange { value: Some("register"), ..change };
-    let one = parts.change_part(first).await.unwrap().expect("nobody else wrote");
+    let first = PartChange {
+        value: Some("register"),
+        ..change
+    };
+    let one = parts
+        .change_part(first)
+        .await
+        .unwrap()
+        .expect("nobody else wrote");
     let register = one.register.clone().expect("it was written");
-    assert_eq!((register.value.as_str(), &one.parts), ("register", &vec![("a".to_owned(), "1".to_owned())]));
-    assert_eq!(engine.read(key).await.unwrap(), Some(register.clone()), "it is a register");
-    assert_eq!(engine.read("marks/parted/a").await.unwrap().expect("it is a register").value, "1");
+    assert_eq!(
+        (register.value.as_str(), &one.parts),
+        ("register", &vec![("a".to_owned(), "1".to_owned())])
+    );
+    assert_eq!(
+        engine.read(key).await.unwrap(),
+        Some(register.clone()),
+        "it is a register"
+    );
+    assert_eq!(
+        engine
+            .read("marks/parted/a")
+            .await
+            .unwrap()
+            .expect("it is a register")
+            .value,
+        "1"
+    );
     assert_eq!(parts.change_part(first).await.unwrap(), None, "it exists");
 
     // Another part is written although the first one was written meanwhile, and only what is new is returned.
     let revision = Some(&register.revision);
-    let second = PartChange { expected: revision, part: ("b", "2"), since: Some(&one.moment), ..change };
-    let two = parts.change_part(second).await.unwrap().expect("the register is as it was");
-    assert_eq!((two.register.as_ref(), &two.parts), (Some(&register), &vec![("b".to_owned(), "2".to_owned())]));
+    let second = PartChange {
+        expected: revision,
+        part: ("b", "2"),
+        since: Some(&one.moment),
+        ..change
+    };
+    let two = parts
+        .change_part(second)
+        .await
+        .unwrap()
+        .expect("the register is as it was");
+    assert_eq!(
+        (two.register.as_ref(), &two.parts),
+        (Some(&register), &vec![("b".to_owned(), "2".to_owned())])
+    );
     let all = parts.read_parts(key, prefix, None).await.unwrap();
     assert_eq!((all.parts.len(), &all.moment), (2, &two.moment));
-    assert_eq!(parts.read_parts(key, prefix, Some(&two.moment)).await.unwrap().parts, []);
+    assert_eq!(
+        parts
+            .read_parts(key, prefix, Some(&two.moment))
+            .await
+            .unwrap()
+            .parts,
+        []
+    );
 
     // A change that needs all parts as they were.
-    let careful = PartChange { value: Some("decided"), needs_unchanged_parts: true, ..second };
-    assert_eq!(parts.change_part(careful).await.unwrap(), None, "b was written after that moment");
-    let careful = PartChange { since: Some(&two.moment), part: ("c", "3"), ..careful };
-    let three = parts.change_part(careful).await.unwrap().expect("nothing was written after that moment");
+    let careful = PartChange {
+        value: Some("decided"),
+        needs_unchanged_parts: true,
+        ..second
+    };
+    assert_eq!(
+        parts.change_part(careful).await.unwrap(),
+        None,
+        "b was written after that moment"
+    );
+    let careful = PartChange {
+        since: Some(&two.moment),
+        part: ("c", "3"),
+        ..careful
+    };
+    let three = parts
+        .change_part(careful)
+        .await
+        .unwrap()
+        .expect("nothing was written after that moment");
     let decided = three.register.expect("it was written");
     assert_eq!((decided.value.as_str(), three.parts.len()), ("decided", 1));
-    assert_eq!(parts.change_part(second).await.unwrap(), None, "the register was changed");
-    let new = PartChange { expected: Some(&decided.revision), since: Some(&three.moment), part: ("d", "4"), ..careful };
-    let late = PartChange { since: Some(&two.moment), ..new };
-    assert_eq!(parts.change_part(late).await.unwrap(), None, "a part was created after that moment");
+    assert_eq!(
+        parts.change_part(second).await.unwrap(),
+        None,
+        "the register was changed"
+    );
+    let new = PartChange {
+        expected: Some(&decided.revision),
+        since: Some(&three.moment),
+        part: ("d", "4"),
+        ..careful
+    };
+    let late = PartChange {
+        since: Some(&two.moment),
+        ..new
+    };
+    assert_eq!(
+        parts.change_part(late).await.unwrap(),
+        None,
+        "a part was created after that moment"
+    );
 
-    assert!(!parts.delete_parts(key, &register.revision, prefix).await.unwrap(), "the revision is old");
-    assert!(parts.delete_parts(key, &decided.revision, prefix).await.unwrap());
+    assert!(
+        !parts
+            .delete_parts(key, &register.revision, prefix)
+            .await
+            .unwrap(),
+        "the revision is old"
+    );
+    assert!(
+        parts
+            .delete_parts(key, &decided.revision, prefix)
+            .await
+            .unwrap()
+    );
     assert_eq!(engine.list("marks/").await.unwrap(), []);
     assert_eq!(engine.read(key).await.unwrap(), None);
 }
@@ -179,7 +333,10 @@ async fn many_writers(engine: Rc<dyn Engine>) {
     }
     writers.await;
     let value = engine.read(key).await.unwrap().expect("a register").value;
-    let mut names: Vec<u64> = value.split_terminator(';').map(|name| name.parse().expect("a number")).collect();
+    let mut names: Vec<u64> = value
+        .split_terminator(';')
+        .map(|name| name.parse().expect("a number"))
+        .collect();
     names.sort_unstable();
     assert_eq!(names, (0..WRITERS).collect::<Vec<_>>());
 }
@@ -195,8 +352,15 @@ fn folder() {
     block_on(conforms(Rc::new(FolderEngine::new(folder.path()))));
     // The file of a writer that was killed does no harm, and no other file remains.
     let names = std::fs::read_dir(folder.path()).expect("the folder");
-    let names: Vec<_> =
-        names.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
+    let names: Vec<_> = names
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a name")
+        })
+        .collect();
     assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
 }
 
@@ -207,11 +371,26 @@ fn folder_keeps_few_versions() {
         let engine = FolderEngine::new(folder.path());
         let mut revision = None;
         for count in 0..200 {
-            revision = Some(done(engine.swap("machines/a", revision.as_ref(), &count.to_string()).await.unwrap()));
+            revision = Some(done(
+                engine
+                    .swap("machines/a", revision.as_ref(), &count.to_string())
+                    .await
+                    .unwrap(),
+            ));
         }
-        assert_eq!(engine.read("machines/a").await.unwrap().expect("a register").value, "199");
+        assert_eq!(
+            engine
+                .read("machines/a")
+                .await
+                .unwrap()
+                .expect("a register")
+                .value,
+            "199"
+        );
     });
-    let versions = std::fs::read_dir(folder.path().join("machines/a")).expect("the register").count();
+    let versions = std::fs::read_dir(folder.path().join("machines/a"))
+        .expect("the register")
+        .count();
     assert!(versions <= 65, "{versions} versions");
 }
 
@@ -222,7 +401,8 @@ fn kubernetes() {
 
     let cluster = crate::cluster::Cluster::start();
     block_on(async {
-        let engine = KubernetesEngine::new(cluster.agent_client().await, Some(cluster.agents.clone()));
+        let engine =
+            KubernetesEngine::new(cluster.agent_client().await, Some(cluster.agents.clone()));
         conforms(Rc::new(engine)).await;
     });
 }
@@ -238,13 +418,23 @@ fn etcd_lists_in_pages() {
     let server = EtcdServer::start();
     block_on(async {
         let engine = server.engine();
-        let keys: Vec<_> = (0..1234).map(|number| format!("machines/{number:04}")).collect();
+        let keys: Vec<_> = (0..1234)
+            .map(|number| format!("machines/{number:04}"))
+            .collect();
         for key in &keys {
             done(engine.swap(key, None, key).await.unwrap());
         }
-        done(engine.swap("machines0", None, "not below it").await.unwrap());
+        done(
+            engine
+                .swap("machines0", None, "not below it")
+                .await
+                .unwrap(),
+        );
         let found = engine.list("machines/").await.unwrap();
-        assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), keys);
+        assert_eq!(
+            found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(),
+            keys
+        );
     });
 }
 
@@ -255,11 +445,24 @@ fn etcd_with_one_of_two_servers() {
     let engine = EtcdServer::engine_at(&endpoints);
     block_on(async {
         done(engine.swap("groups/a", None, "1").await.unwrap());
-        assert_eq!(engine.read("groups/a").await.unwrap().expect("a register").value, "1");
+        assert_eq!(
+            engine
+                .read("groups/a")
+                .await
+                .unwrap()
+                .expect("a register")
+                .value,
+            "1"
+        );
     });
     let nobody = EtcdServer::engine_at(&["http://127.0.0.1:1"]);
     let error = block_on(nobody.read("groups/a")).expect_err("nobody listens");
-    assert!(error.to_string().starts_with("etcd at http://127.0.0.1:1: "), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("etcd at http://127.0.0.1:1: "),
+        "{error}"
+    );
 }
 
 /// As the daemon's tasks do, several calls are in progress at the same time.
@@ -271,16 +474,31 @@ fn etcd_with_one_of_three_servers_that_hangs_or_refuses() {
     block_on(async {
         // Who connects gets no answer.
         let engine = EtcdServer::engine_at(&[&hung, &server.url, &server.url]);
-        let (first, second, third) =
-            tokio::join!(engine.read("groups/a"), engine.read("groups/a"), engine.read("groups/a"));
+        let (first, second, third) = tokio::join!(
+            engine.read("groups/a"),
+            engine.read("groups/a"),
+            engine.read("groups/a")
+        );
         for result in [first, second, third] {
             let error = result.expect_err("it waited for the server that hangs");
-            assert!(error.to_string().starts_with(&format!("etcd at {hung}: ")), "{error}");
+            assert!(
+                error.to_string().starts_with(&format!("etcd at {hung}: ")),
+                "{error}"
+            );
         }
-        assert_eq!(engine.read("groups/a").await, Ok(None), "another server is asked then");
+        assert_eq!(
+            engine.read("groups/a").await,
+            Ok(None),
+            "another server is asked then"
+        );
 
-        let engine = EtcdServer::engine_at(&["http://127.0.0.1:1", "http://127.0.0.1:2", &server.url]);
-        let results = tokio::join!(engine.read("groups/a"), engine.read("groups/a"), engine.read("groups/a"));
+        let engine =
+            EtcdServer::engine_at(&["http://127.0.0.1:1", "http://127.0.0.1:2", &server.url]);
+        let results = tokio::join!(
+            engine.read("groups/a"),
+            engine.read("groups/a"),
+            engine.read("groups/a")
+        );
         assert_eq!(results, (Ok(None), Ok(None), Ok(None)));
     });
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair,
+};
 use scheduled_events_fleet::config::EtcdConfig;
 use scheduled_events_fleet::engine::etcd::EtcdEngine;
 use scheduled_events_fleet::engine::{Engine, Swap};
@@ -26,9 +29,12 @@ impl Authority {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name.push(DnType::CommonName, name);
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer =
-            CertifiedIssuer::self_signed(parameters, KeyPair::generate().expect("a key")).expect("an authority");
-        let authority = Self { folder: TempDir::new().expect("a folder"), issuer };
+        let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().expect("a key"))
+            .expect("an authority");
+        let authority = Self {
+            folder: TempDir::new().expect("a folder"),
+            issuer,
+        };
         std::fs::write(authority.ca(), authority.issuer.pem()).expect("written");
         authority
     }
@@ -42,11 +48,21 @@ impl Authority {
         let key = KeyPair::generate().expect("a key");
         let mut parameters = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
         // etcd's gateway is a client of the server itself, with the server's certificate.
-        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let certificate = parameters.signed_by(&key, &self.issuer).expect("a certificate").pem();
+        parameters.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let certificate = parameters
+            .signed_by(&key, &self.issuer)
+            .expect("a certificate")
+            .pem();
         let key = key.serialize_pem();
-        let files = ["pem", "key", "identity"].map(|kind| self.folder.path().join(format!("{name}.{kind}")));
-        for (path, text) in files.iter().zip([certificate.clone(), key.clone(), certificate + &key]) {
+        let files = ["pem", "key", "identity"]
+            .map(|kind| self.folder.path().join(format!("{name}.{kind}")));
+        for (path, text) in files
+            .iter()
+            .zip([certificate.clone(), key.clone(), certificate + &key])
+        {
             std::fs::write(path, text).expect("written");
         }
         files
@@ -57,18 +73,37 @@ impl Authority {
 fn try_out(config: &EtcdConfig) -> Result<(), String> {
     let engine = EtcdEngine::new(config)?;
     block_on(async {
-        engine.read("groups/web").await.map_err(|error| error.to_string())?;
-        let swap = engine.swap("groups/test", None, "1").await.map_err(|error| error.to_string())?;
+        engine
+            .read("groups/web")
+            .await
+            .map_err(|error| error.to_string())?;
+        let swap = engine
+            .swap("groups/test", None, "1")
+            .await
+            .map_err(|error| error.to_string())?;
         assert!(matches!(swap, Swap::Done(_)));
-        let found = engine.read("groups/test").await.map_err(|error| error.to_string())?.expect("a register");
-        assert!(engine.delete("groups/test", &found.revision).await.expect("deleted"));
+        let found = engine
+            .read("groups/test")
+            .await
+            .map_err(|error| error.to_string())?
+            .expect("a register");
+        assert!(
+            engine
+                .delete("groups/test", &found.revision)
+                .await
+                .expect("deleted")
+        );
         Ok(())
     })
 }
 
 /// A busy machine may need more time than a request has.
 fn assert_allowed(config: &EtcdConfig) {
-    wait_for("the access", || try_out(config).inspect_err(|error| eprintln!("not yet: {error}")).ok());
+    wait_for("the access", || {
+        try_out(config)
+            .inspect_err(|error| eprintln!("not yet: {error}"))
+            .ok()
+    });
 }
 
 fn assert_refused(config: &EtcdConfig, expected: &str) {
@@ -105,25 +140,68 @@ fn certificates_are_verified_on_both_sides() {
     let good = config(&server.url);
     assert_allowed(&good);
 
-    let system = "no authority of `etcd.ca` (without it, of the system) has signed the server's certificate";
-    assert_refused(&EtcdConfig { ca: Some(other.ca()), ..good.clone() }, system);
-    let namesake = Authority::new("Fleet");
-    assert_refused(&EtcdConfig { ca: Some(namesake.ca()), ..good.clone() }, system);
-    assert_refused(&EtcdConfig { ca: None, ..good.clone() }, system);
+    let system =
+        "no authority of `etcd.ca` (without it, of the system) has signed the server's certificate";
     assert_refused(
-        &EtcdConfig { identity: None, ..good.clone() },
+        &EtcdConfig {
+            ca: Some(other.ca()),
+            ..good.clone()
+        },
+        system,
+    );
+    let namesake = Authority::new("Fleet");
+    assert_refused(
+        &EtcdConfig {
+            ca: Some(namesake.ca()),
+            ..good.clone()
+        },
+        system,
+    );
+    assert_refused(
+        &EtcdConfig {
+            ca: None,
+            ..good.clone()
+        },
+        system,
+    );
+    assert_refused(
+        &EtcdConfig {
+            identity: None,
+            ..good.clone()
+        },
         "the server may want a client certificate: set `etcd.identity`",
     );
     assert_refused(
-        &EtcdConfig { identity: Some(stranger), ..good.clone() },
+        &EtcdConfig {
+            identity: Some(stranger),
+            ..good.clone()
+        },
         "the server may not accept the client certificate of `etcd.identity`",
     );
     let name = server.url.replace("127.0.0.1", "localhost");
     let expected = "the server's certificate is not for the host in `etcd.endpoints`";
-    assert_refused(&EtcdConfig { endpoints: vec![name], ..good.clone() }, expected);
+    assert_refused(
+        &EtcdConfig {
+            endpoints: vec![name],
+            ..good.clone()
+        },
+        expected,
+    );
     // A file that is none, before anything is sent.
-    assert_refused(&EtcdConfig { identity: Some(authority.ca()), ..good.clone() }, "has no certificate with its key");
-    assert_refused(&EtcdConfig { ca: Some(Path::new("/none").into()), ..good }, "cannot read /none");
+    assert_refused(
+        &EtcdConfig {
+            identity: Some(authority.ca()),
+            ..good.clone()
+        },
+        "has no certificate with its key",
+    );
+    assert_refused(
+        &EtcdConfig {
+            ca: Some(Path::new("/none").into()),
+            ..good
+        },
+        "cannot read /none",
+    );
 }
 
 /// A call of etcd's gateway that sets users up.
@@ -152,12 +230,24 @@ fn a_user_with_a_password() {
     let prefix = BASE64_STANDARD.encode("/scheduled-events/");
     let end = BASE64_STANDARD.encode("/scheduled-events0");
     for (user, password) in [("root", "user name"), ("fleet", "correct horse")] {
-        call(&server.url, "user/add", &json!({ "name": user, "password": password }));
+        call(
+            &server.url,
+            "user/add",
+            &json!({ "name": user, "password": password }),
+        );
         call(&server.url, "role/add", &json!({ "name": user }));
-        call(&server.url, "user/grant", &json!({ "user": user, "role": user }));
+        call(
+            &server.url,
+            "user/grant",
+            &json!({ "user": user, "role": user }),
+        );
     }
     let permission = json!({ "permType": "READWRITE", "key": prefix, "range_end": end });
-    call(&server.url, "role/grant", &json!({ "name": "fleet", "perm": permission }));
+    call(
+        &server.url,
+        "role/grant",
+        &json!({ "name": "fleet", "perm": permission }),
+    );
     call(&server.url, "enable", &json!({}));
 
     let folder = TempDir::new().expect("a folder");
@@ -173,18 +263,55 @@ fn a_user_with_a_password() {
     };
     assert_allowed(&good);
     // etcd's own messages contain this password.
-    assert_allowed(&EtcdConfig { user: Some("root".into()), password_file: password("user name"), ..good.clone() });
-    assert_refused(&EtcdConfig { password_file: password("wrong"), ..good.clone() }, "invalid user ID or password");
+    assert_allowed(&EtcdConfig {
+        user: Some("root".into()),
+        password_file: password("user name"),
+        ..good.clone()
+    });
+    assert_refused(
+        &EtcdConfig {
+            password_file: password("wrong"),
+            ..good.clone()
+        },
+        "invalid user ID or password",
+    );
     let nobody = EtcdServer::config_of(&[&server.url]);
-    assert_refused(&nobody, "it asks for a user: set `etcd.user` and `etcd.password_file`");
+    assert_refused(
+        &nobody,
+        "it asks for a user: set `etcd.user` and `etcd.password_file`",
+    );
     // The role is for the fleet's keys only.
-    assert_refused(&EtcdConfig { prefix: "/other/".into(), ..good.clone() }, "permission denied");
+    assert_refused(
+        &EtcdConfig {
+            prefix: "/other/".into(),
+            ..good.clone()
+        },
+        "permission denied",
+    );
     // A password is not sent in clear.
-    let far = EtcdConfig { endpoints: vec!["http://10.0.0.4:2379".into()], ..good.clone() };
-    assert_refused(&far, "to which the password would be sent in clear: expected https");
-    let named = EtcdConfig { endpoints: vec!["https://fleet:hunter2@10.0.0.4:2379".into()], ..good.clone() };
-    assert_refused(&named, "has \"https://***@10.0.0.4:2379\": it has a user or a password");
-    assert_refused(&EtcdConfig { password_file: None, ..good }, "are given together");
+    let far = EtcdConfig {
+        endpoints: vec!["http://10.0.0.4:2379".into()],
+        ..good.clone()
+    };
+    assert_refused(
+        &far,
+        "to which the password would be sent in clear: expected https",
+    );
+    let named = EtcdConfig {
+        endpoints: vec!["https://fleet:hunter2@10.0.0.4:2379".into()],
+        ..good.clone()
+    };
+    assert_refused(
+        &named,
+        "has \"https://***@10.0.0.4:2379\": it has a user or a password",
+    );
+    assert_refused(
+        &EtcdConfig {
+            password_file: None,
+            ..good
+        },
+        "are given together",
+    );
 }
 
 /// A signed token names the revision of etcd's users at which it was made, and is refused once that has changed.
@@ -199,9 +326,17 @@ fn users_that_change_need_no_restart() {
     let server = EtcdServer::start_with("http", &options, &|url| EtcdServer::config_of(&[url]));
     let password = folder.path().join("password");
     std::fs::write(&password, "correct horse").expect("written");
-    call(&server.url, "user/add", &json!({ "name": "root", "password": "correct horse" }));
+    call(
+        &server.url,
+        "user/add",
+        &json!({ "name": "root", "password": "correct horse" }),
+    );
     call(&server.url, "role/add", &json!({ "name": "root" }));
-    call(&server.url, "user/grant", &json!({ "user": "root", "role": "root" }));
+    call(
+        &server.url,
+        "user/grant",
+        &json!({ "user": "root", "role": "root" }),
+    );
     call(&server.url, "enable", &json!({}));
     let config = EtcdConfig {
         user: Some("root".into()),
@@ -214,7 +349,12 @@ fn users_that_change_need_no_restart() {
     // An administrator adds another user.
     let administrator = json!({ "name": "root", "password": "correct horse" });
     let answer = call_as(None, &server.url, "authenticate", &administrator);
-    call_as(answer["token"].as_str(), &server.url, "user/add", &json!({ "name": "other", "password": "x" }));
+    call_as(
+        answer["token"].as_str(),
+        &server.url,
+        "user/add",
+        &json!({ "name": "other", "password": "x" }),
+    );
     read_in_time(&engine);
 }
 

@@ -21,7 +21,10 @@ use tempfile::TempDir;
 use tokio::task::LocalSet;
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     LocalSet::new().block_on(&runtime, future)
 }
 
@@ -39,25 +42,57 @@ impl EtcdServer {
     }
 
     /// The same with more arguments, and how it is reached then.
-    pub(crate) fn start_with(scheme: &str, arguments: &[&OsStr], config: &dyn Fn(&str) -> EtcdConfig) -> Self {
+    pub(crate) fn start_with(
+        scheme: &str,
+        arguments: &[&OsStr],
+        config: &dyn Fn(&str) -> EtcdConfig,
+    ) -> Self {
         for _ in 0..5 {
             // Another process can still take the ports before etcd does; then it ends, and others are tried.
             let [client, peer] = [free_port(), free_port()];
             let folder = TempDir::new().expect("a folder");
-            let (url, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+            let (url, peer) = (
+                format!("{scheme}://127.0.0.1:{client}"),
+                format!("http://127.0.0.1:{peer}"),
+            );
             let log = std::fs::File::create(folder.path().join("log")).expect("a log");
             let mut command = Command::new("etcd");
             command.arg("--data-dir").arg(folder.path().join("data"));
-            command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
-            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-            command.args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]);
+            command.args([
+                "--listen-client-urls",
+                &url,
+                "--advertise-client-urls",
+                &url,
+            ]);
+            command.args([
+                "--listen-peer-urls",
+                &peer,
+                "--initial-advertise-peer-urls",
+                &peer,
+            ]);
+            command.args([
+                "--initial-cluster",
+                &format!("default={peer}"),
+                "--unsafe-no-fsync",
+            ]);
             command.args(arguments);
-            command.env_clear().stdout(log.try_clone().expect("a log")).stderr(log);
-            let mut server = Self { url, process: Process::start(&mut command), _folder: folder };
+            command
+                .env_clear()
+                .stdout(log.try_clone().expect("a log"))
+                .stderr(log);
+            let mut server = Self {
+                url,
+                process: Process::start(&mut command),
+                _folder: folder,
+            };
             let engine = EtcdEngine::new(&config(&server.url)).expect("an engine");
             let is_ready = wait_for("etcd", || {
                 let has_ended = server.process.0.try_wait().expect("its state").is_some();
-                if has_ended { Some(false) } else { block_on(engine.read("machines/none")).ok().map(|_| true) }
+                if has_ended {
+                    Some(false)
+                } else {
+                    block_on(engine.read("machines/none")).ok().map(|_| true)
+                }
             });
             if is_ready {
                 return server;
@@ -76,7 +111,10 @@ impl EtcdServer {
 
     pub(crate) fn config_of(endpoints: &[&str]) -> EtcdConfig {
         EtcdConfig {
-            endpoints: endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect(),
+            endpoints: endpoints
+                .iter()
+                .map(|&endpoint| endpoint.to_owned())
+                .collect(),
             prefix: "/scheduled-events/".into(),
             ca: None,
             identity: None,
@@ -88,9 +126,15 @@ impl EtcdServer {
 
 /// The command `scheduled-events`, which `make test-fleet` builds first.
 pub(crate) fn watcher_command() -> PathBuf {
-    let path = std::env::var_os("SCHEDULED_EVENTS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/scheduled-events"), PathBuf::from);
-    assert!(path.exists(), "{} does not exist; build it: cargo build --package scheduled-events-cli", path.display());
+    let path = std::env::var_os("SCHEDULED_EVENTS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/scheduled-events"),
+        PathBuf::from,
+    );
+    assert!(
+        path.exists(),
+        "{} does not exist; build it: cargo build --package scheduled-events-cli",
+        path.display()
+    );
     path
 }
 
@@ -115,8 +159,13 @@ impl Azurite {
     /// The same with a changed command.
     pub(crate) fn start_with(change: impl Fn(&mut Command)) -> Self {
         let container = |port: u16| format!("http://127.0.0.1:{port}/devstoreaccount1/fleet");
-        let (process, port) = azurite("blob", change, |port| block_on(create_container(&container(port))));
-        Self { url: container(port), process }
+        let (process, port) = azurite("blob", change, |port| {
+            block_on(create_container(&container(port)))
+        });
+        Self {
+            url: container(port),
+            process,
+        }
     }
 }
 
@@ -127,7 +176,9 @@ fn signature(text: &str) -> String {
     use base64::prelude::BASE64_STANDARD;
     use hmac::{Hmac, KeyInit, Mac};
 
-    let key = BASE64_STANDARD.decode(scheduled_events_fleet::engine::blob::EMULATOR_KEY).expect("a key");
+    let key = BASE64_STANDARD
+        .decode(scheduled_events_fleet::engine::blob::EMULATOR_KEY)
+        .expect("a key");
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).expect("a key");
     mac.update(text.as_bytes());
     BASE64_STANDARD.encode(mac.finalize().into_bytes())
@@ -138,9 +189,13 @@ fn signature(text: &str) -> String {
 pub(crate) fn sas(permissions: &str) -> String {
     let (expiry, version) = ("2099-01-01T00:00:00Z", "2021-08-06");
     // What is empty: start; identifier and addresses, before the protocols; snapshot, scope of encryption, five headers.
-    let text =
-        format!("{permissions}\n\n{expiry}\n/blob/devstoreaccount1/fleet\n\n\nhttps,http\n{version}\nc\n\n\n\n\n\n\n");
-    let signature = signature(&text).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    let text = format!(
+        "{permissions}\n\n{expiry}\n/blob/devstoreaccount1/fleet\n\n\nhttps,http\n{version}\nc\n\n\n\n\n\n\n"
+    );
+    let signature = signature(&text)
+        .replace('+', "%2B")
+        .replace('/', "%2F")
+        .replace('=', "%3D");
     format!("sv={version}&sr=c&sp={permissions}&se={expiry}&spr=https,http&sig={signature}")
 }
 
@@ -148,7 +203,11 @@ pub(crate) fn sas(permissions: &str) -> String {
 #[cfg(feature = "blob")]
 async fn create_container(url: &str) -> bool {
     let mut date = Command::new("date");
-    let date = wait::output(date.env("LC_ALL", "C").args(["-u", "+%a, %d %b %Y %H:%M:%S GMT"])).stdout;
+    let date = wait::output(
+        date.env("LC_ALL", "C")
+            .args(["-u", "+%a, %d %b %Y %H:%M:%S GMT"]),
+    )
+    .stdout;
     let date = String::from_utf8(date).expect("text").trim().to_owned();
     let version = "2021-08-06";
     let text = format!(
@@ -157,12 +216,20 @@ async fn create_container(url: &str) -> bool {
     );
     let signature = signature(&text);
     let client = scheduled_events_fleet::http::client(Duration::from_secs(5)).expect("a client");
-    let request =
-        client.put(format!("{url}?restype=container")).header("x-ms-date", date).header("x-ms-version", version);
-    let request = request.header("Authorization", format!("SharedKey devstoreaccount1:{signature}"));
+    let request = client
+        .put(format!("{url}?restype=container"))
+        .header("x-ms-date", date)
+        .header("x-ms-version", version);
+    let request = request.header(
+        "Authorization",
+        format!("SharedKey devstoreaccount1:{signature}"),
+    );
     match request.header("Content-Length", "0").send().await {
         Ok(response) if response.status().is_success() => true,
-        Ok(response) => panic!("Azurite refuses a container: {}", response.text().await.unwrap_or_default()),
+        Ok(response) => panic!(
+            "Azurite refuses a container: {}",
+            response.text().await.unwrap_or_default()
+        ),
         Err(_) => false,
     }
 }

@@ -44,12 +44,23 @@ impl Fleet {
     pub(crate) fn new(groups: &str) -> Self {
         let root = TempDir::new().expect("a folder");
         std::fs::create_dir(root.path().join("registers")).expect("a folder");
-        let store = format!("engine = \"folder\"\nfolder.path = \"{}\"", root.path().join("registers").display());
+        let store = format!(
+            "engine = \"folder\"\nfolder.path = \"{}\"",
+            root.path().join("registers").display()
+        );
         #[cfg(feature = "kubernetes")]
         if crate::cluster::real().is_some() {
             let cluster = crate::cluster::Cluster::start();
-            let store = format!("engine = \"kubernetes\"\nkubernetes = {{ namespace = {:?} }}", cluster.agents);
-            return Self { root, cluster: Some(cluster), store, groups: groups.to_owned() };
+            let store = format!(
+                "engine = \"kubernetes\"\nkubernetes = {{ namespace = {:?} }}",
+                cluster.agents
+            );
+            return Self {
+                root,
+                cluster: Some(cluster),
+                store,
+                groups: groups.to_owned(),
+            };
         }
         Self {
             root,
@@ -66,7 +77,11 @@ impl Fleet {
         if let Some(cluster) = &self.cluster {
             let client = cluster.agent_client().await;
             let namespace = Some(cluster.agents.clone());
-            return Box::new(scheduled_events_fleet::engine::kubernetes::KubernetesEngine::new(client, namespace));
+            return Box::new(
+                scheduled_events_fleet::engine::kubernetes::KubernetesEngine::new(
+                    client, namespace,
+                ),
+            );
         }
         Box::new(FolderEngine::new(&self.path().join("registers")))
     }
@@ -83,7 +98,10 @@ impl Fleet {
     /// The same in Azurite.
     #[cfg(feature = "blob")]
     pub(crate) fn on_blob(groups: &str, url: &str) -> Self {
-        Self { store: format!("engine = \"blob\"\nblob = {{ url = {url:?}, emulator = true }}"), ..Self::new(groups) }
+        Self {
+            store: format!("engine = \"blob\"\nblob = {{ url = {url:?}, emulator = true }}"),
+            ..Self::new(groups)
+        }
     }
 
     /// Machines that are started from now on have other groups.
@@ -104,8 +122,13 @@ impl Fleet {
     /// The same with more lines of configuration.
     pub(crate) fn start_with(&self, machine: &str, zone: Option<&str>, lines: &str) -> Gate {
         let metadata = zone.map(|zone| metadata_service(machine, zone));
-        let url = metadata.as_ref().map_or("http://127.0.0.1:1".to_owned(), TestServer::url);
-        Gate { _metadata: metadata, ..self.start_at(machine, &url, lines) }
+        let url = metadata
+            .as_ref()
+            .map_or("http://127.0.0.1:1".to_owned(), TestServer::url);
+        Gate {
+            _metadata: metadata,
+            ..self.start_at(machine, &url, lines)
+        }
     }
 
     /// The same with a metadata service.
@@ -122,7 +145,13 @@ impl Fleet {
         );
         let config = folder.join("fleet.toml");
         std::fs::write(&config, text).expect("a configuration");
-        let mut gate = Gate { config, folder, daemon: None, kubeconfig: self.kubeconfig(), _metadata: None };
+        let mut gate = Gate {
+            config,
+            folder,
+            daemon: None,
+            kubeconfig: self.kubeconfig(),
+            _metadata: None,
+        };
         gate.start_daemon();
         gate
     }
@@ -147,7 +176,10 @@ pub(crate) fn answers(body: impl Fn() -> String + Send + Sync + 'static) -> Test
         }
         let body = body();
         let length = body.len();
-        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        let _ = write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
     })
 }
 
@@ -163,17 +195,26 @@ impl Gate {
 
     /// The same with a changed command.
     pub(crate) fn start_daemon_with(&mut self, change: impl FnOnce(&mut Command)) {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log")).expect("a log");
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.join("log"))
+            .expect("a log");
         let mut command = self.fleet();
         change(command.arg("run").stdout(Stdio::null()).stderr(log));
         self.daemon = Some(Process::start(&mut command));
         let socket = self.folder.join("socket");
-        wait_for("the socket", || std::os::unix::net::UnixStream::connect(&socket).ok());
+        wait_for("the socket", || {
+            std::os::unix::net::UnixStream::connect(&socket).ok()
+        });
     }
 
     pub(crate) fn fleet(&self) -> Command {
         let mut command = Command::new(FLEET_COMMAND);
-        command.arg("--config").arg(&self.config).env("KUBECONFIG", &self.kubeconfig);
+        command
+            .arg("--config")
+            .arg(&self.config)
+            .env("KUBECONFIG", &self.kubeconfig);
         command
     }
 
@@ -187,12 +228,21 @@ impl Gate {
     pub(crate) fn ask(&self, phase: &str, event: &Value) -> Asked {
         let mut command = self.fleet();
         command.arg("ask").env("SCHEDULED_EVENTS_PHASE", phase);
-        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
         let mut input = child.stdin.take().expect("its input");
-        input.write_all(event.to_string().as_bytes()).expect("written");
+        input
+            .write_all(event.to_string().as_bytes())
+            .expect("written");
         drop(input);
         let Output { status, stderr, .. } = wait::output_of(child);
-        let why = String::from_utf8(stderr).expect("text").trim_end().to_owned();
+        let why = String::from_utf8(stderr)
+            .expect("text")
+            .trim_end()
+            .to_owned();
         match status.code() {
             Some(0) => Asked::Yes,
             Some(75) => Asked::AnotherApproves,
@@ -205,8 +255,13 @@ impl Gate {
     #[allow(clippy::needless_pass_by_value)] // A literal in most calls.
     pub(crate) fn record(&self, record: Value) {
         let path = self.folder.join("audit");
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("the file");
-        file.write_all(format!("{record}\n").as_bytes()).expect("written");
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .expect("the file");
+        file.write_all(format!("{record}\n").as_bytes())
+            .expect("written");
     }
 
     pub(crate) fn prepared(&self, id: &str) {
@@ -215,12 +270,18 @@ impl Gate {
 
     /// The event is over, and the machine back in service.
     pub(crate) fn recovered(&self, id: &str) {
-        self.record(json!({ "record": "change", "change": "completed", "event_id": id, "mine": true }));
-        self.record(json!({ "record": "recover", "event_id": id, "event_ids": [id], "outcome": "done" }));
+        self.record(
+            json!({ "record": "change", "change": "completed", "event_id": id, "mine": true }),
+        );
+        self.record(
+            json!({ "record": "recover", "event_id": id, "event_ids": [id], "outcome": "done" }),
+        );
     }
 
     /// Asks until the answer is yes.
     pub(crate) fn wait_for_yes(&self, phase: &str, event: &Value) {
-        wait_for("a yes", || (self.ask(phase, event) == Asked::Yes).then_some(()));
+        wait_for("a yes", || {
+            (self.ask(phase, event) == Asked::Yes).then_some(())
+        });
     }
 }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::fixture::wait_for;
 use crate::gate::{Asked, Fleet, event};
 
-const ALWAYS_CLOSED_BUT: &str = "windows = [{ days = [\"DAY\"], from = \"00:00\", to = \"00:00\" }]";
+const ALWAYS_CLOSED_BUT: &str =
+    "windows = [{ days = [\"DAY\"], from = \"00:00\", to = \"00:00\" }]";
 
 pub(crate) fn not_yet(answer: Asked) -> String {
     match answer {
@@ -20,12 +21,20 @@ pub(crate) fn not_yet(answer: Asked) -> String {
 
 #[test]
 fn a_number_of_machines_and_a_pause_between_them() {
-    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\npause = \"3s\"\n");
+    let fleet = Fleet::new(
+        "[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\npause = \"3s\"\n",
+    );
     let (first, second) = (fleet.start("web_1", None), fleet.start("web_2", None));
-    let (one, two) = (event("e1", "Reboot", &["web_1"]), event("e2", "Reboot", &["WEB_2"]));
+    let (one, two) = (
+        event("e1", "Reboot", &["web_1"]),
+        event("e2", "Reboot", &["WEB_2"]),
+    );
     assert_eq!(first.ask("prepare", &one), Asked::Yes);
     let why = not_yet(second.ask("prepare", &two));
-    assert_eq!(why, "1 of the group web are out of service or about to be, at most 1 may be: web_1");
+    assert_eq!(
+        why,
+        "1 of the group web are out of service or about to be, at most 1 may be: web_1"
+    );
     // What is prepared for and approved keeps its place until the machine has recovered.
     first.prepared("e1");
     assert_eq!(first.ask("approve", &one), Asked::Yes);
@@ -33,7 +42,11 @@ fn a_number_of_machines_and_a_pause_between_them() {
     let recovered = Instant::now();
     first.recovered("e1");
     second.wait_for_yes("prepare", &two);
-    assert!(recovered.elapsed() >= Duration::from_secs(3), "after {:?}", recovered.elapsed());
+    assert!(
+        recovered.elapsed() >= Duration::from_secs(3),
+        "after {:?}",
+        recovered.elapsed()
+    );
 }
 
 #[test]
@@ -46,7 +59,10 @@ fn a_share_of_the_machines() {
     assert_eq!(gates[0].ask("prepare", &events[0]), Asked::Yes);
     assert_eq!(gates[1].ask("prepare", &events[1]), Asked::Yes);
     let why = not_yet(gates[2].ask("prepare", &events[2]));
-    assert_eq!(why, "2 of the group db are out of service or about to be, at most 2 may be: db_1, db_2");
+    assert_eq!(
+        why,
+        "2 of the group db are out of service or about to be, at most 2 may be: db_1, db_2"
+    );
     gates[1].prepared("db_2");
     gates[1].recovered("db_2");
     gates[2].wait_for_yes("prepare", &events[2]);
@@ -54,30 +70,51 @@ fn a_share_of_the_machines() {
 
 #[test]
 fn each_zone_counts_for_itself() {
-    let fleet =
-        Fleet::new("[[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = \"50%\"\nper_zone = true\n");
+    let fleet = Fleet::new(
+        "[[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = \"50%\"\nper_zone = true\n",
+    );
     let zones = [("a1", "1"), ("a2", "1"), ("b1", "2"), ("b2", "2")];
     let gates = zones.map(|(machine, zone)| fleet.start(machine, Some(zone)));
     let events = zones.map(|(machine, _)| event(machine, "Reboot", &[machine]));
     wait_for("all machines", || {
-        (gates[0].status(&["--json"]).matches("\"record\":\"machine\"").count() == 4).then_some(())
+        (gates[0]
+            .status(&["--json"])
+            .matches("\"record\":\"machine\"")
+            .count()
+            == 4)
+            .then_some(())
     });
     assert_eq!(gates[0].ask("prepare", &events[0]), Asked::Yes);
     // The other machine of the zone waits, and that of another zone does not.
     let why = not_yet(gates[1].ask("prepare", &events[1]));
-    assert_eq!(why, "1 of the group db/zone-1 are out of service or about to be, at most 1 may be: a1");
+    assert_eq!(
+        why,
+        "1 of the group db/zone-1 are out of service or about to be, at most 1 may be: a1"
+    );
     assert_eq!(gates[2].ask("prepare", &events[2]), Asked::Yes);
     assert!(not_yet(gates[3].ask("prepare", &events[3])).contains("db/zone-2"));
 }
 
 #[test]
 fn a_machine_knows_its_own_zone_before_anybody_else_does() {
-    let fleet = Fleet::new("[[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\nper_zone = true\n");
+    let fleet = Fleet::new(
+        "[[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\nper_zone = true\n",
+    );
     // Its own register is not read again in this test.
-    let gate = fleet.start_with("a1", Some("1"), "heartbeat = \"1h\"\nsilent_after = \"3h\"\nforget_after = \"3h\"");
-    assert_eq!(gate.ask("prepare", &event("e", "Reboot", &["a1"])), Asked::Yes);
+    let gate = fleet.start_with(
+        "a1",
+        Some("1"),
+        "heartbeat = \"1h\"\nsilent_after = \"3h\"\nforget_after = \"3h\"",
+    );
+    assert_eq!(
+        gate.ask("prepare", &event("e", "Reboot", &["a1"])),
+        Asked::Yes
+    );
     let status = gate.status(&[]);
-    assert!(status.contains("db/zone-1") && !status.contains("no-zone"), "{status}");
+    assert!(
+        status.contains("db/zone-1") && !status.contains("no-zone"),
+        "{status}"
+    );
 }
 
 /// The name of the day that is so many days from now, in UTC.
@@ -87,25 +124,39 @@ fn day_in(days: i64) -> String {
 }
 
 pub(crate) fn starts_in(mut event: Value, hours: i64) -> Value {
-    event["not_before"] = json!((Timestamp::now() + hours.hours()).strftime("%FT%TZ").to_string());
+    event["not_before"] = json!(
+        (Timestamp::now() + hours.hours())
+            .strftime("%FT%TZ")
+            .to_string()
+    );
     event
 }
 
 #[test]
 fn a_maintenance_window() {
     let windows = ALWAYS_CLOSED_BUT.replace("DAY", &day_in(3));
-    let group =
-        |windows: &str| format!("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n{windows}\n");
+    let group = |windows: &str| {
+        format!(
+            "[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n{windows}\n"
+        )
+    };
     let fleet = Fleet::new(&group(&windows));
     let mut gate = fleet.start("web_1", None);
     // One that can wait does.
     let patient = starts_in(event("e1", "Reboot", &["web_1"]), 24 * 7);
     let why = not_yet(gate.ask("prepare", &patient));
-    assert!(why.starts_with("outside the maintenance windows of the group web; the next one begins at "), "{why}");
+    assert!(
+        why.starts_with(
+            "outside the maintenance windows of the group web; the next one begins at "
+        ),
+        "{why}"
+    );
     assert_eq!(not_yet(gate.ask("approve", &patient)), why);
     let status = gate.status(&[]);
     assert!(
-        status.contains("e1 waits: not ready: web_1; outside the maintenance windows of the group web until "),
+        status.contains(
+            "e1 waits: not ready: web_1; outside the maintenance windows of the group web until "
+        ),
         "{status}"
     );
     assert!(status.contains("no place is taken"), "{status}");
@@ -116,7 +167,9 @@ fn a_maintenance_window() {
     gate.prepared("e2");
     let why = not_yet(gate.ask("approve", &urgent));
     assert!(
-        why.contains("of the group web; Azure starts the event at NotBefore, and the next window begins at "),
+        why.contains(
+            "of the group web; Azure starts the event at NotBefore, and the next window begins at "
+        ),
         "{why}"
     );
 
@@ -144,9 +197,13 @@ fn a_maintenance_window() {
 
 #[test]
 fn a_preempt_waits_for_nobody_but_the_machines_that_it_names() {
-    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n");
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n");
     let (first, second) = (fleet.start("web_1", None), fleet.start("web_2", None));
-    assert_eq!(first.ask("prepare", &event("e1", "Reboot", &["web_1"])), Asked::Yes);
+    assert_eq!(
+        first.ask("prepare", &event("e1", "Reboot", &["web_1"])),
+        Asked::Yes
+    );
     // The group is full, and a Preempt takes no place in it.
     let alone = event("p1", "Preempt", &["web_2"]);
     assert_eq!(second.ask("prepare", &alone), Asked::Yes);
@@ -164,6 +221,12 @@ fn a_preempt_waits_for_nobody_but_the_machines_that_it_names() {
         let _ = std::fs::remove_dir_all(&registers);
         std::fs::write(&registers, "").ok()
     });
-    assert_eq!(second.ask("prepare", &event("p3", "Preempt", &["web_2"])), Asked::Yes);
-    assert_ne!(second.ask("prepare", &event("e3", "Reboot", &["web_2"])), Asked::Yes);
+    assert_eq!(
+        second.ask("prepare", &event("p3", "Preempt", &["web_2"])),
+        Asked::Yes
+    );
+    assert_ne!(
+        second.ask("prepare", &event("e3", "Reboot", &["web_2"])),
+        Asked::Yes
+    );
 }

@@ -39,12 +39,32 @@ fn no_place(_: &mut Machine, etcd: &mut EtcdServer) {
 fn a_machine_prepares_by_its_last_call_and_nobody_approves() {
     // Before the event is announced, and once the gate has answered that it is closed.
     let failures: [(&str, Failure, Failure); 6] = [
-        ("no daemon runs", |machine, _| machine.daemon = None, nothing),
-        ("the daemon is stopped", |machine, _| stop(machine.daemon.as_ref().expect("a daemon")), nothing),
-        ("the store is gone", |_, etcd| drop(etcd.process.0.kill()), nothing),
-        ("the store accepts connections and does not answer", |_, etcd| stop(&etcd.process), nothing),
+        (
+            "no daemon runs",
+            |machine, _| machine.daemon = None,
+            nothing,
+        ),
+        (
+            "the daemon is stopped",
+            |machine, _| stop(machine.daemon.as_ref().expect("a daemon")),
+            nothing,
+        ),
+        (
+            "the store is gone",
+            |_, etcd| drop(etcd.process.0.kill()),
+            nothing,
+        ),
+        (
+            "the store accepts connections and does not answer",
+            |_, etcd| stop(&etcd.process),
+            nothing,
+        ),
         ("no place is free", no_place, nothing),
-        ("the store goes while the machine waits for a place", no_place, |_, etcd| drop(etcd.process.0.kill())),
+        (
+            "the store goes while the machine waits for a place",
+            no_place,
+            |_, etcd| drop(etcd.process.0.kill()),
+        ),
     ];
     std::thread::scope(|scope| {
         for (what, fail, fail_later) in failures {
@@ -59,14 +79,28 @@ fn a_machine_prepares_by_its_last_call_and_nobody_approves() {
                 let _watcher = watch(&machine, root, &url);
                 wait_for(what, || machine.records("gate").pop());
                 fail_later(&mut machine, &mut etcd);
-                wait_for(what, || machine.records("prepare").into_iter().find(|record| record["outcome"] == "ready"));
-                let calls = machine.records("gate").into_iter().filter(|record| record["outcome"] == "last-call");
+                wait_for(what, || {
+                    machine
+                        .records("prepare")
+                        .into_iter()
+                        .find(|record| record["outcome"] == "ready")
+                });
+                let calls = machine
+                    .records("gate")
+                    .into_iter()
+                    .filter(|record| record["outcome"] == "last-call");
                 assert_eq!(calls.count(), 1, "{what}");
-                let outcomes: Vec<_> =
-                    machine.records("prepare").iter().map(|record| record["outcome"].clone()).collect();
+                let outcomes: Vec<_> = machine
+                    .records("prepare")
+                    .iter()
+                    .map(|record| record["outcome"].clone())
+                    .collect();
                 assert_eq!(outcomes, ["begun", "ready"].map(Value::from), "{what}");
                 std::thread::sleep(Duration::from_secs(2));
-                assert!(machine.records("approval").is_empty(), "{what}: it was approved");
+                assert!(
+                    machine.records("approval").is_empty(),
+                    "{what}: it was approved"
+                );
             });
         }
     });

@@ -13,27 +13,37 @@ use crate::gate::{Fleet, answers};
 
 /// Imitates the metadata service: its document has these events.
 fn documents(events: Arc<Mutex<Vec<&'static str>>>) -> TestServer {
-    let event =
-        |id: &&str| json!({ "EventId": id, "EventType": "Reboot", "EventStatus": "Started", "Resources": ["web_1"] });
+    let event = |id: &&str| json!({ "EventId": id, "EventType": "Reboot", "EventStatus": "Started", "Resources": ["web_1"] });
     answers(move || {
-        let events: Vec<_> = events.lock().expect("the events").iter().map(event).collect();
+        let events: Vec<_> = events
+            .lock()
+            .expect("the events")
+            .iter()
+            .map(event)
+            .collect();
         json!({ "DocumentIncarnation": 1, "Events": events }).to_string()
     })
 }
 
 #[test]
-fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_does_not_have_the_event() {
-    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 3\n");
+fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_does_not_have_the_event()
+ {
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 3\n");
     let engine = FolderEngine::new(&fleet.path().join("registers"));
     let claim = json!({ "slots": ["web_1", "web_2"], "by": ["web_1"], "at": 1 });
-    let group =
-        json!({ "format": 1, "limit": 3, "claims": { "OPEN": claim, "gone": claim } }).to_string().to_lowercase();
+    let group = json!({ "format": 1, "limit": 3, "claims": { "OPEN": claim, "gone": claim } })
+        .to_string()
+        .to_lowercase();
     block_on(engine.swap("groups/web", None, &group)).expect("written");
     let events = Arc::new(Mutex::new(vec!["OPEN", "GONE"]));
     let metadata = documents(events.clone());
     let gate = fleet.start_at("web_1", &metadata.url(), "heartbeat = \"200ms\"");
     let slots = |id: &str| {
-        let group = block_on(engine.read("groups/web")).expect("read").expect("the group").value;
+        let group = block_on(engine.read("groups/web"))
+            .expect("read")
+            .expect("the group")
+            .value;
         let group: serde_json::Value = serde_json::from_str(&group).expect("a group");
         group["claims"][id]["slots"].clone()
     };
@@ -41,7 +51,11 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
     let stays = |why: &str| {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(4) {
-            assert_eq!((slots("open"), slots("gone")), (both.clone(), both.clone()), "{why}");
+            assert_eq!(
+                (slots("open"), slots("gone")),
+                (both.clone(), both.clone()),
+                "{why}"
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
     };
@@ -55,11 +69,16 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
     gate.record(json!({ "record": "recover", "event_id": "other", "event_ids": ["other"], "outcome": "done" }));
     stays("both events are there");
     events.lock().expect("the events").pop();
-    wait_for("a slot that is given back", || (slots("gone") == json!(["web_2"])).then_some(()));
+    wait_for("a slot that is given back", || {
+        (slots("gone") == json!(["web_2"])).then_some(())
+    });
     assert_eq!(slots("open"), both, "its event is there");
     // It is logged after it was written.
     let log = || std::fs::read_to_string(gate.folder.join("log")).expect("the log");
-    for line in ["gone is over although no record says so", "freed web_1 of gone in the group web"] {
+    for line in [
+        "gone is over although no record says so",
+        "freed web_1 of gone in the group web",
+    ] {
         wait_for(line, || log().contains(line).then_some(()));
     }
 }
@@ -69,7 +88,8 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
 /// was away when the event ended.
 #[test]
 fn a_slot_without_the_record_of_a_complete_preparation_is_kept_until_the_machine_has_recovered() {
-    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n");
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n");
     let engine = FolderEngine::new(&fleet.path().join("registers"));
     let histories: [(&str, &[&str]); 4] = [
         ("e1", &["started", "completed"]),
@@ -83,8 +103,15 @@ fn a_slot_without_the_record_of_a_complete_preparation_is_kept_until_the_machine
     block_on(engine.swap("groups/web", None, &group)).expect("written");
     let gate = fleet.start("web_1", None);
     let held = || {
-        let group = block_on(engine.read("groups/web")).expect("read").expect("the group").value;
-        histories.map(|(id, _)| id).into_iter().filter(|id| group.contains(id)).collect::<Vec<_>>()
+        let group = block_on(engine.read("groups/web"))
+            .expect("read")
+            .expect("the group")
+            .value;
+        histories
+            .map(|(id, _)| id)
+            .into_iter()
+            .filter(|id| group.contains(id))
+            .collect::<Vec<_>>()
     };
     let stays = |seconds: u64, why: &str| {
         let begin = Instant::now();
@@ -101,8 +128,12 @@ fn a_slot_without_the_record_of_a_complete_preparation_is_kept_until_the_machine
     for (id, changes) in histories {
         for change in changes {
             gate.record(match *change {
-                "begun" => json!({ "record": "prepare", "outcome": "begun", "event_id": id, "mine": true }),
-                change => json!({ "record": "change", "change": change, "event_id": id, "mine": true }),
+                "begun" => {
+                    json!({ "record": "prepare", "outcome": "begun", "event_id": id, "mine": true })
+                }
+                change => {
+                    json!({ "record": "change", "change": change, "event_id": id, "mine": true })
+                }
             });
         }
     }
@@ -111,5 +142,7 @@ fn a_slot_without_the_record_of_a_complete_preparation_is_kept_until_the_machine
     recovery("failed");
     stays(3, "its recovery has failed");
     recovery("done");
-    wait_for("slots that are given back", || held().is_empty().then_some(()));
+    wait_for("slots that are given back", || {
+        held().is_empty().then_some(())
+    });
 }

@@ -14,35 +14,49 @@ use crate::gate::{Asked, Fleet, Gate, event};
 use crate::groups::{not_yet, starts_in};
 
 /// A machine is silent soon, and forgotten soon after.
-const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"3s\"\nforget_after = \"6s\"\nreturn_within = \"1s\"";
+const QUICK: &str =
+    "heartbeat = \"200ms\"\nsilent_after = \"3s\"\nforget_after = \"6s\"\nreturn_within = \"1s\"";
 
 fn group(max_unavailable: u32) -> String {
-    format!("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = {max_unavailable}\n")
+    format!(
+        "[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = {max_unavailable}\n"
+    )
 }
 
 /// The keys and the values of the registers.
 fn registers(fleet: &Fleet, prefix: &str) -> Vec<(String, String)> {
     let found = block_on(async { fleet.engine().await.list(prefix).await }).expect("the registers");
-    found.into_iter().map(|(key, register)| (key, register.value)).collect()
+    found
+        .into_iter()
+        .map(|(key, register)| (key, register.value))
+        .collect()
 }
 
 /// The state of a machine in `status`.
 fn state_of(gate: &Gate, machine: &str) -> Option<String> {
     let status = gate.status(&["--json"]);
-    let records = status.lines().map(|line| serde_json::from_str::<Value>(line).expect("a record"));
-    let mut machines = records.filter(|record| record["record"] == "machine" && record["machine"] == machine);
-    machines.next().map(|record| record["state"].as_str().expect("a state").to_owned())
+    let records = status
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a record"));
+    let mut machines =
+        records.filter(|record| record["record"] == "machine" && record["machine"] == machine);
+    machines
+        .next()
+        .map(|record| record["state"].as_str().expect("a state").to_owned())
 }
 
 fn wait_for_state(gate: &Gate, machine: &str, state: &str) {
-    wait_for(state, || (state_of(gate, machine).as_deref() == Some(state)).then_some(()));
+    wait_for(state, || {
+        (state_of(gate, machine).as_deref() == Some(state)).then_some(())
+    });
 }
 
 #[test]
 fn a_dead_machine_counts_as_out_of_service_until_it_is_back() {
     let fleet = Fleet::new(&group(1));
     let lasting = QUICK.replace("forget_after = \"6s\"", "forget_after = \"1h\"");
-    let mut gates = ["web_1", "web_2", "web_3"].map(|machine| fleet.start_with(machine, None, &lasting));
+    let mut gates =
+        ["web_1", "web_2", "web_3"].map(|machine| fleet.start_with(machine, None, &lasting));
     for machine in ["web_1", "web_2", "web_3"] {
         wait_for_state(&gates[0], machine, "beating");
     }
@@ -50,7 +64,10 @@ fn a_dead_machine_counts_as_out_of_service_until_it_is_back() {
     wait_for_state(&gates[0], "web_2", "silent");
     let mine = event("e", "Reboot", &["web_1"]);
     let refused = |gate: &Gate| match gate.ask("prepare", &mine) {
-        Asked::NotYet(why) => assert!(why.ends_with("at most 1 may be: web_2; silent: web_2"), "{why}"),
+        Asked::NotYet(why) => assert!(
+            why.ends_with("at most 1 may be: web_2; silent: web_2"),
+            "{why}"
+        ),
         answer => panic!("found {answer:?}, expected not yet"),
     };
     refused(&gates[0]);
@@ -75,7 +92,9 @@ fn nothing_is_left_of_machines_that_were_replaced() {
         );
         let key = format!("machines/{machine}");
         wait_for("a machine that leaves", || {
-            registers(&fleet, "machines/").into_iter().find(|(found, value)| *found == key && value.contains("leaving"))
+            registers(&fleet, "machines/")
+                .into_iter()
+                .find(|(found, value)| *found == key && value.contains("leaving"))
         });
         gate.daemon = None;
     };
@@ -92,9 +111,19 @@ fn nothing_is_left_of_machines_that_were_replaced() {
     last.prepared("mine");
     last.recovered("mine");
     wait_for("an empty store", || {
-        let keys = |prefix: &str| registers(&fleet, prefix).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
-        let claims = registers(&fleet, "groups/").into_iter().any(|(_, value)| value.contains("slots"));
-        let events = keys("events/").into_iter().filter(|key| !key.starts_with("events/mine/")).count();
+        let keys = |prefix: &str| {
+            registers(&fleet, prefix)
+                .into_iter()
+                .map(|(key, _)| key)
+                .collect::<Vec<_>>()
+        };
+        let claims = registers(&fleet, "groups/")
+            .into_iter()
+            .any(|(_, value)| value.contains("slots"));
+        let events = keys("events/")
+            .into_iter()
+            .filter(|key| !key.starts_with("events/mine/"))
+            .count();
         (keys("machines/") == ["machines/web_last"] && !claims && events == 0).then_some(())
     });
 }
@@ -112,14 +141,21 @@ fn nothing_is_left_of_machines_that_a_scale_in_deletes_during_an_event() {
     }
     announced.record(json!({ "record": "prepare", "event_id": "end", "event_type": "Terminate", "outcome": "ready" }));
     wait_for("a machine that leaves", || {
-        registers(&fleet, "machines/").iter().any(|(_, value)| value.contains("leaving")).then_some(())
+        registers(&fleet, "machines/")
+            .iter()
+            .any(|(_, value)| value.contains("leaving"))
+            .then_some(())
     });
     unannounced.daemon = None;
     wait_for_state(&stays, "web_3", "silent");
     // The event names who is left. What still runs, and what may run, keeps its place.
     let left = event("e", "Reboot", &["web_1"]);
     stays.wait_for_yes("prepare", &left);
-    assert!(["web_2", "web_3"].into_iter().all(|machine| has_place(&fleet, machine)));
+    assert!(
+        ["web_2", "web_3"]
+            .into_iter()
+            .all(|machine| has_place(&fleet, machine))
+    );
     announced.daemon = None;
     stays.prepared("e");
     stays.wait_for_yes("approve", &left);
@@ -131,8 +167,13 @@ fn nothing_is_left_of_machines_that_a_scale_in_deletes_during_an_event() {
         let id = format!("next-{looks}");
         let _ = stays.ask("prepare", &event(&id, "Reboot", &["web_1"]));
         stays.recovered(&id);
-        let machines: Vec<_> = registers(&fleet, "machines/").into_iter().map(|(key, _)| key).collect();
-        let is_held = ["web_2", "web_3"].into_iter().any(|machine| has_place(&fleet, machine));
+        let machines: Vec<_> = registers(&fleet, "machines/")
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        let is_held = ["web_2", "web_3"]
+            .into_iter()
+            .any(|machine| has_place(&fleet, machine));
         (machines == ["machines/web_1"] && !is_held).then_some(())
     });
 }
@@ -141,26 +182,38 @@ fn nothing_is_left_of_machines_that_a_scale_in_deletes_during_an_event() {
 fn a_machine_that_is_renamed_leaves_no_place_behind() {
     let fleet = Fleet::new(&group(1));
     let mut gate = fleet.start_with("web_old", None, QUICK);
-    assert_eq!(gate.ask("prepare", &event("e", "Reboot", &["web_old"])), Asked::Yes);
+    assert_eq!(
+        gate.ask("prepare", &event("e", "Reboot", &["web_old"])),
+        Asked::Yes
+    );
     gate.prepared("e");
     gate.daemon = None;
     let text = std::fs::read_to_string(&gate.config).expect("the configuration");
-    std::fs::write(&gate.config, text.replace("machine = \"web_old\"", "machine = \"web_new\"")).expect("written");
+    std::fs::write(
+        &gate.config,
+        text.replace("machine = \"web_old\"", "machine = \"web_new\""),
+    )
+    .expect("written");
     gate.start_daemon();
     gate.recovered("e");
     wait_for("a place that is free", || {
-        registers(&fleet, "groups/").iter().all(|(_, value)| !value.contains("slots")).then_some(())
+        registers(&fleet, "groups/")
+            .iter()
+            .all(|(_, value)| !value.contains("slots"))
+            .then_some(())
     });
     gate.wait_for_yes("prepare", &event("next", "Reboot", &["web_new"]));
     wait_for("the old name's end", || {
-        (registers(&fleet, "machines/").len() == 1 && state_of(&gate, "web_old").is_none()).then_some(())
+        (registers(&fleet, "machines/").len() == 1 && state_of(&gate, "web_old").is_none())
+            .then_some(())
     });
 }
 
 /// Whether a machine has a place in the group. A reservation is none.
 fn has_place(fleet: &Fleet, machine: &str) -> bool {
     let groups = registers(fleet, "groups/").into_iter();
-    let mut groups = groups.map(|(_, value)| serde_json::from_str::<GroupRegister>(&value).expect("a group"));
+    let mut groups =
+        groups.map(|(_, value)| serde_json::from_str::<GroupRegister>(&value).expect("a group"));
     groups.any(|group| group.held().contains(&Name::from(machine)))
 }
 
@@ -168,28 +221,47 @@ fn has_place(fleet: &Fleet, machine: &str) -> bool {
 fn a_place_that_comes_back_from_a_backup_is_given_back_again() {
     let fleet = Fleet::new(&group(1));
     let gate = fleet.start_with("web_1", None, QUICK);
-    assert_eq!(gate.ask("prepare", &event("e", "Reboot", &["web_1"])), Asked::Yes);
+    assert_eq!(
+        gate.ask("prepare", &event("e", "Reboot", &["web_1"])),
+        Asked::Yes
+    );
     gate.prepared("e");
     // An idle machine reads nothing: that its own register is another one shows it that it has to look.
-    let backup = ["groups/", "machines/"].map(|prefix| registers(&fleet, prefix)).concat();
+    let backup = ["groups/", "machines/"]
+        .map(|prefix| registers(&fleet, prefix))
+        .concat();
     assert!(has_place(&fleet, "web_1"));
     gate.recovered("e");
-    wait_for("a free place", || (!has_place(&fleet, "web_1")).then_some(()));
+    wait_for("a free place", || {
+        (!has_place(&fleet, "web_1")).then_some(())
+    });
     for (key, value) in backup {
         let restored = async || {
             let engine = fleet.engine().await;
-            let now = engine.read(&key).await.expect("read").map(|register| register.revision);
-            engine.swap(&key, now.as_ref(), &value).await.expect("an answer")
+            let now = engine
+                .read(&key)
+                .await
+                .expect("read")
+                .map(|register| register.revision);
+            engine
+                .swap(&key, now.as_ref(), &value)
+                .await
+                .expect("an answer")
         };
-        wait_for("the restore", || (block_on(restored()) != Swap::Conflict).then_some(()));
+        wait_for("the restore", || {
+            (block_on(restored()) != Swap::Conflict).then_some(())
+        });
     }
-    wait_for("a free place", || (!has_place(&fleet, "web_1")).then_some(()));
+    wait_for("a free place", || {
+        (!has_place(&fleet, "web_1")).then_some(())
+    });
 }
 
 #[test]
 fn a_place_of_a_machine_that_never_comes_back_is_freed() {
     let fleet = Fleet::new(&group(1));
-    let [mut gone, other] = ["web_1", "web_2"].map(|machine| fleet.start_with(machine, None, QUICK));
+    let [mut gone, other] =
+        ["web_1", "web_2"].map(|machine| fleet.start_with(machine, None, QUICK));
     let last = event("e", "Reboot", &["web_1"]);
     gone.wait_for_yes("prepare", &last);
     gone.prepared("e");
@@ -199,8 +271,12 @@ fn a_place_of_a_machine_that_never_comes_back_is_freed() {
     // It may still run, so that silence alone frees nothing.
     std::thread::sleep(Duration::from_secs(3));
     assert!(has_place(&fleet, "web_1"));
-    other.record(json!({ "record": "change", "change": "completed", "event_id": "e", "mine": false }));
-    wait_for("a free place", || (!has_place(&fleet, "web_1")).then_some(()));
+    other.record(
+        json!({ "record": "change", "change": "completed", "event_id": "e", "mine": false }),
+    );
+    wait_for("a free place", || {
+        (!has_place(&fleet, "web_1")).then_some(())
+    });
     // It counts as out of service until it is forgotten.
     other.wait_for_yes("prepare", &event("next", "Reboot", &["web_2"]));
 }
@@ -208,19 +284,32 @@ fn a_place_of_a_machine_that_never_comes_back_is_freed() {
 #[test]
 fn a_machine_that_prepares_at_its_last_call_counts_as_out_of_service() {
     let fleet = Fleet::new(&group(1));
-    let [a, b, c] = ["web_1", "web_2", "web_3"].map(|machine| fleet.start_with(machine, None, QUICK));
+    let [a, b, c] =
+        ["web_1", "web_2", "web_3"].map(|machine| fleet.start_with(machine, None, QUICK));
     a.wait_for_yes("prepare", &event("e", "Reboot", &["web_1"]));
-    let (late, next) = (event("late", "Reboot", &["web_2"]), event("next", "Reboot", &["web_3"]));
+    let (late, next) = (
+        event("late", "Reboot", &["web_2"]),
+        event("next", "Reboot", &["web_3"]),
+    );
     assert_ne!(b.ask("prepare", &late), Asked::Yes);
     b.record(json!({ "record": "gate", "event_id": "late", "event_type": "Reboot", "phase": "prepare", "outcome": "last-call" }));
     b.record(json!({ "record": "prepare", "event_id": "late", "outcome": "begun" }));
     wait_for("its place", || has_place(&fleet, "web_2").then_some(()));
-    assert_ne!(b.ask("prepare", &late), Asked::Yes, "no place is free all the same");
+    assert_ne!(
+        b.ask("prepare", &late),
+        Asked::Yes,
+        "no place is free all the same"
+    );
     a.prepared("e");
     a.recovered("e");
-    wait_for("the end of the first event", || (!has_place(&fleet, "web_1")).then_some(()));
+    wait_for("the end of the first event", || {
+        (!has_place(&fleet, "web_1")).then_some(())
+    });
     let why = not_yet(c.ask("prepare", &next));
-    assert_eq!(why, "1 of the group web are out of service or about to be, at most 1 may be: web_2");
+    assert_eq!(
+        why,
+        "1 of the group web are out of service or about to be, at most 1 may be: web_2"
+    );
     b.prepared("late");
     b.recovered("late");
     c.wait_for_yes("prepare", &next);
@@ -256,26 +345,43 @@ fn jumps_by_a_day(gates: &[Gate; 3], clock: &WallClock) {
         // Longer than a machine may be silent, and forgotten.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(4) {
-            assert_eq!(state_of(a, "web_2").as_deref(), Some("beating"), "{seconds}");
-            assert_eq!(state_of(b, "web_1").as_deref(), Some("beating"), "{seconds}");
+            assert_eq!(
+                state_of(a, "web_2").as_deref(),
+                Some("beating"),
+                "{seconds}"
+            );
+            assert_eq!(
+                state_of(b, "web_1").as_deref(),
+                Some("beating"),
+                "{seconds}"
+            );
         }
         let ends = |gate: &Gate, id: &str| {
             gate.prepared(id);
             gate.recovered(id);
         };
-        for ((first, one), (second, other)) in [((a, "web_1"), (b, "web_2")), ((b, "web_2"), (a, "web_1"))] {
+        for ((first, one), (second, other)) in
+            [((a, "web_1"), (b, "web_2")), ((b, "web_2"), (a, "web_1"))]
+        {
             let of = |machine: &str, hours| {
                 let id = format!("{machine}-{hours}-{round}");
                 (starts_in(event(&id, "Reboot", &[machine]), hours), id)
             };
-            let ((held, held_id), (earlier, earlier_id), (later, later_id)) =
-                (of("web_3", if one == "web_1" { 3 } else { 4 }), of(one, 1), of(other, 2));
+            let ((held, held_id), (earlier, earlier_id), (later, later_id)) = (
+                of("web_3", if one == "web_1" { 3 } else { 4 }),
+                of(one, 1),
+                of(other, 2),
+            );
             holder.wait_for_yes("prepare", &held);
             // It is refused, and reserves the group.
             assert_ne!(first.ask("prepare", &earlier), Asked::Yes, "{seconds}");
             ends(holder, &held_id);
             let reserved = format!("is reserved for an earlier event: {earlier_id}");
-            wait_for("a free place", || not_yet(second.ask("prepare", &later)).contains(&reserved).then_some(()));
+            wait_for("a free place", || {
+                not_yet(second.ask("prepare", &later))
+                    .contains(&reserved)
+                    .then_some(())
+            });
             first.wait_for_yes("prepare", &earlier);
             ends(first, &earlier_id);
             second.wait_for_yes("prepare", &later);
@@ -302,7 +408,8 @@ fn the_clock_of_a_machine_may_jump_by_a_day() {
 fn the_clock_of_the_store_may_jump_by_a_day() {
     let folder = tempfile::tempdir().expect("a folder");
     let clock = WallClock::new(folder.path());
-    let azurite = crate::fixture::Azurite::start_with(|command| control_wall_clock(command, &clock.0));
+    let azurite =
+        crate::fixture::Azurite::start_with(|command| control_wall_clock(command, &clock.0));
     let fleet = Fleet::on_blob(&group(1), &azurite.url);
     let gates = MACHINES.map(|machine| fleet.start_with(machine, None, QUICK));
     jumps_by_a_day(&gates, &clock);

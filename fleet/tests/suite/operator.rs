@@ -20,9 +20,17 @@ fn run(root: &Path, arguments: &[&str]) -> Output {
 fn run_with_heartbeat(heartbeat: &str, root: &Path, arguments: &[&str]) -> Output {
     let config = root.join("fleet.toml");
     let registers = root.join("registers");
-    let text = format!("engine = \"folder\"\nfolder.path = \"{}\"\nheartbeat = \"{heartbeat}\"\n", registers.display());
+    let text = format!(
+        "engine = \"folder\"\nfolder.path = \"{}\"\nheartbeat = \"{heartbeat}\"\n",
+        registers.display()
+    );
     std::fs::write(&config, text).expect("a configuration");
-    wait::output(Command::new(FLEET_COMMAND).arg("--config").arg(&config).args(arguments))
+    wait::output(
+        Command::new(FLEET_COMMAND)
+            .arg("--config")
+            .arg(&config)
+            .args(arguments),
+    )
 }
 
 #[test]
@@ -39,8 +47,16 @@ fn a_machine_that_does_not_come_back_is_freed_by_hand() {
 
     let status = run(root.path(), &["status"]);
     let text = String::from_utf8(status.stdout).expect("text");
-    assert!(text.contains("e1 waits: not ready: Web_0, web_2; no daemon is registered on: Web_0, web_2"), "{text}");
-    assert!(!text.contains('\u{1b}'), "text from outside is escaped: {text:?}");
+    assert!(
+        text.contains(
+            "e1 waits: not ready: Web_0, web_2; no daemon is registered on: Web_0, web_2"
+        ),
+        "{text}"
+    );
+    assert!(
+        !text.contains('\u{1b}'),
+        "text from outside is escaped: {text:?}"
+    );
     let json = run(root.path(), &["status", "--json"]);
     let records: Vec<Value> = String::from_utf8(json.stdout)
         .expect("text")
@@ -48,22 +64,41 @@ fn a_machine_that_does_not_come_back_is_freed_by_hand() {
         .map(|line| serde_json::from_str(line).expect("a record"))
         .collect();
     assert_eq!(records[0]["machines"][1]["state"], "ready");
-    assert_eq!((records[1]["group"].as_str(), records[1]["out"][0].as_str()), (Some("web"), Some("Web_0")));
+    assert_eq!(
+        (records[1]["group"].as_str(), records[1]["out"][0].as_str()),
+        (Some("web"), Some("Web_0"))
+    );
 
     let freed = run(root.path(), &["free", "WEB_0"]);
-    assert_eq!(String::from_utf8_lossy(&freed.stdout), "freed Web_0 of e1 in the group web\n");
+    assert_eq!(
+        String::from_utf8_lossy(&freed.stdout),
+        "freed Web_0 of e1 in the group web\n"
+    );
     assert_eq!(freed.status.code(), Some(0));
-    let left = block_on(engine.read("groups/web")).expect("read").expect("the group").value;
+    let left = block_on(engine.read("groups/web"))
+        .expect("read")
+        .expect("the group")
+        .value;
     assert!(!left.contains("Web_0") && left.contains("web_1"), "{left}");
     let again = run(root.path(), &["free", "WEB_0"]);
-    assert_eq!(String::from_utf8_lossy(&again.stderr), "error: WEB_0 holds no slot\n");
+    assert_eq!(
+        String::from_utf8_lossy(&again.stderr),
+        "error: WEB_0 holds no slot\n"
+    );
     assert_eq!(again.status.code(), Some(1));
 
     // Its daemon ran once.
-    block_on(engine.swap("machines/web_0", None, "{\"format\":1,\"machine\":\"Web_0\",\"beat\":7,\"at\":1}"))
-        .expect("written");
+    block_on(engine.swap(
+        "machines/web_0",
+        None,
+        "{\"format\":1,\"machine\":\"Web_0\",\"beat\":7,\"at\":1}",
+    ))
+    .expect("written");
     let forgotten = run(root.path(), &["free", "WEB_0"]);
-    assert_eq!(String::from_utf8_lossy(&forgotten.stdout), "deleted the register of WEB_0\n");
+    assert_eq!(
+        String::from_utf8_lossy(&forgotten.stdout),
+        "deleted the register of WEB_0\n"
+    );
     assert_eq!(forgotten.status.code(), Some(0));
     assert_eq!(block_on(engine.read("machines/web_0")).expect("read"), None);
 }
@@ -75,14 +110,27 @@ fn a_result_that_nobody_reads_ends_the_command() {
     assert_eq!(run(root.path(), &["status"]).status.code(), Some(0));
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
-    for (output, message) in [(Stdio::from(writer), ""), (full.into(), "error: cannot write to standard output: ")] {
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("a full device");
+    for (output, message) in [
+        (Stdio::from(writer), ""),
+        (full.into(), "error: cannot write to standard output: "),
+    ] {
         let mut command = Command::new(FLEET_COMMAND);
-        command.arg("--config").arg(root.path().join("fleet.toml")).arg("status").stdout(output);
+        command
+            .arg("--config")
+            .arg(root.path().join("fleet.toml"))
+            .arg("status")
+            .stdout(output);
         let child = command.stderr(Stdio::piped()).spawn().expect("it runs");
         let ended = wait::output_of(child);
         let errors = String::from_utf8_lossy(&ended.stderr);
-        assert!(errors.starts_with(message) && errors.is_empty() == message.is_empty(), "{errors}");
+        assert!(
+            errors.starts_with(message) && errors.is_empty() == message.is_empty(),
+            "{errors}"
+        );
         assert_eq!(ended.status.code(), Some(1), "{errors}");
     }
 }
@@ -95,10 +143,17 @@ fn only_the_gate_needs_an_engine() {
     for command in ["run", "status"] {
         // The option may be before the subcommand and after it.
         let (option, config) = (OsStr::new("--config"), config.as_os_str());
-        for words in [[option, config, OsStr::new(command)], [OsStr::new(command), option, config]] {
+        for words in [
+            [option, config, OsStr::new(command)],
+            [OsStr::new(command), option, config],
+        ] {
             let output = wait::output(Command::new(FLEET_COMMAND).args(words));
             let errors = String::from_utf8_lossy(&output.stderr);
-            assert!(errors.starts_with("error: the configuration has no `engine`, which the gate needs"), "{errors}");
+            assert!(
+                errors
+                    .starts_with("error: the configuration has no `engine`, which the gate needs"),
+                "{errors}"
+            );
             assert_eq!(output.status.code(), Some(2));
         }
     }
@@ -110,14 +165,28 @@ fn systemd_does_not_restart_what_ended_because_of_its_configuration() {
     let config = root.path().join("fleet.toml");
     std::fs::write(&config, "engin = \"etcd\"\n").expect("a configuration");
     for (command, unit) in [
-        ("run", include_str!("../../systemd/scheduled-events-fleet.service")),
-        ("relay", include_str!("../../systemd/scheduled-events-relay.service")),
+        (
+            "run",
+            include_str!("../../systemd/scheduled-events-fleet.service"),
+        ),
+        (
+            "relay",
+            include_str!("../../systemd/scheduled-events-relay.service"),
+        ),
     ] {
-        let output = wait::output(Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg(command));
+        let output = wait::output(
+            Command::new(FLEET_COMMAND)
+                .arg("--config")
+                .arg(&config)
+                .arg(command),
+        );
         let code = output.status.code().expect("an exit code");
         assert_ne!(code, 1, "which is for what can go away");
         assert!(unit.contains("\nRestart=always\n"), "{unit}");
-        assert!(unit.contains(&format!("\nRestartPreventExitStatus={code}\n")), "{unit}");
+        assert!(
+            unit.contains(&format!("\nRestartPreventExitStatus={code}\n")),
+            "{unit}"
+        );
     }
 }
 
@@ -127,8 +196,16 @@ fn a_shared_folder_that_is_not_mounted_is_a_problem() {
     for arguments in [&["status"][..], &["free", "--force", "web_0"]] {
         let output = run(root.path(), arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(errors.starts_with("error: cannot list ") && errors.contains("registers does not exist"), "{errors}");
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{errors}");
+        assert!(
+            errors.starts_with("error: cannot list ")
+                && errors.contains("registers does not exist"),
+            "{errors}"
+        );
+        assert_eq!(
+            (output.status.code(), output.stdout.len()),
+            (Some(1), 0),
+            "{errors}"
+        );
     }
 }
 
@@ -136,18 +213,35 @@ fn a_shared_folder_that_is_not_mounted_is_a_problem() {
 fn the_advice_is_for_what_instance_metadata_is_asked() {
     let root = TempDir::new().expect("a folder");
     let config = root.path().join("fleet.toml");
-    let group = "[[group]]\nname = \"web\"\nmachines = [\"*\"]\nmax_unavailable = 1\nper_zone = true\n";
-    for (machine, advice) in [("", "set `machine`"), ("machine = \"web_0\"", "a group with `per_zone` needs its zone")]
-    {
+    let group =
+        "[[group]]\nname = \"web\"\nmachines = [\"*\"]\nmax_unavailable = 1\nper_zone = true\n";
+    for (machine, advice) in [
+        ("", "set `machine`"),
+        (
+            "machine = \"web_0\"",
+            "a group with `per_zone` needs its zone",
+        ),
+    ] {
         let text = format!(
             "{machine}\nengine = \"folder\"\nfolder.path = {:?}\nmetadata = \"http://127.0.0.1:1\"\n{group}",
             root.path()
         );
         std::fs::write(&config, text).expect("a configuration");
-        let output = wait::output(Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg("run"));
+        let output = wait::output(
+            Command::new(FLEET_COMMAND)
+                .arg("--config")
+                .arg(&config)
+                .arg("run"),
+        );
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(errors.starts_with("error: cannot ask http://127.0.0.1:1 about this machine: "), "{errors}");
-        assert!(errors.trim_end().ends_with(&format!("; {advice}")), "{errors}");
+        assert!(
+            errors.starts_with("error: cannot ask http://127.0.0.1:1 about this machine: "),
+            "{errors}"
+        );
+        assert!(
+            errors.trim_end().ends_with(&format!("; {advice}")),
+            "{errors}"
+        );
         assert_eq!(output.status.code(), Some(1));
     }
 }
@@ -156,19 +250,34 @@ fn the_advice_is_for_what_instance_metadata_is_asked() {
 fn a_system_without_certificate_authorities_is_enough_for_servers_without_tls() {
     let root = TempDir::new().expect("a folder");
     let config = root.path().join("fleet.toml");
-    std::fs::write(&config, "engine = \"etcd\"\netcd = { endpoints = [\"http://127.0.0.1:1\"] }\n").expect("written");
+    std::fs::write(
+        &config,
+        "engine = \"etcd\"\netcd = { endpoints = [\"http://127.0.0.1:1\"] }\n",
+    )
+    .expect("written");
     let mut command = Command::new(FLEET_COMMAND);
     command.arg("--config").arg(&config).arg("status");
-    command.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", root.path());
+    command
+        .env("SSL_CERT_FILE", "/dev/null")
+        .env("SSL_CERT_DIR", root.path());
     let errors = String::from_utf8(wait::output(&mut command).stderr).expect("text");
-    assert!(errors.starts_with("error: etcd at http://127.0.0.1:1: ") && errors.contains("refused"), "{errors}");
+    assert!(
+        errors.starts_with("error: etcd at http://127.0.0.1:1: ") && errors.contains("refused"),
+        "{errors}"
+    );
 }
 
 /// All Rust sources of this package, without the line breaks of their texts.
 fn sources(folder: &Path) -> String {
-    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let entries = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path());
     let text = |path: std::path::PathBuf| {
-        if path.is_dir() { sources(&path) } else { std::fs::read_to_string(path).expect("a source") }
+        if path.is_dir() {
+            sources(&path)
+        } else {
+            std::fs::read_to_string(path).expect("a source")
+        }
     };
     let text: String = entries.map(text).collect();
     let lines = text.split("\\\n").map(str::trim_start);
@@ -180,15 +289,32 @@ fn sources(folder: &Path) -> String {
 fn the_messages_that_the_guide_explains_are_those_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(root.join("../docs/troubleshooting.md")).expect("the page");
-    for (heading, folders) in [("The gate of a fleet", &["src"][..]), ("The hub", &["src", "../hub/src"])] {
-        let (_, section) = page.split_once(&format!("\n## {heading}\n")).expect("the section");
+    for (heading, folders) in [
+        ("The gate of a fleet", &["src"][..]),
+        ("The hub", &["src", "../hub/src"]),
+    ] {
+        let (_, section) = page
+            .split_once(&format!("\n## {heading}\n"))
+            .expect("the section");
         let section = section.split("\n## ").next().unwrap_or_default();
-        let sources: String = folders.iter().map(|folder| sources(&root.join(folder))).collect();
-        let messages = section.lines().filter_map(|line| line.strip_prefix("| `` ")?.split_once(" `` |"));
+        let sources: String = folders
+            .iter()
+            .map(|folder| sources(&root.join(folder)))
+            .collect();
+        let messages = section
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `` ")?.split_once(" `` |"));
         let messages: Vec<_> = messages.map(|(message, _)| message).collect();
         assert!(messages.len() > 10, "{messages:?}");
-        for part in messages.iter().flat_map(|message| message.split('…')).map(str::trim) {
-            assert!(sources.contains(part), "docs/troubleshooting.md, {heading}: not in the code: {part}");
+        for part in messages
+            .iter()
+            .flat_map(|message| message.split('…'))
+            .map(str::trim)
+        {
+            assert!(
+                sources.contains(part),
+                "docs/troubleshooting.md, {heading}: not in the code: {part}"
+            );
         }
     }
 }
@@ -204,8 +330,16 @@ fn daemon(root: &Path, errors: Stdio) -> Process {
     );
     std::fs::write(&config, text).expect("a configuration");
     let mut command = Command::new(FLEET_COMMAND);
-    let daemon = Process::start(command.arg("--config").arg(&config).arg("run").stderr(errors));
-    wait_for("the socket", || UnixStream::connect(root.join("run/fleet.sock")).ok());
+    let daemon = Process::start(
+        command
+            .arg("--config")
+            .arg(&config)
+            .arg("run")
+            .stderr(errors),
+    );
+    wait_for("the socket", || {
+        UnixStream::connect(root.join("run/fleet.sock")).ok()
+    });
     daemon
 }
 
@@ -225,20 +359,38 @@ fn a_register_that_cannot_be_read_holds_up_no_other() {
     std::fs::write(registers.join("groups/empty/.3"), "").expect("written");
 
     let status = run(root.path(), &["status"]);
-    let (text, errors) = (String::from_utf8_lossy(&status.stdout), String::from_utf8_lossy(&status.stderr));
+    let (text, errors) = (
+        String::from_utf8_lossy(&status.stdout),
+        String::from_utf8_lossy(&status.stderr),
+    );
     assert!(text.contains("web    2      2    web_0"), "{text}{errors}");
     for key in ["events/e0/0", "groups/a", "groups/empty", "machines/a"] {
-        assert!(errors.contains(&format!("the register {key} cannot be read")), "{errors}");
+        assert!(
+            errors.contains(&format!("the register {key} cannot be read")),
+            "{errors}"
+        );
     }
     assert_eq!(status.status.code(), Some(1), "it is not all that there is");
     let freed = run(root.path(), &["free", "web_1"]);
-    assert_eq!(String::from_utf8_lossy(&freed.stdout), "freed web_1 of e1 in the group web\n");
+    assert_eq!(
+        String::from_utf8_lossy(&freed.stdout),
+        "freed web_1 of e1 in the group web\n"
+    );
     assert_eq!(freed.status.code(), Some(1), "it may hold more");
-    for (machine, errors) in [("web_1", freed.stderr), ("web_9", run(root.path(), &["free", "web_9"]).stderr)] {
+    for (machine, errors) in [
+        ("web_1", freed.stderr),
+        ("web_9", run(root.path(), &["free", "web_9"]).stderr),
+    ] {
         let errors = String::from_utf8_lossy(&errors);
-        assert!(errors.starts_with("error: the register groups/a cannot be read: "), "{errors}");
+        assert!(
+            errors.starts_with("error: the register groups/a cannot be read: "),
+            "{errors}"
+        );
         let unknown = format!("{machine} may hold a slot in what cannot be read\n");
-        assert!(errors.ends_with(&unknown) && !errors.contains("holds no slot"), "{errors}");
+        assert!(
+            errors.ends_with(&unknown) && !errors.contains("holds no slot"),
+            "{errors}"
+        );
     }
 
     let deleted = run(root.path(), &["delete-register", "groups/empty"]);
@@ -251,7 +403,9 @@ fn a_register_that_cannot_be_read_holds_up_no_other() {
     std::fs::write(root.path().join("audit"), records).expect("written");
     let _daemon = daemon(root.path(), Stdio::inherit());
     wait_for("a free slot", || {
-        let group = block_on(engine.read("groups/web")).expect("read").expect("the group");
+        let group = block_on(engine.read("groups/web"))
+            .expect("read")
+            .expect("the group");
         (!group.value.contains("web_0")).then_some(())
     });
 }
@@ -263,27 +417,55 @@ fn registers_of_another_format_are_left_as_they_are() {
     std::fs::create_dir(&registers).expect("a folder");
     let engine = FolderEngine::new(&registers);
     let later = [
-        ("groups/web", r#"{"format":9,"limit":1,"claims":{"e1":{"slots":["web_0"],"by":["web_0"],"at":1}}}"#),
-        ("machines/web_0", r#"{"format":9,"machine":"web_0","beat":1,"at":1}"#),
+        (
+            "groups/web",
+            r#"{"format":9,"limit":1,"claims":{"e1":{"slots":["web_0"],"by":["web_0"],"at":1}}}"#,
+        ),
+        (
+            "machines/web_0",
+            r#"{"format":9,"machine":"web_0","beat":1,"at":1}"#,
+        ),
     ];
     for (key, value) in later {
         block_on(engine.swap(key, None, value)).expect("written");
     }
     let log = root.path().join("log");
-    let _daemon = daemon(root.path(), std::fs::File::create(&log).expect("a log").into());
-    let has_logged = |text: &str| std::fs::read_to_string(&log).expect("the log").contains(text).then_some(());
+    let _daemon = daemon(
+        root.path(),
+        std::fs::File::create(&log).expect("a log").into(),
+    );
+    let has_logged = |text: &str| {
+        std::fs::read_to_string(&log)
+            .expect("the log")
+            .contains(text)
+            .then_some(())
+    };
     for key in ["groups/web", "machines/web_0"] {
         let problem = format!("the register {key} has format 9, and this program has format 1");
         wait_for("a line of the log", || has_logged(&problem));
     }
-    for arguments in [&["status"][..], &["free", "web_0"], &["free", "--force", "web_0"]] {
+    for arguments in [
+        &["status"][..],
+        &["free", "web_0"],
+        &["free", "--force", "web_0"],
+    ] {
         let output = run(root.path(), arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(errors.contains("has format 9, and this program has format 1"), "{arguments:?}: {errors}");
+        assert!(
+            errors.contains("has format 9, and this program has format 1"),
+            "{arguments:?}: {errors}"
+        );
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
     }
     for (key, value) in later {
-        assert_eq!(block_on(engine.read(key)).expect("read").expect("a register").value, value, "{key}");
+        assert_eq!(
+            block_on(engine.read(key))
+                .expect("read")
+                .expect("a register")
+                .value,
+            value,
+            "{key}"
+        );
     }
 }
 
@@ -293,18 +475,33 @@ fn the_slot_of_a_machine_that_runs_its_daemon_is_freed_by_force_only() {
     let registers = root.path().join("registers");
     std::fs::create_dir(&registers).expect("a folder");
     let engine = FolderEngine::new(&registers);
-    let group = r#"{"format":1,"limit":1,"claims":{"e1":{"slots":["web_0"],"by":["web_0"],"at":1}}}"#;
+    let group =
+        r#"{"format":1,"limit":1,"claims":{"e1":{"slots":["web_0"],"by":["web_0"],"at":1}}}"#;
     block_on(engine.swap("groups/web", None, group)).expect("written");
     let _daemon = daemon(root.path(), Stdio::inherit());
-    wait_for("a heartbeat", || block_on(engine.read("machines/web_0")).expect("read"));
+    wait_for("a heartbeat", || {
+        block_on(engine.read("machines/web_0")).expect("read")
+    });
     // Long enough for a heartbeat of the daemon, however busy the machine is.
     let refused = run_with_heartbeat("3s", root.path(), &["free", "web_0"]);
     let message = String::from_utf8_lossy(&refused.stderr);
-    assert!(message.contains("error: the daemon of web_0 runs, and frees its slots"), "{message}");
+    assert!(
+        message.contains("error: the daemon of web_0 runs, and frees its slots"),
+        "{message}"
+    );
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
-    assert!(block_on(engine.read("groups/web")).expect("read").expect("the group").value.contains("web_0"));
+    assert!(
+        block_on(engine.read("groups/web"))
+            .expect("read")
+            .expect("the group")
+            .value
+            .contains("web_0")
+    );
     let freed = run(root.path(), &["free", "--force", "web_0"]);
-    assert_eq!(String::from_utf8_lossy(&freed.stdout), "freed web_0 of e1 in the group web\n");
+    assert_eq!(
+        String::from_utf8_lossy(&freed.stdout),
+        "freed web_0 of e1 in the group web\n"
+    );
     assert_eq!(run(root.path(), &["free", ""]).status.code(), Some(2));
 }
 
@@ -314,7 +511,11 @@ fn a_folder_that_hangs_holds_up_neither_a_preempt_nor_the_end_of_the_daemon() {
     let root = TempDir::new().expect("a folder");
     std::fs::create_dir_all(root.path().join("registers/machines/web_1")).expect("a folder");
     let pipe = root.path().join("registers/machines/web_1/.1");
-    assert!(wait::output(Command::new("mkfifo").arg(&pipe)).status.success());
+    assert!(
+        wait::output(Command::new("mkfifo").arg(&pipe))
+            .status
+            .success()
+    );
     let mut daemon = daemon(root.path(), Stdio::inherit());
     let ask = |event_type: &str| {
         let mut command = Command::new(FLEET_COMMAND);
@@ -324,18 +525,31 @@ fn a_folder_that_hangs_holds_up_neither_a_preempt_nor_the_end_of_the_daemon() {
             .arg("ask")
             .env("SCHEDULED_EVENTS_PHASE", "prepare");
         let event = root.path().join("event");
-        let text = format!("{{\"event_id\":\"e\",\"event_type\":\"{event_type}\",\"resources\":[\"web_0\"]}}");
+        let text = format!(
+            "{{\"event_id\":\"e\",\"event_type\":\"{event_type}\",\"resources\":[\"web_0\"]}}"
+        );
         std::fs::write(&event, text).expect("written");
-        command.stdin(std::fs::File::open(&event).expect("the event")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(std::fs::File::open(&event).expect("the event"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         wait::output_of(command.spawn().expect("it runs"))
     };
     // It serves its socket although the machines cannot be read.
-    wait_for("an answer", || (ask("Preempt").status.code() == Some(0)).then_some(()));
+    wait_for("an answer", || {
+        (ask("Preempt").status.code() == Some(0)).then_some(())
+    });
     let refused = ask("Reboot");
     let errors = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!((refused.status.code(), errors.trim_end()), (Some(1), "the engine did not answer within 8 s"));
-    rustix::process::kill_process(rustix::process::Pid::from_child(&daemon.0), rustix::process::Signal::TERM)
-        .expect("sent");
+    assert_eq!(
+        (refused.status.code(), errors.trim_end()),
+        (Some(1), "the engine did not answer within 8 s")
+    );
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&daemon.0),
+        rustix::process::Signal::TERM,
+    )
+    .expect("sent");
     let status = wait_for("its end", || daemon.0.try_wait().expect("its state"));
     assert_eq!(status.code(), Some(0));
 }
@@ -345,12 +559,19 @@ fn a_daemon_whose_log_cannot_be_written_goes_on() {
     let root = TempDir::new().expect("a folder");
     let registers = root.path().join("registers");
     std::fs::create_dir(&registers).expect("a folder");
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("a full device");
     let mut daemon = daemon(root.path(), full.into());
     let engine = FolderEngine::new(&registers);
     // It has reported that it is ready, and that there is no audit file.
     wait_for("its heartbeat", || {
-        assert_eq!(daemon.0.try_wait().expect("its state"), None, "it has ended");
+        assert_eq!(
+            daemon.0.try_wait().expect("its state"),
+            None,
+            "it has ended"
+        );
         let machine = block_on(engine.read("machines/web_0")).expect("read")?;
         let machine: Value = serde_json::from_str(&machine.value).expect("a register");
         (machine["beat"].as_u64() > Some(3)).then_some(())

@@ -13,7 +13,10 @@ const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"3s\"";
 
 /// Starts so many daemons, and waits for their first heartbeats: nobody waits for a machine that seems to be gone.
 fn start(fleet: &Fleet, names: &[String]) -> Vec<Gate> {
-    let gates: Vec<_> = names.iter().map(|name| fleet.start_with(name, None, QUICK)).collect();
+    let gates: Vec<_> = names
+        .iter()
+        .map(|name| fleet.start_with(name, None, QUICK))
+        .collect();
     wait_for("the first heartbeats", || {
         (gates[0].status(&["--json"]).matches("\"beating\"").count() == names.len()).then_some(())
     });
@@ -27,18 +30,25 @@ fn names(count: usize) -> Vec<String> {
 /// An event of five machines among single ones, where two may be out of service.
 #[test]
 fn a_large_event_has_its_turn_among_small_ones() {
-    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
     let names = names(8);
     let mut gates = start(&fleet, &names);
     let of = |id: &str, numbers: &[usize], hours: i64| {
-        let machines: Vec<_> = numbers.iter().map(|&number| names[number].as_str()).collect();
+        let machines: Vec<_> = numbers
+            .iter()
+            .map(|&number| names[number].as_str())
+            .collect();
         starts_in(event(id, "Reboot", &machines), hours)
     };
     let (large, late) = (of("large", &[2, 3, 4, 5, 6], 2), of("late", &[7], 4));
     for number in [0, 1] {
         gates[number].wait_for_yes("prepare", &of(&names[number], &[number], 3));
     }
-    assert!(not_yet(gates[2].ask("prepare", &large)).starts_with("2 of the group web are out of service"));
+    assert!(
+        not_yet(gates[2].ask("prepare", &large))
+            .starts_with("2 of the group web are out of service")
+    );
     let ends = |gate: &Gate, id: &str| {
         gate.prepared(id);
         gate.recovered(id);
@@ -47,7 +57,9 @@ fn a_large_event_has_its_turn_among_small_ones() {
     // A place is free, and the large event needs it.
     wait_for("a reservation", || {
         let _ = gates[2].ask("prepare", &large);
-        not_yet(gates[7].ask("prepare", &late)).contains("is reserved for an earlier event: large").then_some(())
+        not_yet(gates[7].ask("prepare", &late))
+            .contains("is reserved for an earlier event: large")
+            .then_some(())
     });
     ends(&gates[1], "web_1");
     gates[2].wait_for_yes("prepare", &large);
@@ -63,11 +75,16 @@ fn a_large_event_has_its_turn_among_small_ones() {
     // Nothing waits for a machine that is gone.
     let next = of("next", &[0, 1, 2], 1);
     let why = not_yet(gates[0].ask("prepare", &next));
-    assert!(why.contains(" of the group web are out of service"), "{why}");
+    assert!(
+        why.contains(" of the group web are out of service"),
+        "{why}"
+    );
     let after = of("after", &[3], 2);
     wait_for("a reservation", || {
         let _ = gates[0].ask("prepare", &next);
-        not_yet(gates[3].ask("prepare", &after)).contains("is reserved for an earlier event: next").then_some(())
+        not_yet(gates[3].ask("prepare", &after))
+            .contains("is reserved for an earlier event: next")
+            .then_some(())
     });
     gates[0].daemon = None;
     ends(&gates[7], "late");
@@ -104,7 +121,8 @@ fn have_events(gate: &Gate, name: &str, is_over: &AtomicBool, granted: &AtomicUs
 /// one that could take a free place.
 #[test]
 fn a_large_event_has_its_turn_in_a_stream_of_single_ones() {
-    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
     let names = names(8);
     let gates = start(&fleet, &names);
     let affected: Vec<_> = names[3..].iter().map(String::as_str).collect();
@@ -113,7 +131,10 @@ fn a_large_event_has_its_turn_in_a_stream_of_single_ones() {
     let wait_for_singles = || {
         let before = granted.each_ref().map(|count| count.load(Ordering::SeqCst));
         wait_for("single events", || {
-            let more = granted.iter().zip(before).all(|(count, before)| count.load(Ordering::SeqCst) >= before + 2);
+            let more = granted
+                .iter()
+                .zip(before)
+                .all(|(count, before)| count.load(Ordering::SeqCst) >= before + 2);
             more.then_some(())
         });
     };
@@ -138,15 +159,22 @@ fn a_large_event_has_its_turn_in_a_stream_of_single_ones() {
 /// While a large event waits for its places, an earlier one goes first, and a later one does not.
 #[test]
 fn events_are_taken_in_the_order_of_not_before() {
-    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 3\n");
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 3\n");
     let gates = start(&fleet, &names(6));
-    let of = |id: &str, machines: &[&str], hours: i64| starts_in(event(id, "Reboot", machines), hours);
-    let (first, large) = (of("first", &["web_0"], 2), of("large", &["web_1", "web_2", "web_3"], 2));
+    let of =
+        |id: &str, machines: &[&str], hours: i64| starts_in(event(id, "Reboot", machines), hours);
+    let (first, large) = (
+        of("first", &["web_0"], 2),
+        of("large", &["web_1", "web_2", "web_3"], 2),
+    );
     let (later, earlier) = (of("later", &["web_4"], 3), of("earlier", &["web_5"], 1));
     gates[0].wait_for_yes("prepare", &first);
     wait_for("a reservation", || {
         let _ = gates[1].ask("prepare", &large);
-        not_yet(gates[4].ask("prepare", &later)).contains("is reserved for an earlier event: large").then_some(())
+        not_yet(gates[4].ask("prepare", &later))
+            .contains("is reserved for an earlier event: large")
+            .then_some(())
     });
     gates[5].wait_for_yes("prepare", &earlier);
     for (gate, id) in [(&gates[0], "first"), (&gates[5], "earlier")] {
@@ -189,7 +217,11 @@ fn a_mark_is_for_the_event_as_it_is() {
         (of("Reboot", &["a", "b", "c"], json!(9)), "a, c"),
     ] {
         b.wait_for_yes("prepare", &changed);
-        assert_eq!(not_yet(b.ask("approve", &changed)), format!("not ready: {missing}"), "{changed}");
+        assert_eq!(
+            not_yet(b.ask("approve", &changed)),
+            format!("not ready: {missing}"),
+            "{changed}"
+        );
     }
     b.wait_for_yes("prepare", &announced);
     // A watcher that waits asks again; the mark of one that does not is withdrawn.
@@ -200,7 +232,9 @@ fn a_mark_is_for_the_event_as_it_is() {
     // It comes back under its id: what was decided does not count.
     for gate in [&a, &b] {
         gate.recovered("e");
-        gate.record(json!({ "record": "change", "change": "scheduled", "event_id": "e", "mine": true }));
+        gate.record(
+            json!({ "record": "change", "change": "scheduled", "event_id": "e", "mine": true }),
+        );
     }
     a.wait_for_yes("prepare", &announced);
     a.prepared("e");
@@ -212,7 +246,8 @@ fn a_mark_is_for_the_event_as_it_is() {
 
 #[test]
 fn machines_with_other_limits_are_named_and_the_smallest_limit_counts() {
-    let mut fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
+    let mut fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
     let first = fleet.start("web_1", None);
     fleet.change_groups("max_unavailable = 2", "max_unavailable = 1");
     let second = fleet.start("web_2", None);
@@ -222,21 +257,42 @@ fn machines_with_other_limits_are_named_and_the_smallest_limit_counts() {
     let _fourth = fleet.start("web_4", None);
     let lines = wait_for("all machines", || {
         let status = first.status(&[]);
-        let lines: Vec<_> =
-            status.lines().filter(|line| line.starts_with("the group web")).map(str::to_owned).collect();
-        (lines.len() == 2 && ["web_3", "web_4"].iter().all(|name| lines[1].contains(name))).then_some(lines)
+        let lines: Vec<_> = status
+            .lines()
+            .filter(|line| line.starts_with("the group web"))
+            .map(str::to_owned)
+            .collect();
+        (lines.len() == 2
+            && ["web_3", "web_4"]
+                .iter()
+                .all(|name| lines[1].contains(name)))
+        .then_some(lines)
     });
-    assert_eq!(lines[0], "the group web has the limit 2 here and another one at web_2: the smallest one counts");
+    assert_eq!(
+        lines[0],
+        "the group web has the limit 2 here and another one at web_2: the smallest one counts"
+    );
     assert_eq!(
         lines[1],
         "the group web has other `machines`, `per_zone`, `pause` or `windows` at web_3, web_4: configure it equally"
     );
-    assert!(first.status(&["--json"]).contains(r#""differs":["web_2","web_3","web_4"],"group":"web""#));
+    assert!(
+        first
+            .status(&["--json"])
+            .contains(r#""differs":["web_2","web_3","web_4"],"group":"web""#)
+    );
     first.wait_for_yes("prepare", &event("e1", "Reboot", &["web_1"]));
     for (gate, id, machine) in [(&third, "e3", "web_3"), (&second, "e2", "web_2")] {
         let why = not_yet(gate.ask("prepare", &event(id, "Reboot", &[machine])));
-        assert_eq!(why, "1 of the group web are out of service or about to be, at most 1 may be: web_1");
+        assert_eq!(
+            why,
+            "1 of the group web are out of service or about to be, at most 1 may be: web_1"
+        );
     }
     let log = std::fs::read_to_string(first.folder.join("log")).expect("the log");
-    assert_eq!(log.matches("warning: the limits: the group web").count(), 1, "{log}");
+    assert_eq!(
+        log.matches("warning: the limits: the group web").count(),
+        1,
+        "{log}"
+    );
 }

@@ -84,7 +84,13 @@ const FIELDS: [(&str, &[(&str, Kind)]); 10] = [
     ),
     (
         "blob",
-        &[("url", Text), ("emulator", Text), ("client_id", Text), ("sas_file", Secret), ("identity_endpoint", Text)],
+        &[
+            ("url", Text),
+            ("emulator", Text),
+            ("client_id", Text),
+            ("sas_file", Secret),
+            ("identity_endpoint", Text),
+        ],
     ),
     ("kubernetes", &[("namespace", Text)]),
     (
@@ -114,8 +120,24 @@ const FIELDS: [(&str, &[(&str, Kind)]); 10] = [
             ("windows", Table),
         ],
     ),
-    ("group.windows", &[("days", List), ("from", Text), ("to", Text), ("time_zone", Text)]),
-    ("relay", &[("state", Text), ("proxy", Text), ("proxy_credentials_file", Secret), ("target", Table)]),
+    (
+        "group.windows",
+        &[
+            ("days", List),
+            ("from", Text),
+            ("to", Text),
+            ("time_zone", Text),
+        ],
+    ),
+    (
+        "relay",
+        &[
+            ("state", Text),
+            ("proxy", Text),
+            ("proxy_credentials_file", Secret),
+            ("target", Table),
+        ],
+    ),
     (
         "relay.target",
         &[
@@ -152,9 +174,17 @@ fn opening(table: &str) -> String {
 
 /// The fields that the configuration types have in a table.
 fn known_fields(table: &str) -> Vec<String> {
-    let (_, error) = Config::parse(&format!("{}no_field = 1\n", opening(table))).expect_err("an unknown field");
-    let (_, known) = error.split_once("unknown field `no_field`, expected ").unwrap_or_else(|| panic!("{error}"));
-    let mut known: Vec<_> = known.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    let (_, error) =
+        Config::parse(&format!("{}no_field = 1\n", opening(table))).expect_err("an unknown field");
+    let (_, known) = error
+        .split_once("unknown field `no_field`, expected ")
+        .unwrap_or_else(|| panic!("{error}"));
+    let mut known: Vec<_> = known
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect();
     known.sort();
     known
 }
@@ -164,10 +194,21 @@ fn each_field_of_the_configuration_types_is_covered() {
     for (table, fields) in FIELDS {
         let mut covered: Vec<_> = fields.iter().map(|(name, _)| (*name).to_owned()).collect();
         covered.sort();
-        assert_eq!(covered, known_fields(table), "the table `{table}`: list its fields in this file");
+        assert_eq!(
+            covered,
+            known_fields(table),
+            "the table `{table}`: list its fields in this file"
+        );
         for (name, _) in fields.iter().filter(|(_, kind)| *kind == Table) {
-            let below = if table.is_empty() { (*name).to_owned() } else { format!("{table}.{name}") };
-            assert!(FIELDS.iter().any(|(table, _)| *table == below), "list the fields of `{below}` in this file");
+            let below = if table.is_empty() {
+                (*name).to_owned()
+            } else {
+                format!("{table}.{name}")
+            };
+            assert!(
+                FIELDS.iter().any(|(table, _)| *table == below),
+                "list the fields of `{below}` in this file"
+            );
         }
     }
 }
@@ -203,23 +244,45 @@ fn start(server: Server) -> (Option<TestServer>, String) {
         let request = String::from_utf8_lossy(&request).into_owned();
         let (status, location) = match server {
             Server::Repeats(status) => (status, String::new()),
-            Server::AsksForPassword => (if request.contains("authenticate") { 500 } else { 401 }, String::new()),
-            _ => (302, format!("Location: http://user:{MARK}@127.0.0.1:1/?sig={MARK}\r\n")),
+            Server::AsksForPassword => (
+                if request.contains("authenticate") {
+                    500
+                } else {
+                    401
+                },
+                String::new(),
+            ),
+            _ => (
+                302,
+                format!("Location: http://user:{MARK}@127.0.0.1:1/?sig={MARK}\r\n"),
+            ),
         };
         let length = request.len();
-        let head = format!("HTTP/1.1 {status} x\r\n{location}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        let head = format!(
+            "HTTP/1.1 {status} x\r\n{location}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
         let _ = stream.write_all((head + &request).as_bytes());
     });
-    let scheme = if matches!(server, Server::NoTls) { "https" } else { "http" };
+    let scheme = if matches!(server, Server::NoTls) {
+        "https"
+    } else {
+        "http"
+    };
     let address = format!("{scheme}://{}", running.address());
-    ((!matches!(server, Server::Unreachable)).then_some(running), address)
+    (
+        (!matches!(server, Server::Unreachable)).then_some(running),
+        address,
+    )
 }
 
 /// A valid configuration: the values by table and field.
 type Values = BTreeMap<String, BTreeMap<String, String>>;
 
 fn set(values: &mut Values, table: &str, field: &str, value: &str) {
-    values.entry(table.to_owned()).or_default().insert(field.to_owned(), value.to_owned());
+    values
+        .entry(table.to_owned())
+        .or_default()
+        .insert(field.to_owned(), value.to_owned());
 }
 
 /// The configuration that uses a table, with secrets in all files, and this server.
@@ -231,9 +294,18 @@ fn configuration(folder: &Path, table: &str, kind: &str, server: &str) -> Values
     };
     let mut values = Values::new();
     let mut put = |table: &str, field: &str, value: &str| set(&mut values, table, field, value);
-    let engine = if ["etcd", "blob", "kubernetes"].contains(&table) { table } else { "folder" };
+    let engine = if ["etcd", "blob", "kubernetes"].contains(&table) {
+        table
+    } else {
+        "folder"
+    };
     put("", "engine", &format!("{engine:?}"));
-    for (field, value) in [("machine", "a"), ("socket", "socket"), ("audit", "audit"), ("metrics_file", "metrics")] {
+    for (field, value) in [
+        ("machine", "a"),
+        ("socket", "socket"),
+        ("audit", "audit"),
+        ("metrics_file", "metrics"),
+    ] {
         put("", field, &format!("{value:?}"));
     }
     put("", "metadata", &format!("{server:?}"));
@@ -243,7 +315,11 @@ fn configuration(folder: &Path, table: &str, kind: &str, server: &str) -> Values
     put("etcd", "user", "\"fleet\"");
     put("etcd", "password_file", &secret("password", MARK));
     put("blob", "url", &format!("\"{server}/account/container\""));
-    put("blob", "sas_file", &secret("sas", &format!("sv=2021-08-06&sig={MARK}")));
+    put(
+        "blob",
+        "sas_file",
+        &secret("sas", &format!("sv=2021-08-06&sig={MARK}")),
+    );
     put("group", "name", "\"web\"");
     put("group", "machines", "[\"a\"]");
     put("group", "max_unavailable", "1");
@@ -255,12 +331,24 @@ fn configuration(folder: &Path, table: &str, kind: &str, server: &str) -> Values
     put("relay.target", "name", "\"target\"");
     put("relay.target", "kind", &format!("{kind:?}"));
     if kind == "webhook" {
-        put("relay.target", "url_file", &secret("url", &format!("{server}/{MARK}?sig={MARK}")));
-        put("relay.target", "headers", &format!("{{ x-inline = \"{MARK}\" }}"));
+        put(
+            "relay.target",
+            "url_file",
+            &secret("url", &format!("{server}/{MARK}?sig={MARK}")),
+        );
+        put(
+            "relay.target",
+            "headers",
+            &format!("{{ x-inline = \"{MARK}\" }}"),
+        );
     } else {
         put("relay.target", "url", &format!("\"{server}/?sig={MARK}\""));
     }
-    put("relay.target", "header_files", &format!("{{ x-key = {} }}", secret("header", MARK)));
+    put(
+        "relay.target",
+        "header_files",
+        &format!("{{ x-key = {} }}", secret("header", MARK)),
+    );
     if ["webhook", "pagerduty"].contains(&kind) {
         put("relay.target", "key_file", &secret("key", MARK));
     }
@@ -270,10 +358,20 @@ fn configuration(folder: &Path, table: &str, kind: &str, server: &str) -> Values
 fn text(values: &Values) -> String {
     let mut text = String::new();
     for (table, _) in FIELDS {
-        let Some(fields) = values.get(table) else { continue };
+        let Some(fields) = values.get(table) else {
+            continue;
+        };
         // The group of a window is open.
-        text += &if table == "group.windows" { "[[group.windows]]\n".to_owned() } else { opening(table) };
-        text.extend(fields.iter().map(|(field, value)| format!("{field} = {value}\n")));
+        text += &if table == "group.windows" {
+            "[[group.windows]]\n".to_owned()
+        } else {
+            opening(table)
+        };
+        text.extend(
+            fields
+                .iter()
+                .map(|(field, value)| format!("{field} = {value}\n")),
+        );
     }
     text
 }
@@ -284,21 +382,44 @@ fn outputs(folder: &Path, configuration: &str, expected: &[&str]) -> String {
     fs::write(&file, configuration).expect("written");
     let record = r#"{"record":"change","change":"scheduled","event_id":"e","event_type":"Reboot","resources":["a"],"mine":true,"time":"2026-11-22T22:20:59Z","sequence":1}"#;
     fs::write(folder.join("audit"), format!("{record}\n")).expect("written");
-    let log = File::options().append(true).create(true).open(folder.join("output")).expect("a log");
+    let log = File::options()
+        .append(true)
+        .create(true)
+        .open(folder.join("output"))
+        .expect("a log");
     let mut running = Vec::new();
-    for arguments in
-        [&["run"][..], &["relay"], &["status"], &["status", "--json"], &["ask"], &["free", "a", "--force"], &["drain"]]
-    {
+    for arguments in [
+        &["run"][..],
+        &["relay"],
+        &["status"],
+        &["status", "--json"],
+        &["ask"],
+        &["free", "a", "--force"],
+        &["drain"],
+    ] {
         let mut command = Command::new(FLEET_COMMAND);
-        command.arg("--config").arg(&file).args(arguments).current_dir(folder).env_clear();
-        command.stdout(log.try_clone().expect("a log")).stderr(log.try_clone().expect("a log")).stdin(Stdio::null());
+        command
+            .arg("--config")
+            .arg(&file)
+            .args(arguments)
+            .current_dir(folder)
+            .env_clear();
+        command
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log.try_clone().expect("a log"))
+            .stdin(Stdio::null());
         running.push(Process::start(&mut command));
     }
     let started = Instant::now();
     loop {
-        let mut live = running.iter_mut().map(|process| process.0.try_wait().expect("a state").is_none());
+        let mut live = running
+            .iter_mut()
+            .map(|process| process.0.try_wait().expect("a state").is_none());
         // The first two end only if the configuration is invalid.
-        let (live, is_live) = ([live.next(), live.next()].contains(&Some(true)), live.any(|is_live| is_live));
+        let (live, is_live) = (
+            [live.next(), live.next()].contains(&Some(true)),
+            live.any(|is_live| is_live),
+        );
         let output = fs::read_to_string(folder.join("output")).expect("the log");
         let is_complete = !is_live && expected.iter().all(|text| output.contains(text));
         if is_complete && (!live || started.elapsed() > TIME) || started.elapsed() > PATIENCE {
@@ -311,7 +432,11 @@ fn outputs(folder: &Path, configuration: &str, expected: &[&str]) -> String {
     for name in ["output", "metrics", "audit"] {
         text += &fs::read_to_string(folder.join(name)).unwrap_or_default();
     }
-    for entry in fs::read_dir(folder.join("state")).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(folder.join("state"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         text += &fs::read_to_string(entry.path()).unwrap_or_default();
     }
     text
@@ -326,19 +451,35 @@ fn marked(folder: &Path, kind: Kind) -> Vec<String> {
     ];
     // The last one is no address that a message could be searched for. Settings that are neither an address nor a secret have it as
     // it is.
-    let quoted: Vec<_> = addresses.iter().map(|address| format!("{address:?}")).collect();
+    let quoted: Vec<_> = addresses
+        .iter()
+        .map(|address| format!("{address:?}"))
+        .collect();
     match kind {
         Table => Vec::new(),
         Text => quoted[..2].to_vec(),
-        List => quoted[..2].iter().map(|value| format!("[{value}]")).collect(),
-        Map => quoted.iter().map(|value| format!("{{ x-marked = {value} }}")).collect(),
+        List => quoted[..2]
+            .iter()
+            .map(|value| format!("[{value}]"))
+            .collect(),
+        Map => quoted
+            .iter()
+            .map(|value| format!("{{ x-marked = {value} }}"))
+            .collect(),
         Secret | Secrets => {
             let path = folder.join("marked");
             fs::write(&path, format!("{MARK}\n{MARK}\n")).expect("written");
-            let mut values = vec![format!("{path:?}"), format!("{MARK:?}"), format!("\"relative/{MARK}\"")];
+            let mut values = vec![
+                format!("{path:?}"),
+                format!("{MARK:?}"),
+                format!("\"relative/{MARK}\""),
+            ];
             values.extend(quoted);
             if kind == Secrets {
-                values = values.iter().map(|value| format!("{{ x-marked = {value} }}")).collect();
+                values = values
+                    .iter()
+                    .map(|value| format!("{{ x-marked = {value} }}"))
+                    .collect();
             }
             values
         }
@@ -350,14 +491,21 @@ fn no_output_has_a_secret_whatever_field_it_is_in() {
     let (_running, server) = start(Server::Repeats(500));
     let mut fields = Vec::new();
     for (table, names) in FIELDS {
-        fields.extend(names.iter().filter(|(_, kind)| *kind != Table).map(|(name, kind)| (table, *name, *kind)));
+        fields.extend(
+            names
+                .iter()
+                .filter(|(_, kind)| *kind != Table)
+                .map(|(name, kind)| (table, *name, *kind)),
+        );
     }
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
-                while let Some((table, field, kind)) = fields.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some((table, field, kind)) =
+                    fields.get(next.fetch_add(1, Ordering::Relaxed))
+                {
                     let values = marked(TempDir::new().expect("a folder").path(), *kind).len();
                     for index in 0..values {
                         let folder = TempDir::new().expect("a folder");
@@ -369,9 +517,17 @@ fn no_output_has_a_secret_whatever_field_it_is_in() {
                         };
                         let mut values = configuration(folder.path(), table, target, &server);
                         if *field == "url" && *table == "relay.target" {
-                            values.get_mut("relay.target").expect("a target").remove("url_file");
+                            values
+                                .get_mut("relay.target")
+                                .expect("a target")
+                                .remove("url_file");
                         }
-                        set(&mut values, table, field, &marked(folder.path(), *kind)[index]);
+                        set(
+                            &mut values,
+                            table,
+                            field,
+                            &marked(folder.path(), *kind)[index],
+                        );
                         let configuration = text(&values);
                         let output = outputs(folder.path(), &configuration, &[]);
                         if output.contains(MARK) || output.is_empty() {
@@ -386,7 +542,12 @@ fn no_output_has_a_secret_whatever_field_it_is_in() {
         }
     });
     let failures = failures.into_inner().expect("a list");
-    assert!(failures.is_empty(), "{} of them: {}", failures.len(), failures.join("\n---\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of them: {}",
+        failures.len(),
+        failures.join("\n---\n")
+    );
 }
 
 /// An operator still sees which server, and which setting or target.
@@ -403,8 +564,13 @@ fn errors_of_servers_name_them_and_no_secret() {
         Server::NoTls,
         Server::Unreachable,
     ];
-    let kinds =
-        [("etcd", "slack"), ("blob", "pagerduty"), ("folder", "event-hubs"), ("etcd", "teams"), ("folder", "otlp")];
+    let kinds = [
+        ("etcd", "slack"),
+        ("blob", "pagerduty"),
+        ("folder", "event-hubs"),
+        ("etcd", "teams"),
+        ("folder", "otlp"),
+    ];
     thread::scope(|scope| {
         for server in servers {
             scope.spawn(move || {
@@ -416,7 +582,8 @@ fn errors_of_servers_name_them_and_no_secret() {
                         // Then it is asked for.
                         values.get_mut("").expect("settings").remove("machine");
                     }
-                    let is_accepted = matches!(server, Server::Repeats(200)) && kind != "event-hubs";
+                    let is_accepted =
+                        matches!(server, Server::Repeats(200)) && kind != "event-hubs";
                     let mut expected = Vec::new();
                     // The store's server, or the metadata service.
                     if table != "folder" || kind == "event-hubs" {
@@ -428,7 +595,10 @@ fn errors_of_servers_name_them_and_no_secret() {
                     let output = outputs(folder.path(), &text(&values), &expected);
                     assert!(!output.contains(MARK), "{server:?} {kind}: {output}");
                     for text in expected {
-                        assert!(output.contains(text), "{server:?} {kind}: no {text} in {output}");
+                        assert!(
+                            output.contains(text),
+                            "{server:?} {kind}: no {text} in {output}"
+                        );
                     }
                 }
             });

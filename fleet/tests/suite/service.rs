@@ -23,7 +23,9 @@ impl Notifications {
     }
 
     fn wait_for(&self, part: &str) -> String {
-        wait_for(part, || Some(self.next()).filter(|text| text.contains(part)))
+        wait_for(part, || {
+            Some(self.next()).filter(|text| text.contains(part))
+        })
     }
 }
 
@@ -34,18 +36,33 @@ fn systemd_is_notified() {
     gate.daemon = None;
     let path = fleet.path().join("notify");
     let notifications = Notifications(UnixDatagram::bind(&path).expect("a socket"));
-    notifications.0.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
+    notifications
+        .0
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .expect("a time");
     let mut command = gate.fleet();
-    command.arg("run").env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "2000000").env_remove("WATCHDOG_PID");
+    command
+        .arg("run")
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "2000000")
+        .env_remove("WATCHDOG_PID");
     let daemon = Process::start(&mut command);
     assert_eq!(notifications.next(), "READY=1\nSTATUS=no events\n");
     notifications.wait_for("WATCHDOG=1");
-    assert_eq!(gate.ask("prepare", &event("e1", "Reboot", &["web_1", "web_2"])), Asked::Yes);
+    assert_eq!(
+        gate.ask("prepare", &event("e1", "Reboot", &["web_1", "web_2"])),
+        Asked::Yes
+    );
     notifications.wait_for("STATUS=1 event; the audit file: ");
     // A change of another machine's event, as the watcher's first record.
-    gate.record(json!({ "record": "change", "change": "scheduled", "event_id": "e0", "mine": false }));
+    gate.record(
+        json!({ "record": "change", "change": "scheduled", "event_id": "e0", "mine": false }),
+    );
     notifications.wait_for("STATUS=1 event; e1: yes");
-    assert_ne!(gate.ask("approve", &event("e1", "Reboot", &["web_1", "web_2"])), Asked::Yes);
+    assert_ne!(
+        gate.ask("approve", &event("e1", "Reboot", &["web_1", "web_2"])),
+        Asked::Yes
+    );
     notifications.wait_for("STATUS=1 event; e1: not yet: not ready: web_2");
     notifications.wait_for("WATCHDOG=1");
     gate.prepared("e1");
@@ -60,9 +77,17 @@ fn start_with_socket(gate: &Gate, listener: &UnixListener) -> Process {
     // As its standard error at first: what other tests start meanwhile does not inherit it.
     let mut command = Command::new("sh");
     let script = "log=$1; shift; exec 3>&2 2>\"$log\"; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
-    command.arg("-c").arg(script).arg("sh").arg(gate.folder.join("log"));
+    command
+        .arg("-c")
+        .arg(script)
+        .arg("sh")
+        .arg(gate.folder.join("log"));
     command.stderr(OwnedFd::from(listener.try_clone().expect("a file")));
-    command.arg(FLEET_COMMAND).arg("--config").arg(&gate.config).arg("run");
+    command
+        .arg(FLEET_COMMAND)
+        .arg("--config")
+        .arg(&gate.config)
+        .arg("run");
     Process::start(&mut command)
 }
 
@@ -92,7 +117,8 @@ fn a_socket_of_systemd() {
     let log = std::fs::read_to_string(gate.folder.join("log")).expect("the log");
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(
-        log.contains("elsewhere, and `ask` would look for the daemon at ") && log.contains("set `socket`"),
+        log.contains("elsewhere, and `ask` would look for the daemon at ")
+            && log.contains("set `socket`"),
         "{log}"
     );
 }
@@ -104,8 +130,12 @@ fn started(gate: &Gate, id: &str) {
 /// The machine in `status --json`.
 fn machine(gate: &Gate, name: &str) -> Value {
     let status = gate.status(&["--json"]);
-    let mut records = status.lines().map(|line| serde_json::from_str::<Value>(line).expect("a record"));
-    records.find(|record| record["machine"] == name).unwrap_or_default()
+    let mut records = status
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a record"));
+    records
+        .find(|record| record["machine"] == name)
+        .unwrap_or_default()
 }
 
 #[test]
@@ -113,7 +143,10 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     let fleet = Fleet::new("");
     let metrics = fleet.path().join("fleet.prom");
     let lines = format!("heartbeat = \"200ms\"\nmetrics_file = {metrics:?}");
-    let (first, mut second) = (fleet.start("web_1", None), fleet.start_with("web_2", None, &lines));
+    let (first, mut second) = (
+        fleet.start("web_1", None),
+        fleet.start_with("web_2", None, &lines),
+    );
     let names = ["web_1", "web_2"];
     let decided = event("e1", "Reboot", &names);
     for gate in [&first, &second] {
@@ -127,19 +160,32 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     started(&second, "e1");
     started(&first, "e1");
     // Then one that nobody decided, and one that nobody asked about.
-    assert_eq!(second.ask("prepare", &event("e2", "Reboot", &names)), Asked::Yes);
+    assert_eq!(
+        second.ask("prepare", &event("e2", "Reboot", &names)),
+        Asked::Yes
+    );
     started(&second, "e2");
     started(&second, "E3");
-    wait_for("two forced events", || (machine(&second, "web_2")["forced"] == 2).then_some(()));
+    wait_for("two forced events", || {
+        (machine(&second, "web_2")["forced"] == 2).then_some(())
+    });
     let expected = json!(["e2", "e3"]);
     assert_eq!(machine(&second, "web_2")["forced_events"], expected);
-    assert_eq!(machine(&second, "web_1")["forced"], 0, "another machine's approval is one");
+    assert_eq!(
+        machine(&second, "web_1")["forced"],
+        0,
+        "another machine's approval is one"
+    );
     wait_for("the metrics", || {
         let text = std::fs::read_to_string(&metrics).unwrap_or_default();
-        text.contains("\nscheduled_events_fleet_forced_total 2\n").then_some(())
+        text.contains("\nscheduled_events_fleet_forced_total 2\n")
+            .then_some(())
     });
     let log = std::fs::read_to_string(second.folder.join("log")).expect("the log");
-    assert!(log.contains("warning: e2 was started without a decision of the gate"), "{log}");
+    assert!(
+        log.contains("warning: e2 was started without a decision of the gate"),
+        "{log}"
+    );
     assert!(!log.contains("e1 was started"), "{log}");
 
     // A daemon that is started again reads the same records again.
@@ -147,13 +193,21 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     second.recovered("e3");
     second.start_daemon();
     started(&second, "e4");
-    wait_for("another forced event", || (machine(&second, "web_2")["forced"] == 3).then_some(()));
-    assert_eq!(machine(&second, "web_2")["forced_events"], json!(["e2", "e3", "e4"]));
+    wait_for("another forced event", || {
+        (machine(&second, "web_2")["forced"] == 3).then_some(())
+    });
+    assert_eq!(
+        machine(&second, "web_2")["forced_events"],
+        json!(["e2", "e3", "e4"])
+    );
 }
 
 #[test]
 fn the_manual_page() {
     let output = wait::output(Command::new(FLEET_COMMAND).arg("man"));
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains(".TH scheduled-events-fleet 1") && text.contains("uncordon"), "{text}");
+    assert!(
+        text.contains(".TH scheduled-events-fleet 1") && text.contains("uncordon"),
+        "{text}"
+    );
 }

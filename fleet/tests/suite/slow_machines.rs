@@ -22,7 +22,12 @@ struct Story<'a> {
 }
 
 fn wait_for_record(machine: &Machine, kind: &str, is_wanted: impl Fn(&Value) -> bool) {
-    wait_for(kind, || machine.records(kind).into_iter().find(|record| is_wanted(record)));
+    wait_for(kind, || {
+        machine
+            .records(kind)
+            .into_iter()
+            .find(|record| is_wanted(record))
+    });
 }
 
 impl Story<'_> {
@@ -46,7 +51,9 @@ impl Story<'_> {
 
     /// The event is over for the other machine, which sees all events of the set.
     fn wait_for_the_end(&self) {
-        wait_for_record(&self.other, "change", |record| record["change"] == "completed");
+        wait_for_record(&self.other, "change", |record| {
+            record["change"] == "completed"
+        });
     }
 
     fn hold_recovery(&self) {
@@ -61,7 +68,9 @@ impl Story<'_> {
 type Part = fn(&mut Story<'_>);
 
 fn killed_while_it_prepares(story: &mut Story<'_>) {
-    wait_for_record(&story.machine, "prepare", |record| record["outcome"] == "begun");
+    wait_for_record(&story.machine, "prepare", |record| {
+        record["outcome"] == "begun"
+    });
     story.machine.watcher = None;
     story.stays("the watcher was killed while it prepared");
     story.start_watcher();
@@ -84,7 +93,9 @@ fn killed_between_preparation_and_recovery(story: &mut Story<'_>) {
 fn killed_while_it_recovers(story: &mut Story<'_>) {
     story.hold_recovery();
     story.machine.allow_preparation();
-    wait_for_record(&story.machine, "change", |record| record["change"] == "completed");
+    wait_for_record(&story.machine, "change", |record| {
+        record["change"] == "completed"
+    });
     story.machine.watcher = None;
     story.stays("the watcher was killed while it recovered");
     story.start_watcher();
@@ -97,7 +108,12 @@ fn a_recovery_that_fails_ten_times(story: &mut Story<'_>) {
     story.machine.allow_preparation();
     for times in 1..=10 {
         wait_for("a recovery that fails", || {
-            let failed = story.machine.records("recover").iter().filter(|record| record["outcome"] == "failed").count();
+            let failed = story
+                .machine
+                .records("recover")
+                .iter()
+                .filter(|record| record["outcome"] == "failed")
+                .count();
             (failed >= times).then_some(())
         });
         assert!(story.is_taken(), "its recovery has failed {times} times");
@@ -114,9 +130,15 @@ fn a_recovery_that_fails_ten_times(story: &mut Story<'_>) {
 fn a_place_is_free_only_once_its_machine_has_recovered() {
     let stories: [(&str, Part); 4] = [
         ("killed while it prepares", killed_while_it_prepares),
-        ("killed between preparation and recovery", killed_between_preparation_and_recovery),
+        (
+            "killed between preparation and recovery",
+            killed_between_preparation_and_recovery,
+        ),
         ("killed while it recovers", killed_while_it_recovers),
-        ("a recovery that fails ten times", a_recovery_that_fails_ten_times),
+        (
+            "a recovery that fails ten times",
+            a_recovery_that_fails_ten_times,
+        ),
     ];
     std::thread::scope(|scope| {
         for (what, part) in stories {
@@ -133,12 +155,21 @@ fn a_place_is_free_only_once_its_machine_has_recovered() {
                     machine.start_watcher(root, &url);
                     machine
                 });
-                let mut story = Story { root, etcd: &etcd, url: &url, machine, other };
+                let mut story = Story {
+                    root,
+                    etcd: &etcd,
+                    url: &url,
+                    machine,
+                    other,
+                };
                 part(&mut story);
                 println!("{what}: waiting for its place");
                 wait_for_free_places(&etcd);
                 let recoveries = story.machine.records("recover");
-                assert!(recoveries.iter().any(|record| record["outcome"] == "done"), "{what}: {recoveries:?}");
+                assert!(
+                    recoveries.iter().any(|record| record["outcome"] == "done"),
+                    "{what}: {recoveries:?}"
+                );
             });
         }
     });

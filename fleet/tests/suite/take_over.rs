@@ -30,7 +30,9 @@ fn write_processes(machine: &Machine) {
 
 fn wait_for_the_end(machine: &mut Machine) {
     let watcher = machine.watcher.as_mut().expect("a watcher");
-    let status = wait_for("the end of the watcher", || watcher.0.try_wait().expect("its state"));
+    let status = wait_for("the end of the watcher", || {
+        watcher.0.try_wait().expect("its state")
+    });
     assert!(status.success(), "{}: {status}", machine.name);
 }
 
@@ -52,24 +54,44 @@ fn another_machine_posts_for_one_that_is_killed_after_its_decision() {
     }
     // Only now somebody can decide.
     machines.iter().for_each(Machine::allow_preparation);
-    let killed = wait_for("a decision", || std::fs::read_to_string(root.join("killed/machine")).ok());
+    let killed = wait_for("a decision", || {
+        std::fs::read_to_string(root.join("killed/machine")).ok()
+    });
     let killed = killed.trim();
     println!("{killed} decided, and was killed");
     for machine in machines.iter_mut().filter(|machine| machine.name != killed) {
         wait_for_the_end(machine);
     }
-    let by = |machine: &Machine| machine.records("approval").into_iter().map(|record| (machine.name, record)).collect();
+    let by = |machine: &Machine| {
+        machine
+            .records("approval")
+            .into_iter()
+            .map(|record| (machine.name, record))
+            .collect()
+    };
     let approvals: Vec<(&str, Value)> = machines.iter().flat_map::<Vec<_>, _>(by).collect();
     // Both others may have posted: a watcher asks every five seconds, and by then the turn of each has come. It does no harm.
-    assert!(approvals.iter().any(|(_, record)| record["status"] == 200), "{approvals:?}");
-    assert!(approvals.iter().all(|(name, _)| *name != killed), "{approvals:?}");
+    assert!(
+        approvals.iter().any(|(_, record)| record["status"] == 200),
+        "{approvals:?}"
+    );
+    assert!(
+        approvals.iter().all(|(name, _)| *name != killed),
+        "{approvals:?}"
+    );
 
     // The machine comes back, recovers, and gives its place back.
-    let machine = machines.iter_mut().find(|machine| machine.name == killed).expect("the machine");
+    let machine = machines
+        .iter_mut()
+        .find(|machine| machine.name == killed)
+        .expect("the machine");
     machine.start_daemon();
     machine.start_watcher(root, &url);
     wait_for_the_end(machine);
-    assert_eq!(machine.records("recover").pop().expect("a recovery")["outcome"], "done");
+    assert_eq!(
+        machine.records("recover").pop().expect("a recovery")["outcome"],
+        "done"
+    );
     wait_for_free_places(&etcd);
 }
 
@@ -88,17 +110,28 @@ fn a_daemon_that_is_killed_and_started_again_goes_on() {
     wait_for("a machine that is ready", || {
         let output = wait::output(machines[0].fleet().arg("status")).stdout;
         let status = String::from_utf8(output).expect("text");
-        status.lines().any(|line| line.contains("WestNO_0") && line.contains(" ready ")).then_some(())
+        status
+            .lines()
+            .any(|line| line.contains("WestNO_0") && line.contains(" ready "))
+            .then_some(())
     });
     // All are killed, and know nothing when they start again but what the registers and the audit files have.
     for machine in &mut machines {
         machine.daemon = None;
     }
     machines.iter_mut().for_each(Machine::start_daemon);
-    assert!(machines.iter().all(|machine| machine.records("approval").is_empty()), "somebody approved");
+    assert!(
+        machines
+            .iter()
+            .all(|machine| machine.records("approval").is_empty()),
+        "somebody approved"
+    );
     machines.iter().for_each(Machine::allow_preparation);
     machines.iter_mut().for_each(wait_for_the_end);
-    let approvals: Vec<_> = machines.iter().flat_map(|machine| machine.records("approval")).collect();
+    let approvals: Vec<_> = machines
+        .iter()
+        .flat_map(|machine| machine.records("approval"))
+        .collect();
     assert_eq!(approvals.len(), 1, "{approvals:?}");
     assert_eq!(approvals[0]["status"], 200);
     // Their places are given back by daemons that did not take them.

@@ -51,7 +51,13 @@ impl Machine {
             etcd = etcd.url,
         );
         std::fs::write(&config, text).expect("a configuration");
-        Self { name, folder, config, daemon: None, watcher: None }
+        Self {
+            name,
+            folder,
+            config,
+            daemon: None,
+            watcher: None,
+        }
     }
 
     /// Adds a line to the configuration.
@@ -61,9 +67,13 @@ impl Machine {
     }
 
     pub(crate) fn start_daemon(&mut self) {
-        self.daemon = Some(Process::start(self.fleet().arg("run").stdout(Stdio::null())));
+        self.daemon = Some(Process::start(
+            self.fleet().arg("run").stdout(Stdio::null()),
+        ));
         let socket = self.folder.join("socket");
-        wait_for("the socket", || std::os::unix::net::UnixStream::connect(&socket).ok());
+        wait_for("the socket", || {
+            std::os::unix::net::UnixStream::connect(&socket).ok()
+        });
     }
 
     pub(crate) fn start_watcher(&mut self, root: &Path, url: &str) {
@@ -72,16 +82,35 @@ impl Machine {
 
     /// The command that asks this machine's gate.
     pub(crate) fn gate(&self) -> String {
-        format!("{} --config {} ask", quoted(FLEET_COMMAND), quoted(&self.config.display().to_string()))
+        format!(
+            "{} --config {} ask",
+            quoted(FLEET_COMMAND),
+            quoted(&self.config.display().to_string())
+        )
     }
 
     /// Watches as this machine.
     pub(crate) fn watch(&self, root: &Path, url: &str, gate: &str) -> Command {
         let mut command = Command::new(watcher_command());
-        command.args(["watch", "--endpoint", url, "--vm-name", self.name, "--interval", "200ms", "--gate", gate]);
-        command.arg("--policy").arg(root.join("policy.toml")).arg("--audit").arg(self.folder.join("audit"));
+        command.args([
+            "watch",
+            "--endpoint",
+            url,
+            "--vm-name",
+            self.name,
+            "--interval",
+            "200ms",
+            "--gate",
+            gate,
+        ]);
+        command
+            .arg("--policy")
+            .arg(root.join("policy.toml"))
+            .arg("--audit")
+            .arg(self.folder.join("audit"));
         // A recovery waits as long as the test holds it, and fails as often as the test wants it to.
-        let [hold, fail] = ["hold", "fail"].map(|name| self.folder.join(name).display().to_string());
+        let [hold, fail] =
+            ["hold", "fail"].map(|name| self.folder.join(name).display().to_string());
         let recover = format!(
             "sh -c 'while [ -e \"{hold}\" ]; do sleep 0.05; done; left=$(cat \"{fail}\" 2>/dev/null || echo 0); \
              [ $left -eq 0 ] || {{ echo $((left - 1)) > \"{fail}\"; exit 1; }}'"
@@ -92,10 +121,15 @@ impl Machine {
 
     pub(crate) fn start_watcher_with(&mut self, root: &Path, url: &str, gate: &str) {
         // The preparation of the last machine waits until the test allows it.
-        let prepare =
-            format!("sh -c 'until [ -e \"{}\" ]; do sleep 0.05; done'", self.folder.join("prepared").display());
+        let prepare = format!(
+            "sh -c 'until [ -e \"{}\" ]; do sleep 0.05; done'",
+            self.folder.join("prepared").display()
+        );
         let mut command = self.watch(root, url, gate);
-        command.args(["--until-idle", "--json", "--prepare", &prepare]).arg("--state").arg(self.folder.join("state"));
+        command
+            .args(["--until-idle", "--json", "--prepare", &prepare])
+            .arg("--state")
+            .arg(self.folder.join("state"));
         self.watcher = Some(Process::start(command.stdout(Stdio::null())));
     }
 
@@ -112,7 +146,9 @@ impl Machine {
     /// The records of a kind in the audit file, oldest first.
     pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.folder.join("audit")).unwrap_or_default();
-        let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let records = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         records.filter(|record| record["record"] == kind).collect()
     }
 }
@@ -124,21 +160,32 @@ pub(crate) fn replay(root: &Path) -> (Process, String) {
 
 /// The same with an event of the first machine alone.
 pub(crate) fn replay_of_one(root: &Path) -> (Process, String) {
-    replay_of(root, &SCENARIO.replace(r#""WestNO_0", "WestNO_1", "WestNO_2""#, r#""WestNO_0""#))
+    replay_of(
+        root,
+        &SCENARIO.replace(r#""WestNO_0", "WestNO_1", "WestNO_2""#, r#""WestNO_0""#),
+    )
 }
 
 fn replay_of(root: &Path, text: &str) -> (Process, String) {
     let scenario = root.join("scenario.toml");
     std::fs::write(&scenario, text).expect("a scenario");
     let mut command = Command::new(watcher_command());
-    command.arg("replay").arg(&scenario).args(["--vm-name", MACHINES[0]]).stdout(Stdio::piped());
+    command
+        .arg("replay")
+        .arg(&scenario)
+        .args(["--vm-name", MACHINES[0]])
+        .stdout(Stdio::piped());
     let mut process = Process::start(&mut command);
     let mut lines = BufReader::new(process.0.stdout.take().expect("its output"));
     let mut line = String::new();
     lines.read_line(&mut line).expect("its address");
     // It goes on writing.
     std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-    let url = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("found {line:?}")).to_owned();
+    let url = line
+        .trim()
+        .strip_prefix("listening on ")
+        .unwrap_or_else(|| panic!("found {line:?}"))
+        .to_owned();
     (process, url)
 }
 
@@ -158,30 +205,56 @@ fn nobody_approves_before_all_are_ready() {
     machines[0].allow_preparation();
     machines[1].allow_preparation();
     for machine in &machines[..2] {
-        wait_for("a preparation", || machine.records("prepare").pop().filter(|record| record["outcome"] != "begun"));
-        let is_approval = |record: &Value| record["phase"] == "approve" || record["outcome"] == "closed";
-        wait_for("a question about the approval", || machine.records("gate").into_iter().find(is_approval));
+        wait_for("a preparation", || {
+            machine
+                .records("prepare")
+                .pop()
+                .filter(|record| record["outcome"] != "begun")
+        });
+        let is_approval =
+            |record: &Value| record["phase"] == "approve" || record["outcome"] == "closed";
+        wait_for("a question about the approval", || {
+            machine.records("gate").into_iter().find(is_approval)
+        });
     }
     let output = wait::output(machines[2].fleet().arg("status"));
     let status = String::from_utf8(output.stdout).expect("text");
     println!("{status}");
     for machine in &MACHINES[..2] {
         let is_ready = |line: &str| line.contains(machine) && line.contains(" ready ");
-        assert!(status.lines().any(is_ready), "{machine} is not ready:\n{status}");
+        assert!(
+            status.lines().any(is_ready),
+            "{machine} is not ready:\n{status}"
+        );
     }
     assert!(status.contains("waits: not ready: WestNO_2"), "{status}");
-    assert!(machines.iter().all(|machine| machine.records("approval").is_empty()), "somebody approved");
+    assert!(
+        machines
+            .iter()
+            .all(|machine| machine.records("approval").is_empty()),
+        "somebody approved"
+    );
 
     // The last one is ready: somebody approves, once.
     machines[2].allow_preparation();
-    let approvals = || machines.iter().flat_map(|machine| machine.records("approval")).collect::<Vec<_>>();
+    let approvals = || {
+        machines
+            .iter()
+            .flat_map(|machine| machine.records("approval"))
+            .collect::<Vec<_>>()
+    };
     wait_for("an approval", || approvals().pop());
     for machine in &mut machines {
         let watcher = machine.watcher.as_mut().expect("a watcher");
-        let status = wait_for("the end of the watcher", || watcher.0.try_wait().expect("its state"));
+        let status = wait_for("the end of the watcher", || {
+            watcher.0.try_wait().expect("its state")
+        });
         assert!(status.success(), "{status}");
     }
-    let approvals = machines.iter().flat_map(|machine| machine.records("approval")).collect::<Vec<_>>();
+    let approvals = machines
+        .iter()
+        .flat_map(|machine| machine.records("approval"))
+        .collect::<Vec<_>>();
     assert_eq!(approvals.len(), 1, "{approvals:?}");
     assert_eq!(approvals[0]["status"], 200);
 
@@ -197,7 +270,9 @@ fn nobody_approves_before_all_are_ready() {
 pub(crate) fn wait_for_free_places(etcd: &EtcdServer) {
     let engine = etcd.engine();
     wait_for("free places", || {
-        let group = block_on(engine.read("groups/web")).expect("etcd").expect("the group");
+        let group = block_on(engine.read("groups/web"))
+            .expect("etcd")
+            .expect("the group");
         let group: GroupRegister = serde_json::from_str(&group.value).expect("a group");
         group.claims.is_empty().then_some(())
     });
@@ -216,14 +291,29 @@ fn without_a_daemon_the_answer_is_not_yet() {
     for (phase, code, expected) in [
         (Some("approve"), 1, "error: no daemon listens at "),
         (Some("prepare"), 1, "error: no daemon listens at "),
-        (None, 2, "error: SCHEDULED_EVENTS_PHASE is \"\", expected `prepare` or `approve`"),
+        (
+            None,
+            2,
+            "error: SCHEDULED_EVENTS_PHASE is \"\", expected `prepare` or `approve`",
+        ),
     ] {
         let mut command = Command::new(FLEET_COMMAND);
-        command.arg("--config").arg(&config).arg("ask").env_remove("SCHEDULED_EVENTS_PHASE");
+        command
+            .arg("--config")
+            .arg(&config)
+            .arg("ask")
+            .env_remove("SCHEDULED_EVENTS_PHASE");
         command.envs(phase.map(|phase| ("SCHEDULED_EVENTS_PHASE", phase)));
         let event = folder.path().join("event");
-        std::fs::write(&event, r#"{"event_id":"a","event_type":"Reboot","resources":["x"]}"#).expect("an event");
-        command.stdin(std::fs::File::open(&event).expect("the event")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        std::fs::write(
+            &event,
+            r#"{"event_id":"a","event_type":"Reboot","resources":["x"]}"#,
+        )
+        .expect("an event");
+        command
+            .stdin(std::fs::File::open(&event).expect("the event"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let output = wait::output_of(command.spawn().expect("it runs"));
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{errors}");

@@ -5,30 +5,34 @@ use std::mem::MaybeUninit;
 
 use arbitrary::{Result, Unstructured};
 use scheduled_events_c_abi::schedev_status::{
-    SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
-    SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, SCHEDEV_ERROR_SNAPSHOT_VERSION, SCHEDEV_ERROR_UNKNOWN_EVENT, SCHEDEV_OK,
+    SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_SNAPSHOT_DAMAGED,
+    SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE, SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
+    SCHEDEV_ERROR_SNAPSHOT_VERSION, SCHEDEV_ERROR_UNKNOWN_EVENT, SCHEDEV_OK,
 };
 use scheduled_events_c_abi::schedev_step_kind::SCHEDEV_STEP_RECOVER;
 use scheduled_events_c_abi::{
     Flag, SCHEDEV_LAST_CALL_STANDARD, SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES,
-    SCHEDEV_STEP_JSON_MAX_BYTES, schedev_cause_word, schedev_change_word, schedev_notification_cursor,
-    schedev_notification_order, schedev_notification_order_end, schedev_notification_outcome_word,
-    schedev_notifications_next, schedev_notifications_parse, schedev_outcome, schedev_parse_error_word,
-    schedev_response, schedev_session, schedev_session_config, schedev_session_event, schedev_session_gate_answered,
-    schedev_session_has_seen_event, schedev_session_init, schedev_session_is_idle, schedev_session_next,
-    schedev_session_on_failure, schedev_session_on_notification, schedev_session_on_response,
-    schedev_session_out_of_service_since, schedev_session_posted, schedev_session_prepared, schedev_session_recovered,
-    schedev_session_recovering, schedev_session_restore, schedev_session_set_machine_id, schedev_session_set_names,
+    SCHEDEV_STEP_JSON_MAX_BYTES, schedev_cause_word, schedev_change_word,
+    schedev_notification_cursor, schedev_notification_order, schedev_notification_order_end,
+    schedev_notification_outcome_word, schedev_notifications_next, schedev_notifications_parse,
+    schedev_outcome, schedev_parse_error_word, schedev_response, schedev_session,
+    schedev_session_config, schedev_session_event, schedev_session_gate_answered,
+    schedev_session_has_seen_event, schedev_session_init, schedev_session_is_idle,
+    schedev_session_next, schedev_session_on_failure, schedev_session_on_notification,
+    schedev_session_on_response, schedev_session_out_of_service_since, schedev_session_posted,
+    schedev_session_prepared, schedev_session_recovered, schedev_session_recovering,
+    schedev_session_restore, schedev_session_set_machine_id, schedev_session_set_names,
     schedev_session_size, schedev_session_snapshot, schedev_step, schedev_step_json,
 };
 use scheduled_events_core::{
-    AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, LastCall, NotificationOrder, Notifications,
-    Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SessionSource, SnapshotError, Step,
-    UnixMillis, VmNames,
+    AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, LastCall, NotificationOrder,
+    Notifications, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
+    SessionSource, SnapshotError, Step, UnixMillis, VmNames,
 };
 
 use super::{
-    DecisionView, Names, Policies, ProblemView, TrackedView, UNWRITTEN, capacity, check_buffer, plain, text, word,
+    DecisionView, Names, Policies, ProblemView, TrackedView, UNWRITTEN, capacity, check_buffer,
+    plain, text, word,
 };
 use crate::grammar::{self, rarely};
 
@@ -83,21 +87,35 @@ impl StepView {
         match step {
             Step::Wait { until } => Self::Wait(until.0),
             Step::Get { timeout_ms } => Self::Get(*timeout_ms),
-            Step::Post { body, timeout_ms } => Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms),
+            Step::Post { body, timeout_ms } => {
+                Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms)
+            }
             Step::Prepare { event, attempt } => Self::Prepare(TrackedView::core(event), *attempt),
-            Step::Recover { event, own, attempt } => Self::Recover(TrackedView::core(event), *own, *attempt),
-            Step::Gate { event, phase, attempt } => {
+            Step::Recover {
+                event,
+                own,
+                attempt,
+            } => Self::Recover(TrackedView::core(event), *own, *attempt),
+            Step::Gate {
+                event,
+                phase,
+                attempt,
+            } => {
                 let phase = if *phase == GatePhase::Prepare { 1 } else { 2 };
                 Self::Gate(TrackedView::core(event), phase, *attempt)
             }
             Step::Cancel { attempt } => Self::Cancel(*attempt),
-            Step::Report(Report::Change { change, event }) => Self::Change(change.word(), TrackedView::core(event)),
+            Step::Report(Report::Change { change, event }) => {
+                Self::Change(change.word(), TrackedView::core(event))
+            }
             Step::Report(Report::Decision { decision, event }) => {
                 Self::Decision(DecisionView::core(decision), TrackedView::core(event))
             }
             Step::Report(Report::LastCall { event }) => Self::LastCall(TrackedView::core(event)),
             Step::Report(Report::Problem(problem)) => Self::Problem(ProblemView::core(problem)),
-            Step::Report(Report::Untracked(untracked)) => Self::Untracked(untracked.own, untracked.others),
+            Step::Report(Report::Untracked(untracked)) => {
+                Self::Untracked(untracked.own, untracked.others)
+            }
         }
     }
 
@@ -108,8 +126,15 @@ impl StepView {
             2 => Self::Get(step.timeout_ms),
             3 => Self::Post(body_of(step), step.timeout_ms),
             4 => Self::Prepare(TrackedView::c(&step.event), step.attempt),
-            5 => Self::Recover(TrackedView::c(&step.event), !step.session.is_null(), step.attempt),
-            6 => Self::Change(word(schedev_change_word(step.change)), TrackedView::c(&step.event)),
+            5 => Self::Recover(
+                TrackedView::c(&step.event),
+                !step.session.is_null(),
+                step.attempt,
+            ),
+            6 => Self::Change(
+                word(schedev_change_word(step.change)),
+                TrackedView::c(&step.event),
+            ),
             7 => Self::Decision(DecisionView::c(&step.decision), TrackedView::c(&step.event)),
             8 => Self::Problem(ProblemView::c(&step.problem)),
             9 => Self::Untracked(step.untracked_own, step.untracked_others),
@@ -135,22 +160,46 @@ fn outcome_of_core(outcome: &RequestOutcome) -> OutcomeView {
         RequestOutcome::Unexpected => (7, None, 0),
         _ => panic!("an outcome that the header does not name: {outcome:?}"),
     };
-    let status = if let Some(Cause::Status(status) | Cause::Redirect(status)) = cause { status } else { 0 };
+    let status = if let Some(Cause::Status(status) | Cause::Redirect(status)) = cause {
+        status
+    } else {
+        0
+    };
     let refused = match cause {
-        Some(Cause::NotADocument { error, position }) => {
-            (error.kind.word(), position.line, position.column, error.offset)
-        }
+        Some(Cause::NotADocument { error, position }) => (
+            error.kind.word(),
+            position.line,
+            position.column,
+            error.offset,
+        ),
         _ => ("none", 0, 0, 0),
     };
-    (number, cause.as_ref().map_or("none", Cause::word), status, retry_in_ms, refused)
+    (
+        number,
+        cause.as_ref().map_or("none", Cause::word),
+        status,
+        retry_in_ms,
+        refused,
+    )
 }
 
 fn outcome_of_c(outcome: &schedev_outcome) -> OutcomeView {
     assert_eq!(outcome.reserved, [0; 2]);
     let error = &outcome.error;
-    let refused = (word(schedev_parse_error_word(error.kind)), error.line, error.column, error.offset);
+    let refused = (
+        word(schedev_parse_error_word(error.kind)),
+        error.line,
+        error.column,
+        error.offset,
+    );
     let status = u16::try_from(outcome.http_status).expect("a status");
-    (outcome.kind, word(schedev_cause_word(outcome.cause)), status, outcome.retry_in_ms, refused)
+    (
+        outcome.kind,
+        word(schedev_cause_word(outcome.cause)),
+        status,
+        outcome.retry_in_ms,
+        refused,
+    )
 }
 
 /// The configuration of both sessions.
@@ -215,8 +264,17 @@ pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
 
 impl Pair {
     fn new(u: &mut Unstructured<'_>, setup: Setup) -> Result<Self> {
-        let &Setup { ref policies, mine, interval_ms, dry_run, gate, recover_all, machine_id, boot_id, source } =
-            &setup;
+        let &Setup {
+            ref policies,
+            mine,
+            interval_ms,
+            dry_run,
+            gate,
+            recover_all,
+            machine_id,
+            boot_id,
+            source,
+        } = &setup;
         let config = SessionConfig {
             policy: policies.core.clone(),
             interval_ms,
@@ -261,7 +319,17 @@ impl Pair {
         let now = UnixMillis(1_700_000_000_000);
         let c_order = Box::new(schedev_notification_order { opaque: [0; 1024] });
         let order = NotificationOrder::new();
-        Ok(Self { setup, c, core, _memory: memory, c_order, order, now, incarnation: 0, newest_attempt: 0 })
+        Ok(Self {
+            setup,
+            c,
+            core,
+            _memory: memory,
+            c_order,
+            order,
+            now,
+            incarnation: 0,
+            newest_attempt: 0,
+        })
     }
 
     /// Compares the next steps. After a wait, the time is its end.
@@ -269,7 +337,10 @@ impl Pair {
         let mut step = MaybeUninit::uninit();
         // SAFETY: the session lives; the step is written, since nothing is NULL. Its texts are read before the next call.
         let step = unsafe {
-            assert_eq!(schedev_session_next(self.c, self.now.0, step.as_mut_ptr()), SCHEDEV_OK);
+            assert_eq!(
+                schedev_session_next(self.c, self.now.0, step.as_mut_ptr()),
+                SCHEDEV_OK
+            );
             let step = step.assume_init();
             self.newest_attempt = self.newest_attempt.max(step.attempt);
             if step.kind == SCHEDEV_STEP_RECOVER as u32 {
@@ -308,12 +379,22 @@ impl Pair {
             let length = u.int_in_range(0..=body.len())?;
             body.truncate(length);
         }
-        let status = *u.choose(&[200, 200, 200, 200, 200, 204, 301, 304, 400, 404, 410, 429, 500])?;
-        let retry_after = if rarely(u, 4)? { Some(u.arbitrary()?) } else { None };
+        let status = *u.choose(&[
+            200, 200, 200, 200, 200, 204, 301, 304, 400, 404, 410, 429, 500,
+        ])?;
+        let retry_after = if rarely(u, 4)? {
+            Some(u.arbitrary()?)
+        } else {
+            None
+        };
         let body = body.into_boxed_slice();
         let response = schedev_response {
             struct_size: size_of::<schedev_response>(),
-            body: if body.is_empty() { core::ptr::null() } else { body.as_ptr().cast() },
+            body: if body.is_empty() {
+                core::ptr::null()
+            } else {
+                body.as_ptr().cast()
+            },
             body_len: body.len(),
             http_status: u32::from(status),
             retry_after_seconds: retry_after.unwrap_or(0),
@@ -322,12 +403,24 @@ impl Pair {
         let mut outcome = MaybeUninit::uninit();
         // SAFETY: the session lives, and the response through the call; the outcome is written, since all is sound.
         let outcome = unsafe {
-            let status = schedev_session_on_response(self.c, &raw const response, self.now.0, outcome.as_mut_ptr());
+            let status = schedev_session_on_response(
+                self.c,
+                &raw const response,
+                self.now.0,
+                outcome.as_mut_ptr(),
+            );
             assert_eq!(status, SCHEDEV_OK);
             outcome_of_c(&outcome.assume_init())
         };
-        let response = Response { status, retry_after, body: &body };
-        assert_eq!(outcome, outcome_of_core(&self.core.on_response(&response, self.now)));
+        let response = Response {
+            status,
+            retry_after,
+            body: &body,
+        };
+        assert_eq!(
+            outcome,
+            outcome_of_core(&self.core.on_response(&response, self.now))
+        );
         Ok(())
     }
 
@@ -336,28 +429,49 @@ impl Pair {
         let specs = grammar::specs(u, 5)?;
         let document = grammar::document(u, None, &specs)?;
         let rows: Vec<_> = Document::parse(document.as_bytes())
-            .map(|document| document.events().map(|event| row_of(u, event.object())).collect::<Result<_>>())
+            .map(|document| {
+                document
+                    .events()
+                    .map(|event| row_of(u, event.object()))
+                    .collect::<Result<_>>()
+            })
             .unwrap_or_else(|_| Ok(Vec::new()))?;
         let body = format!("[{}]", rows.join(","));
-        let Ok(notifications) = Notifications::parse(body.as_bytes()) else { return Ok(()) };
+        let Ok(notifications) = Notifications::parse(body.as_bytes()) else {
+            return Ok(());
+        };
         let mut parsed = MaybeUninit::uninit();
         let mut cursor = schedev_notification_cursor { opaque: [0; 24] };
         // SAFETY: the body outlives all that is parsed from it, and the outputs are written, since all is sound.
         unsafe {
             let (data, error) = (body.as_ptr().cast(), core::ptr::null_mut());
-            assert_eq!(schedev_notifications_parse(data, body.len(), parsed.as_mut_ptr(), error), SCHEDEV_OK);
+            assert_eq!(
+                schedev_notifications_parse(data, body.len(), parsed.as_mut_ptr(), error),
+                SCHEDEV_OK
+            );
             for notification in &notifications {
                 let mut c = MaybeUninit::uninit();
-                let status = schedev_notifications_next(parsed.as_ptr(), &raw mut cursor, c.as_mut_ptr());
+                let status =
+                    schedev_notifications_next(parsed.as_ptr(), &raw mut cursor, c.as_mut_ptr());
                 assert_eq!(status, SCHEDEV_OK);
                 let (order, mut outcome) = (&raw mut *self.c_order, 0);
-                let status = schedev_session_on_notification(self.c, order, c.as_ptr(), self.now.0, &raw mut outcome);
+                let status = schedev_session_on_notification(
+                    self.c,
+                    order,
+                    c.as_ptr(),
+                    self.now.0,
+                    &raw mut outcome,
+                );
                 assert_eq!(status, SCHEDEV_OK);
                 let arrival = self.order.observe(&notification);
                 let expected = self.core.on_notification(&notification, arrival, self.now);
-                assert_eq!(word(schedev_notification_outcome_word(outcome)), expected.word());
+                assert_eq!(
+                    word(schedev_notification_outcome_word(outcome)),
+                    expected.word()
+                );
                 if rarely(u, 8)? {
-                    self.order.end(&EventId::new(&notification.event().event_id()));
+                    self.order
+                        .end(&EventId::new(&notification.event().event_id()));
                     let id = (*c.as_ptr()).event.event_id;
                     assert_eq!(schedev_notification_order_end(order, id), SCHEDEV_OK);
                 }
@@ -367,14 +481,20 @@ impl Pair {
     }
 
     fn fail(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-        let causes = [Cause::Timeout, Cause::Unreachable, Cause::ConnectionLost, Cause::TooLarge];
+        let causes = [
+            Cause::Timeout,
+            Cause::Unreachable,
+            Cause::ConnectionLost,
+            Cause::TooLarge,
+        ];
         let number = u.int_in_range(0..=9_usize)?;
         let cause = number.checked_sub(1).and_then(|place| causes.get(place));
         let mut outcome = MaybeUninit::uninit();
         // SAFETY: the session lives; the outcome is written where the call succeeds.
         unsafe {
             let number = u32::try_from(number).unwrap();
-            let status = schedev_session_on_failure(self.c, number, self.now.0, outcome.as_mut_ptr());
+            let status =
+                schedev_session_on_failure(self.c, number, self.now.0, outcome.as_mut_ptr());
             match cause {
                 None => assert_eq!(status, SCHEDEV_ERROR_ARGUMENT),
                 Some(cause) => {
@@ -389,7 +509,8 @@ impl Pair {
 
     /// Answers steps: with the numbers of the newest attempts, with older ones, and with one that was not given.
     fn host_answers(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-        for attempt in self.newest_attempt.saturating_sub(3)..=self.newest_attempt.saturating_add(1) {
+        for attempt in self.newest_attempt.saturating_sub(3)..=self.newest_attempt.saturating_add(1)
+        {
             let mut accepted = Flag::new(rarely(u, 2)?);
             let before = accepted;
             let (number, now) = (u.int_in_range(0..=3_u8)?, self.now);
@@ -401,7 +522,13 @@ impl Pair {
                     0 => continue,
                     1 => {
                         let done = number > 1;
-                        let status = schedev_session_recovered(self.c, attempt, Flag::new(done), now.0, place);
+                        let status = schedev_session_recovered(
+                            self.c,
+                            attempt,
+                            Flag::new(done),
+                            now.0,
+                            place,
+                        );
                         (status, Some(self.core.recovered(attempt, done, now)))
                     }
                     2 => {
@@ -411,7 +538,10 @@ impl Pair {
                             _ => None,
                         };
                         let status = schedev_session_prepared(self.c, attempt, c_number, place);
-                        (status, preparation.map(|preparation| self.core.prepared(attempt, preparation)))
+                        (
+                            status,
+                            preparation.map(|preparation| self.core.prepared(attempt, preparation)),
+                        )
                     }
                     _ => {
                         let answer = match number {
@@ -420,8 +550,12 @@ impl Pair {
                             3 => Some(GateAnswer::Closed),
                             _ => None,
                         };
-                        let status = schedev_session_gate_answered(self.c, attempt, c_number, now.0, place);
-                        (status, answer.map(|answer| self.core.gate_answered(attempt, answer, now)))
+                        let status =
+                            schedev_session_gate_answered(self.c, attempt, c_number, now.0, place);
+                        (
+                            status,
+                            answer.map(|answer| self.core.gate_answered(attempt, answer, now)),
+                        )
                     }
                 }
             };
@@ -440,7 +574,11 @@ impl Pair {
         let mine = *u.choose(&[&["vm"][..], &["VM_10", "vm"], &[]])?;
         let names = Names::new(mine, rarely(u, 4)?);
         let known = VmNames::new(mine);
-        let known = if names.underscored { known.underscored() } else { known };
+        let known = if names.underscored {
+            known.underscored()
+        } else {
+            known
+        };
         let names = names.c();
         // SAFETY: the session lives, and the names through the call.
         let status = unsafe { schedev_session_set_names(self.c, &raw const names) };
@@ -463,7 +601,10 @@ impl Pair {
 
     fn core_snapshot(&self) -> Vec<u8> {
         let mut snapshot = vec![0; SCHEDEV_SNAPSHOT_MAX_BYTES];
-        let length = self.core.snapshot(&mut snapshot).expect("a buffer that is large enough");
+        let length = self
+            .core
+            .snapshot(&mut snapshot)
+            .expect("a buffer that is large enough");
         snapshot.truncate(length);
         snapshot
     }
@@ -471,10 +612,15 @@ impl Pair {
     /// Takes a snapshot into a buffer of any size.
     fn snapshot(&self, u: &mut Unstructured<'_>) -> Result<()> {
         let expected = self.core_snapshot();
-        check_buffer(&expected, capacity(u, expected.len())?, false, |buffer, capacity, needed| {
-            // SAFETY: the session lives, and the buffer has the capacity.
-            unsafe { schedev_session_snapshot(self.c, buffer, capacity, needed) }
-        });
+        check_buffer(
+            &expected,
+            capacity(u, expected.len())?,
+            false,
+            |buffer, capacity, needed| {
+                // SAFETY: the session lives, and the buffer has the capacity.
+                unsafe { schedev_session_snapshot(self.c, buffer, capacity, needed) }
+            },
+        );
         Ok(())
     }
 
@@ -495,7 +641,8 @@ impl Pair {
         }
         let snapshot = snapshot.into_boxed_slice();
         // SAFETY: the session lives, and the snapshot through the call.
-        let status = unsafe { schedev_session_restore(self.c, snapshot.as_ptr().cast(), snapshot.len()) };
+        let status =
+            unsafe { schedev_session_restore(self.c, snapshot.as_ptr().cast(), snapshot.len()) };
         let expected = match self.core.restore(&snapshot) {
             Ok(()) => SCHEDEV_OK,
             Err(SnapshotError::UnknownVersion(_)) => SCHEDEV_ERROR_SNAPSHOT_VERSION,
@@ -517,7 +664,12 @@ impl Pair {
             ..self.setup
         };
         let (now, incarnation, newest_attempt) = (self.now, self.incarnation, self.newest_attempt);
-        *self = Self { now, incarnation, newest_attempt, ..Self::new(u, setup)? };
+        *self = Self {
+            now,
+            incarnation,
+            newest_attempt,
+            ..Self::new(u, setup)?
+        };
         Ok(())
     }
 
@@ -528,28 +680,52 @@ impl Pair {
         // SAFETY: the session is alive, and outputs of successful calls are read before the next call that changes it.
         unsafe {
             assert_eq!(schedev_session_is_idle(self.c), self.core.is_idle());
-            assert_eq!(schedev_session_has_seen_event(self.c), self.core.has_seen_event());
+            assert_eq!(
+                schedev_session_has_seen_event(self.c),
+                self.core.has_seen_event()
+            );
             let mut count = 0;
             for (index, expected) in self.core.events().enumerate() {
-                assert_eq!(schedev_session_event(self.c, index, event.as_mut_ptr()), SCHEDEV_OK);
-                assert_eq!(TrackedView::c(&event.assume_init()), TrackedView::core(expected));
+                assert_eq!(
+                    schedev_session_event(self.c, index, event.as_mut_ptr()),
+                    SCHEDEV_OK
+                );
+                assert_eq!(
+                    TrackedView::c(&event.assume_init()),
+                    TrackedView::core(expected)
+                );
                 count += 1;
             }
-            assert_eq!(schedev_session_event(self.c, count, event.as_mut_ptr()), SCHEDEV_END);
+            assert_eq!(
+                schedev_session_event(self.c, count, event.as_mut_ptr()),
+                SCHEDEV_END
+            );
             count = 0;
             for (index, expected) in self.core.posted().enumerate() {
-                assert_eq!(schedev_session_posted(self.c, index, id.as_mut_ptr()), SCHEDEV_OK);
+                assert_eq!(
+                    schedev_session_posted(self.c, index, id.as_mut_ptr()),
+                    SCHEDEV_OK
+                );
                 assert_eq!(text(id.assume_init()), expected.as_str());
                 count += 1;
             }
-            assert_eq!(schedev_session_posted(self.c, count, id.as_mut_ptr()), SCHEDEV_END);
+            assert_eq!(
+                schedev_session_posted(self.c, count, id.as_mut_ptr()),
+                SCHEDEV_END
+            );
             count = 0;
             for (index, expected) in self.core.recovering().enumerate() {
-                assert_eq!(schedev_session_recovering(self.c, index, id.as_mut_ptr()), SCHEDEV_OK);
+                assert_eq!(
+                    schedev_session_recovering(self.c, index, id.as_mut_ptr()),
+                    SCHEDEV_OK
+                );
                 assert_eq!(text(id.assume_init()), expected.event_id().as_str());
                 count += 1;
             }
-            assert_eq!(schedev_session_recovering(self.c, count, id.as_mut_ptr()), SCHEDEV_END);
+            assert_eq!(
+                schedev_session_recovering(self.c, count, id.as_mut_ptr()),
+                SCHEDEV_END
+            );
             let mut since = 0;
             let status = schedev_session_out_of_service_since(self.c, &raw mut since);
             let since = (status == SCHEDEV_OK).then_some(UnixMillis(since));

@@ -51,13 +51,22 @@ impl AzureTime {
     /// Learns the time from the header `Date` of an answer.
     fn observe(&self, headers: &HeaderMap) {
         let text = headers.get(DATE).and_then(|date| date.to_str().ok());
-        let Some(date) = text.and_then(UnixSeconds::parse) else { return };
+        let Some(date) = text.and_then(UnixSeconds::parse) else {
+            return;
+        };
         *self.ahead_ms.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(UnixMillis::from(date).0 - self.clock.now().0);
         let lag = date.since(self.clock.time_of_day().seconds());
-        if lag.unsigned_abs() >= CLOCK_DIFFERENCE_MIN.as_secs() && !self.has_warned.swap(true, Ordering::Relaxed) {
-            let (difference, word) = (lag.unsigned_abs(), if lag > 0 { "behind" } else { "ahead of" });
-            log::line(&format!("warning: this machine's clock is {difference} s {word} Azure's, which counts; set it"));
+        if lag.unsigned_abs() >= CLOCK_DIFFERENCE_MIN.as_secs()
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            let (difference, word) = (
+                lag.unsigned_abs(),
+                if lag > 0 { "behind" } else { "ahead of" },
+            );
+            log::line(&format!(
+                "warning: this machine's clock is {difference} s {word} Azure's, which counts; set it"
+            ));
         }
     }
 }
@@ -117,7 +126,10 @@ impl ArmError {
     pub fn with_pause(self, left: Duration) -> Self {
         match self {
             Self::NotSent(why) => Self::NotSent(why),
-            Self::Refused(refusal) => Self::Refused(Refusal { pause: Some(left), ..refusal }),
+            Self::Refused(refusal) => Self::Refused(Refusal {
+                pause: Some(left),
+                ..refusal
+            }),
         }
     }
 
@@ -134,7 +146,11 @@ impl Refusal {
     /// Whether it says which of these events were refused: each detail names one of them. Other errors of ARM have details, too, with
     /// other targets or without one: they refuse everything.
     pub fn is_in_part(&self, event_ids: &[&str]) -> bool {
-        let names_one = |detail: &Detail| event_ids.iter().any(|id| detail.target.eq_ignore_ascii_case(id));
+        let names_one = |detail: &Detail| {
+            event_ids
+                .iter()
+                .any(|id| detail.target.eq_ignore_ascii_case(id))
+        };
         !self.details.is_empty() && self.details.iter().all(names_one)
     }
 
@@ -149,7 +165,12 @@ impl fmt::Display for ArmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(why) => f.write_str(why),
-            Self::Refused(Refusal { status, code, message, .. }) => {
+            Self::Refused(Refusal {
+                status,
+                code,
+                message,
+                ..
+            }) => {
                 write!(f, "status {status}")?;
                 for text in [code, message].into_iter().filter(|text| !text.is_empty()) {
                     let text: String = text.chars().take(300).collect();
@@ -167,13 +188,26 @@ impl Arm {
     /// # Errors
     /// A sentence if HTTP cannot be set up.
     pub fn new(management: Url, identity: Identity) -> Result<Self, String> {
-        let time = AzureTime { clock: Clock::start(), ahead_ms: Mutex::default(), has_warned: AtomicBool::default() };
-        Ok(Self { client: client(REQUEST_TIME)?, management, identity, time: Arc::new(time) })
+        let time = AzureTime {
+            clock: Clock::start(),
+            ahead_ms: Mutex::default(),
+            has_warned: AtomicBool::default(),
+        };
+        Ok(Self {
+            client: client(REQUEST_TIME)?,
+            management,
+            identity,
+            time: Arc::new(time),
+        })
     }
 
     /// Azure's time of day, if an answer has said it and it differs from this one by much.
     pub fn time_unlike(&self, own: UnixMillis) -> Option<UnixMillis> {
-        let ahead_ms = (*self.time.ahead_ms.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let ahead_ms = (*self
+            .time
+            .ahead_ms
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner))?;
         let time = UnixMillis(self.time.clock.now().0.saturating_add(ahead_ms));
         (u128::from(time.0.abs_diff(own.0)) >= CLOCK_DIFFERENCE_MIN.as_millis()).then_some(time)
     }
@@ -182,7 +216,12 @@ impl Arm {
     ///
     /// # Errors
     /// What was refused. Of several events, some may have been approved.
-    pub async fn acknowledge(&self, token: &Secret, resource_id: &str, event_ids: &[&str]) -> Result<(), ArmError> {
+    pub async fn acknowledge(
+        &self,
+        token: &Secret,
+        resource_id: &str,
+        event_ids: &[&str],
+    ) -> Result<(), ArmError> {
         let (path, body) = approval(resource_id, event_ids).map_err(ArmError::NotSent)?;
         let answer = self.send_with(token, Method::POST, &path, body).await?;
         // An error approves nothing, whatever its status says.
@@ -201,15 +240,24 @@ impl Arm {
     /// # Errors
     /// There is none.
     pub async fn access(&self) -> Result<Secret, ArmError> {
-        self.identity.token(self.base()).await.map_err(ArmError::NotSent)
+        self.identity
+            .token(self.base())
+            .await
+            .map_err(ArmError::NotSent)
     }
 
     /// Sends a request and returns the body of its response. `path` begins with `/` and has its query.
     ///
     /// # Errors
     /// There was no response, or it is not a success.
-    pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Vec<u8>, ArmError> {
-        self.send_with(&self.access().await?, method, path, body).await
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, ArmError> {
+        self.send_with(&self.access().await?, method, path, body)
+            .await
     }
 
     async fn send_with(
@@ -228,7 +276,10 @@ impl Arm {
             Some(body) => request.header(CONTENT_TYPE, "application/json").body(body),
             None => request.header(reqwest::header::CONTENT_LENGTH, "0"),
         };
-        let response = request.send().await.map_err(|error| failed(http::reason(&error.without_url())))?;
+        let response = request
+            .send()
+            .await
+            .map_err(|error| failed(http::reason(&error.without_url())))?;
         self.time.observe(response.headers());
         let (status, pause) = (response.status(), pause(response.headers()));
         if status == StatusCode::UNAUTHORIZED {
@@ -237,7 +288,11 @@ impl Arm {
         let body = http::body(response, RESPONSE_MAX).await.map_err(failed)?;
         // A list that was approved in part is answered with 207.
         let is_done = status.is_success() && status != StatusCode::MULTI_STATUS;
-        if is_done { Ok(body) } else { Err(ArmError::Refused(refusal(status, &body, pause))) }
+        if is_done {
+            Ok(body)
+        } else {
+            Err(ArmError::Refused(refusal(status, &body, pause)))
+        }
     }
 }
 
@@ -245,13 +300,22 @@ impl Arm {
 ///
 /// # Errors
 /// A sentence: the resource's id or an event's id is not valid.
-pub fn approval(resource_id: &str, event_ids: &[&str]) -> Result<(String, Option<Vec<u8>>), String> {
-    let resource = ResourceId::parse(Text::plain(resource_id)).map_err(|why| format!("{resource_id:?} is {why}"))?;
+pub fn approval(
+    resource_id: &str,
+    event_ids: &[&str],
+) -> Result<(String, Option<Vec<u8>>), String> {
+    let resource = ResourceId::parse(Text::plain(resource_id))
+        .map_err(|why| format!("{resource_id:?} is {why}"))?;
     let request = acknowledge(resource, event_ids).map_err(|why| why.to_string())?;
     let mut path = vec![0; request.path_len()];
-    let path = request.write_path(&mut path).map_err(|why| why.to_string())?.to_owned();
+    let path = request
+        .write_path(&mut path)
+        .map_err(|why| why.to_string())?
+        .to_owned();
     let mut body = vec![0; request.body_len()];
-    request.write_body(&mut body).map_err(|why| why.to_string())?;
+    request
+        .write_body(&mut body)
+        .map_err(|why| why.to_string())?;
     Ok((path, (!body.is_empty()).then_some(body)))
 }
 
@@ -263,23 +327,38 @@ fn refusal(status: StatusCode, body: &[u8], pause: Option<Duration>) -> Refusal 
         error: Refusal,
     }
     let Body { error } = serde_json::from_slice(body).unwrap_or_default();
-    Refusal { status: status.as_u16(), pause, ..error }
+    Refusal {
+        status: status.as_u16(),
+        pause,
+        ..error
+    }
 }
 
 /// How long to wait before the next request, as the headers say.
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let after = text(RETRY_AFTER.as_str()).and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+    let after = text(RETRY_AFTER.as_str())
+        .and_then(|text| text.trim().parse().ok())
+        .map(Duration::from_secs);
     let quota = text(QUOTA_RESETS_AFTER).and_then(clock);
     after.max(quota).map(|pause| pause.min(PAUSE_MAX))
 }
 
 /// A time as `hh:mm:ss`.
 fn clock(text: &str) -> Option<Duration> {
-    let parts: Vec<u64> = text.trim().split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [hours, minutes, seconds] = parts[..] else { return None };
+    let parts: Vec<u64> = text
+        .trim()
+        .split(':')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    let [hours, minutes, seconds] = parts[..] else {
+        return None;
+    };
     let minutes = hours.checked_mul(60)?.checked_add(minutes)?;
-    minutes.checked_mul(60)?.checked_add(seconds).map(Duration::from_secs)
+    minutes
+        .checked_mul(60)?
+        .checked_add(seconds)
+        .map(Duration::from_secs)
 }
 
 #[cfg(test)]
@@ -300,14 +379,27 @@ mod tests {
                 if headers.is_empty() {
                     break;
                 }
-                let is_refused = headers.iter().any(|header| header.ends_with("Bearer token-1"));
-                let status = if is_refused { "401 Unauthorized" } else { "200 OK" };
-                let _ = write!(&**connection, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                let is_refused = headers
+                    .iter()
+                    .any(|header| header.ends_with("Bearer token-1"));
+                let status = if is_refused {
+                    "401 Unauthorized"
+                } else {
+                    "200 OK"
+                };
+                let _ = write!(
+                    &**connection,
+                    "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"
+                );
             }
         });
         let issuer = Issuer::new();
-        let arm = Arm::new(server.url().parse().expect("an address"), issuer.identity()).expect("a client");
-        let statuses = [arm.send(Method::POST, "/a", None).await, arm.send(Method::POST, "/a", None).await];
+        let arm = Arm::new(server.url().parse().expect("an address"), issuer.identity())
+            .expect("a client");
+        let statuses = [
+            arm.send(Method::POST, "/a", None).await,
+            arm.send(Method::POST, "/a", None).await,
+        ];
         let statuses = statuses.map(|result| result.err().and_then(|error| error.status()));
         assert_eq!((statuses, issuer.count()), ([Some(401), None], 2));
     }
@@ -315,19 +407,34 @@ mod tests {
     #[test]
     fn a_pause_is_the_longer_of_what_two_headers_say() {
         let headers = |pairs: &[(&'static str, &'static str)]| {
-            pairs.iter().map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value"))).collect()
+            pairs
+                .iter()
+                .map(|(name, value)| {
+                    (
+                        name.parse().expect("a name"),
+                        value.parse().expect("a value"),
+                    )
+                })
+                .collect()
         };
         for (pairs, expected) in [
             (&[][..], None),
             (&[("retry-after", "7")], Some(7)),
             (&[(QUOTA_RESETS_AFTER, "00:01:05")], Some(65)),
-            (&[("retry-after", "7"), (QUOTA_RESETS_AFTER, "00:00:03")], Some(7)),
+            (
+                &[("retry-after", "7"), (QUOTA_RESETS_AFTER, "00:00:03")],
+                Some(7),
+            ),
             (&[("retry-after", "soon"), (QUOTA_RESETS_AFTER, "5")], None),
             (&[(QUOTA_RESETS_AFTER, "99999999999999999:00:00")], None),
             (&[("retry-after", "86400")], Some(600)),
         ] {
             let headers: HeaderMap = headers(pairs);
-            assert_eq!(pause(&headers), expected.map(Duration::from_secs), "{pairs:?}");
+            assert_eq!(
+                pause(&headers),
+                expected.map(Duration::from_secs),
+                "{pairs:?}"
+            );
         }
     }
 
@@ -336,7 +443,10 @@ mod tests {
         let body = br#"{"error":{"code":"Conflict","message":"a\nb","details":[{"target":"E1","code":"NotFound"}]}}"#;
         let refusal = refusal(StatusCode::CONFLICT, body, None);
         assert_eq!(refusal.details[0].target, "E1");
-        assert_eq!(ArmError::Refused(refusal).to_string(), r"status 409, Conflict, a\nb");
+        assert_eq!(
+            ArmError::Refused(refusal).to_string(),
+            r"status 409, Conflict, a\nb"
+        );
         let error = ArmError::Refused(super::refusal(StatusCode::BAD_GATEWAY, b"<html>", None));
         assert_eq!(error.to_string(), "status 502");
     }

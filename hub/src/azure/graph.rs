@@ -31,11 +31,11 @@ const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The rows of events. The order makes pages repeatable.
-pub const EVENTS: &str = "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\"";
+pub const EVENTS: &str =
+    "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\"";
 
 /// A query for one row, whose answer shows whether there is a right to ask.
-pub const ACCESS: &str =
-    "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\" | project id | take 1";
+pub const ACCESS: &str = "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\" | project id | take 1";
 
 /// The machines and scale sets that have tags, of which [`tagged`] finds those with the agents' tag. Kusto compares the names of members
 /// with case, which those of tags do not have, and takes an empty value for none.
@@ -43,8 +43,7 @@ pub const TAGS: &str = "resources | where type in~ (\"microsoft.compute/virtualm
     \"microsoft.compute/virtualmachinescalesets\") | where isnotempty(tags) | project id, tags | order by id asc";
 
 /// The end of a query for events, whose columns `notice.rs` reads.
-const EVENT_COLUMNS: &str =
-    " | project id, name, type, location, resourceGroup, subscriptionId, zones, properties | order by id asc";
+const EVENT_COLUMNS: &str = " | project id, name, type, location, resourceGroup, subscriptionId, zones, properties | order by id asc";
 
 /// Which events are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +60,16 @@ impl Events<'_> {
     /// The query, in Kusto's language. Ids that are not [GUIDs](is_guid) are left out.
     pub fn query(&self) -> String {
         let filter = match self {
-            Self::Open => " | where properties.EventStatus in~ (\"Scheduled\", \"Started\")".to_owned(),
+            Self::Open => {
+                " | where properties.EventStatus in~ (\"Scheduled\", \"Started\")".to_owned()
+            }
             Self::All => String::new(),
             Self::Named(ids) => {
-                let ids: Vec<_> = ids.iter().filter(|id| is_guid(id)).map(|id| format!("\"{id}\"")).collect();
+                let ids: Vec<_> = ids
+                    .iter()
+                    .filter(|id| is_guid(id))
+                    .map(|id| format!("\"{id}\""))
+                    .collect();
                 format!(" | where name in~ ({})", ids.join(", "))
             }
         };
@@ -74,7 +79,8 @@ impl Events<'_> {
 
 /// Whether an event's id may be one of Azure's, which consist of hexadecimal digits and hyphens. Others are never in Resource Graph.
 pub fn is_guid(id: &str) -> bool {
-    id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    id.bytes()
+        .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// The ids in rows of [`TAGS`] that have this tag, unless its value is `false`.
@@ -88,13 +94,28 @@ pub fn tagged(page: &str, tag: &str) -> Result<Vec<String>, ArmError> {
         #[serde(default)]
         tags: std::collections::BTreeMap<String, Value>,
     }
-    let rows: Vec<Row> = serde_json::from_str(page)
-        .map_err(|error| ArmError::NotSent(format!("Resource Graph answers with something else than tags: {error}")))?;
+    let rows: Vec<Row> = serde_json::from_str(page).map_err(|error| {
+        ArmError::NotSent(format!(
+            "Resource Graph answers with something else than tags: {error}"
+        ))
+    })?;
     let is_agent = |row: &Row| {
-        let value = row.tags.iter().find(|(name, _)| name.to_lowercase() == tag.to_lowercase()).map(|(_, value)| value);
-        value.is_some_and(|value| value.as_str().is_none_or(|value| !value.eq_ignore_ascii_case("false")))
+        let value = row
+            .tags
+            .iter()
+            .find(|(name, _)| name.to_lowercase() == tag.to_lowercase())
+            .map(|(_, value)| value);
+        value.is_some_and(|value| {
+            value
+                .as_str()
+                .is_none_or(|value| !value.eq_ignore_ascii_case("false"))
+        })
     };
-    Ok(rows.into_iter().filter(is_agent).map(|row| row.id).collect())
+    Ok(rows
+        .into_iter()
+        .filter(is_agent)
+        .map(|row| row.id)
+        .collect())
 }
 
 /// A page of rows.
@@ -110,7 +131,11 @@ impl Arm {
     ///
     /// # Errors
     /// The service refuses, or answers with something else than rows.
-    pub async fn query(&self, subscriptions: &[String], query: &str) -> Result<Vec<String>, ArmError> {
+    pub async fn query(
+        &self,
+        subscriptions: &[String],
+        query: &str,
+    ) -> Result<Vec<String>, ArmError> {
         let mut pages = Vec::new();
         self.query_each(subscriptions, query, async |page| {
             pages.push(page);
@@ -132,16 +157,21 @@ impl Arm {
     ) -> Result<(), ArmError> {
         for subscriptions in subscriptions.chunks(SUBSCRIPTIONS_MAX) {
             let options = json!({ "resultFormat": "objectArray", "$top": ROWS_MAX });
-            let mut request = json!({ "subscriptions": subscriptions, "query": query, "options": options });
+            let mut request =
+                json!({ "subscriptions": subscriptions, "query": query, "options": options });
             let mut skip_tokens = HashSet::new();
             loop {
                 let found = self.page(request.to_string().as_bytes()).await?;
                 on_page(found.data.get().to_owned()).await?;
-                let Some(token) = found.skip_token.filter(|token| !token.is_empty()) else { break };
+                let Some(token) = found.skip_token.filter(|token| !token.is_empty()) else {
+                    break;
+                };
                 request["options"]["$skipToken"] = json!(token);
                 // One that comes again leads in a circle.
                 if skip_tokens.len() + 1 >= PAGES_MAX || !skip_tokens.insert(token) {
-                    return Err(ArmError::NotSent("Resource Graph does not end its pages".into()));
+                    return Err(ArmError::NotSent(
+                        "Resource Graph does not end its pages".into(),
+                    ));
                 }
             }
         }
@@ -154,7 +184,9 @@ impl Arm {
             let error = match self.send(Method::POST, PATH, Some(body.to_vec())).await {
                 Ok(answer) => {
                     return serde_json::from_slice(&answer).map_err(|error| {
-                        ArmError::NotSent(format!("Resource Graph answers with something else than rows: {error}"))
+                        ArmError::NotSent(format!(
+                            "Resource Graph answers with something else than rows: {error}"
+                        ))
                     });
                 }
                 Err(error) => error,
@@ -165,7 +197,9 @@ impl Arm {
                 return Err(error);
             }
             if attempt == 1 {
-                log::printable(&format!("warning: cannot ask Resource Graph: {error}; this is tried again"));
+                log::printable(&format!(
+                    "warning: cannot ask Resource Graph: {error}; this is tried again"
+                ));
             }
             sleep(error.pause().unwrap_or(wait)).await;
             wait *= 2;
@@ -194,8 +228,14 @@ mod tests {
 
     #[test]
     fn a_query_has_no_id_that_could_mean_something_else() {
-        let ids = ["C7061BAC-AFDC-4513-B24B-AA5F13A16123".to_owned(), "\") | take 1 //".to_owned()];
+        let ids = [
+            "C7061BAC-AFDC-4513-B24B-AA5F13A16123".to_owned(),
+            "\") | take 1 //".to_owned(),
+        ];
         let query = Events::Named(&ids).query();
-        assert!(query.contains("name in~ (\"C7061BAC-AFDC-4513-B24B-AA5F13A16123\") |"), "{query}");
+        assert!(
+            query.contains("name in~ (\"C7061BAC-AFDC-4513-B24B-AA5F13A16123\") |"),
+            "{query}"
+        );
     }
 }

@@ -14,8 +14,9 @@ use azure_core::credentials::{AccessToken, Secret, TokenCredential, TokenRequest
 use azure_core::http::ClientOptions;
 use azure_core::time::OffsetDateTime;
 use azure_identity::{
-    AzureCliCredential, ClientAssertionCredentialOptions, ManagedIdentityCredential, ManagedIdentityCredentialOptions,
-    UserAssignedId, WorkloadIdentityCredential, WorkloadIdentityCredentialOptions,
+    AzureCliCredential, ClientAssertionCredentialOptions, ManagedIdentityCredential,
+    ManagedIdentityCredentialOptions, UserAssignedId, WorkloadIdentityCredential,
+    WorkloadIdentityCredentialOptions,
 };
 use tokio::time::timeout;
 
@@ -56,7 +57,9 @@ struct Source {
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Identity").field("kind", &self.kind()).finish_non_exhaustive()
+        f.debug_struct("Identity")
+            .field("kind", &self.kind())
+            .finish_non_exhaustive()
     }
 }
 
@@ -81,11 +84,22 @@ impl Identity {
             Cloud::UsGovernment => CloudConfiguration::AzureGovernment,
             Cloud::China => CloudConfiguration::AzureChina,
         }));
-        let source = Source { config: config.clone(), options, workload };
-        source
-            .credential()
-            .map_err(|error| format!("cannot use the {}: {}", words(config.kind), transport::reason(&error)))?;
-        Ok(Self(Arc::new(Tokens { source, scopes: Mutex::default() })))
+        let source = Source {
+            config: config.clone(),
+            options,
+            workload,
+        };
+        source.credential().map_err(|error| {
+            format!(
+                "cannot use the {}: {}",
+                words(config.kind),
+                transport::reason(&error)
+            )
+        })?;
+        Ok(Self(Arc::new(Tokens {
+            source,
+            scopes: Mutex::default(),
+        })))
     }
 
     fn kind(&self) -> IdentityKind {
@@ -97,15 +111,26 @@ impl Identity {
     /// # Errors
     /// A sentence with what to do.
     pub async fn token(&self, audience: &str) -> Result<Secret, String> {
-        let token = self.get_token(&[&scope_of(audience)], None).await.map_err(|error| {
-            let advice = match self.kind() {
-                IdentityKind::Managed => "does this machine have a managed identity? See `az vm identity assign`",
-                IdentityKind::Workload => "does the pod have the label azure.workload.identity/use?",
-                IdentityKind::Az => "log in with `az login`",
-                IdentityKind::Emulator => "",
-            };
-            format!("the {} gives no token for {audience}: {}; {advice}", words(self.kind()), transport::reason(&error))
-        })?;
+        let token = self
+            .get_token(&[&scope_of(audience)], None)
+            .await
+            .map_err(|error| {
+                let advice = match self.kind() {
+                    IdentityKind::Managed => {
+                        "does this machine have a managed identity? See `az vm identity assign`"
+                    }
+                    IdentityKind::Workload => {
+                        "does the pod have the label azure.workload.identity/use?"
+                    }
+                    IdentityKind::Az => "log in with `az login`",
+                    IdentityKind::Emulator => "",
+                };
+                format!(
+                    "the {} gives no token for {audience}: {}; {advice}",
+                    words(self.kind()),
+                    transport::reason(&error)
+                )
+            })?;
         Ok(token.token)
     }
 
@@ -119,7 +144,8 @@ impl Identity {
 
     /// What gives tokens to Azure's own crates; `None` if there is nobody to ask.
     pub fn credential(&self) -> Option<Arc<dyn TokenCredential>> {
-        (self.kind() != IdentityKind::Emulator).then(|| Arc::new(self.clone()) as Arc<dyn TokenCredential>)
+        (self.kind() != IdentityKind::Emulator)
+            .then(|| Arc::new(self.clone()) as Arc<dyn TokenCredential>)
     }
 }
 
@@ -159,7 +185,9 @@ impl TokenCredential for Identity {
 
 impl Scope {
     fn valid(&self) -> Option<AccessToken> {
-        lock(&self.kept).clone().filter(|token| token.expires_on > OffsetDateTime::now_utc())
+        lock(&self.kept)
+            .clone()
+            .filter(|token| token.expires_on > OffsetDateTime::now_utc())
     }
 }
 
@@ -171,12 +199,17 @@ impl Source {
         Ok(Some(match self.config.kind {
             IdentityKind::Managed => {
                 let user_assigned_id = client_id.map(UserAssignedId::ClientId);
-                let options = ManagedIdentityCredentialOptions { user_assigned_id, client_options: options };
+                let options = ManagedIdentityCredentialOptions {
+                    user_assigned_id,
+                    client_options: options,
+                };
                 ManagedIdentityCredential::new(Some(options))?
             }
             IdentityKind::Workload => {
                 let (tenant_id, token_file_path) = self.workload.clone().unzip();
-                let credential_options = ClientAssertionCredentialOptions { client_options: options };
+                let credential_options = ClientAssertionCredentialOptions {
+                    client_options: options,
+                };
                 WorkloadIdentityCredential::new(Some(WorkloadIdentityCredentialOptions {
                     credential_options,
                     client_id,
@@ -194,13 +227,21 @@ impl Source {
         let token = match self.credential()? {
             Some(credential) => {
                 let scopes = [key];
-                timeout(TOKEN_TIME, credential.get_token(&scopes, None)).await.unwrap_or_else(|_| {
-                    let why = format!("no token within {} s", TOKEN_TIME.as_secs());
-                    Err(azure_core::Error::with_message(azure_core::error::ErrorKind::Credential, why))
-                })?
+                timeout(TOKEN_TIME, credential.get_token(&scopes, None))
+                    .await
+                    .unwrap_or_else(|_| {
+                        let why = format!("no token within {} s", TOKEN_TIME.as_secs());
+                        Err(azure_core::Error::with_message(
+                            azure_core::error::ErrorKind::Credential,
+                            why,
+                        ))
+                    })?
             }
             // What an emulator on this machine gets, which nobody else accepts.
-            None => AccessToken::new(Secret::new("emulator"), OffsetDateTime::now_utc() + Duration::from_secs(3600)),
+            None => AccessToken::new(
+                Secret::new("emulator"),
+                OffsetDateTime::now_utc() + Duration::from_secs(3600),
+            ),
         };
         lock(&scope.kept).replace(token.clone());
         Ok(token)
@@ -225,7 +266,9 @@ pub(crate) mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
     use azure_core::http::headers::Headers;
-    use azure_core::http::{AsyncRawResponse, HttpClient, Request, RetryOptions, StatusCode, Transport};
+    use azure_core::http::{
+        AsyncRawResponse, HttpClient, Request, RetryOptions, StatusCode, Transport,
+    };
 
     use super::*;
 
@@ -241,7 +284,11 @@ pub(crate) mod tests {
 
     impl Issuer {
         pub(crate) fn new() -> Arc<Self> {
-            Arc::new(Self { requests: Mutex::default(), valid: AtomicI64::new(86400), hangs: AtomicBool::default() })
+            Arc::new(Self {
+                requests: Mutex::default(),
+                valid: AtomicI64::new(86400),
+                hangs: AtomicBool::default(),
+            })
         }
 
         pub(crate) fn count(&self) -> usize {
@@ -250,13 +297,20 @@ pub(crate) mod tests {
 
         /// A managed identity that gets its tokens here.
         pub(crate) fn identity(self: &Arc<Self>) -> Identity {
-            let config = IdentityConfig { kind: IdentityKind::Managed, client_id: Some("the-client".into()) };
+            let config = IdentityConfig {
+                kind: IdentityKind::Managed,
+                client_id: Some("the-client".into()),
+            };
             Identity::with(&config, Cloud::Public, self.options(), None).expect("an identity")
         }
 
         fn options(self: &Arc<Self>) -> ClientOptions {
             let (transport, retry) = (Some(Transport::new(self.clone())), RetryOptions::none());
-            ClientOptions { transport, retry, ..ClientOptions::default() }
+            ClientOptions {
+                transport,
+                retry,
+                ..ClientOptions::default()
+            }
         }
     }
 
@@ -275,7 +329,11 @@ pub(crate) mod tests {
             let token = format!(
                 r#"{{"access_token":"token-{number}","expires_in":{valid},"expires_on":"{expires_on}","resource":"r","token_type":"Bearer"}}"#
             );
-            Ok(AsyncRawResponse::from_bytes(StatusCode::Ok, Headers::new(), token))
+            Ok(AsyncRawResponse::from_bytes(
+                StatusCode::Ok,
+                Headers::new(),
+                token,
+            ))
         }
     }
 
@@ -283,12 +341,23 @@ pub(crate) mod tests {
     async fn ask(kind: IdentityKind, cloud: Cloud) -> Vec<(String, String)> {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "the-assertion").expect("written");
-        let config = IdentityConfig { kind, client_id: Some("the-client".into()) };
+        let config = IdentityConfig {
+            kind,
+            client_id: Some("the-client".into()),
+        };
         let issuer = Issuer::new();
         let workload = Some(("the-tenant".to_owned(), file.path().to_owned()));
-        let identity = Identity::with(&config, cloud, issuer.options(), workload).expect("an identity");
+        let identity =
+            Identity::with(&config, cloud, issuer.options(), workload).expect("an identity");
         for _ in 0..2 {
-            assert_eq!(identity.token(cloud.management()).await.expect("a token").secret(), "token-1");
+            assert_eq!(
+                identity
+                    .token(cloud.management())
+                    .await
+                    .expect("a token")
+                    .secret(),
+                "token-1"
+            );
         }
         let requests = lock(&issuer.requests);
         requests.clone()
@@ -297,41 +366,79 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn a_workload_identity_gets_its_token_where_its_cloud_gives_them() {
         for (cloud, host, audience) in [
-            (Cloud::Public, "login.microsoftonline.com", "management.azure.com"),
-            (Cloud::UsGovernment, "login.microsoftonline.us", "management.usgovcloudapi.net"),
-            (Cloud::China, "login.chinacloudapi.cn", "management.chinacloudapi.cn"),
+            (
+                Cloud::Public,
+                "login.microsoftonline.com",
+                "management.azure.com",
+            ),
+            (
+                Cloud::UsGovernment,
+                "login.microsoftonline.us",
+                "management.usgovcloudapi.net",
+            ),
+            (
+                Cloud::China,
+                "login.chinacloudapi.cn",
+                "management.chinacloudapi.cn",
+            ),
         ] {
             let requests = ask(IdentityKind::Workload, cloud).await;
-            let [(url, body)] = requests.as_slice() else { panic!("found {requests:?}, expected one request") };
+            let [(url, body)] = requests.as_slice() else {
+                panic!("found {requests:?}, expected one request")
+            };
             assert_eq!(*url, format!("https://{host}/the-tenant/oauth2/v2.0/token"));
-            for part in ["client_assertion=the-assertion", "client_id=the-client", &format!("{audience}%2F.default")] {
+            for part in [
+                "client_assertion=the-assertion",
+                "client_id=the-client",
+                &format!("{audience}%2F.default"),
+            ] {
                 assert!(body.contains(part), "{body} has no {part}");
             }
         }
     }
 
     /// In the environment of other services of Azure, a managed identity gets its token elsewhere.
-    const OTHER_SERVICES: [&str; 4] = ["IDENTITY_ENDPOINT", "IDENTITY_HEADER", "IMDS_ENDPOINT", "MSI_ENDPOINT"];
+    const OTHER_SERVICES: [&str; 4] = [
+        "IDENTITY_ENDPOINT",
+        "IDENTITY_HEADER",
+        "IMDS_ENDPOINT",
+        "MSI_ENDPOINT",
+    ];
 
     #[tokio::test]
     async fn a_managed_identity_gets_its_token_from_the_metadata_service() {
-        if OTHER_SERVICES.iter().any(|name| std::env::var_os(name).is_some()) {
+        if OTHER_SERVICES
+            .iter()
+            .any(|name| std::env::var_os(name).is_some())
+        {
             let name = "a_managed_identity_gets_its_token_from_the_metadata_service";
-            let mut again = std::process::Command::new(std::env::current_exe().expect("this program"));
+            let mut again =
+                std::process::Command::new(std::env::current_exe().expect("this program"));
             for name in OTHER_SERVICES {
                 again.env_remove(name);
             }
             let output = scheduled_events_test_support::wait::output(again.arg(name));
             let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && text.contains("1 passed"), "{text}");
+            assert!(
+                output.status.success() && text.contains("1 passed"),
+                "{text}"
+            );
             return;
         }
         for cloud in [Cloud::Public, Cloud::UsGovernment, Cloud::China] {
             let requests = ask(IdentityKind::Managed, cloud).await;
-            let [(url, _)] = requests.as_slice() else { panic!("found {requests:?}, expected one request") };
-            assert!(url.starts_with("http://169.254.169.254/metadata/identity/oauth2/token?"), "{url}");
+            let [(url, _)] = requests.as_slice() else {
+                panic!("found {requests:?}, expected one request")
+            };
+            assert!(
+                url.starts_with("http://169.254.169.254/metadata/identity/oauth2/token?"),
+                "{url}"
+            );
             let audience = cloud.management().trim_start_matches("https://");
-            assert!(url.contains(audience) && url.contains("client_id=the-client"), "{url}");
+            assert!(
+                url.contains(audience) && url.contains("client_id=the-client"),
+                "{url}"
+            );
         }
     }
 
@@ -340,7 +447,9 @@ pub(crate) mod tests {
         let issuer = Issuer::new();
         let identity = issuer.identity();
         let token = async |audience: &str| {
-            let token = timeout(Duration::from_secs(10), identity.token(audience)).await.expect("it does not wait");
+            let token = timeout(Duration::from_secs(10), identity.token(audience))
+                .await
+                .expect("it does not wait");
             token.expect("a token").secret().to_owned()
         };
         let management = Cloud::Public.management();
@@ -367,6 +476,12 @@ pub(crate) mod tests {
             identity.token(management).await.expect("a token");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!((identity.token(management).await.expect("a token").secret(), issuer.count()), ("token-2", 2));
+        assert_eq!(
+            (
+                identity.token(management).await.expect("a token").secret(),
+                issuer.count()
+            ),
+            ("token-2", 2)
+        );
     }
 }

@@ -57,20 +57,39 @@ impl Queue {
             let (url, credential) = if config.emulator {
                 (with_query(url, emulator_sas()), None)
             } else if let Some(file) = &config.sas_file {
-                let secret = file.read().map_err(|why| format!("`queue.sas_file`: {why}"))?;
-                (with_query(url, secret.reveal().trim_start_matches('?')), None)
+                let secret = file
+                    .read()
+                    .map_err(|why| format!("`queue.sas_file`: {why}"))?;
+                (
+                    with_query(url, secret.reveal().trim_start_matches('?')),
+                    None,
+                )
             } else {
                 (url, identity.credential())
             };
-            let options = QueueClientOptions { client_options: transport::options()?, ..QueueClientOptions::default() };
-            QueueClient::new(url, credential, Some(options))
-                .map_err(|error| format!("cannot use the queue {place}: {}", transport::reason(&error)))
+            let options = QueueClientOptions {
+                client_options: transport::options()?,
+                ..QueueClientOptions::default()
+            };
+            QueueClient::new(url, credential, Some(options)).map_err(|error| {
+                format!(
+                    "cannot use the queue {place}: {}",
+                    transport::reason(&error)
+                )
+            })
         };
         let client = open(config.url.clone())?;
-        let poison =
-            config.poison.as_ref().map(|name| Ok::<_, String>((name.clone(), open(sibling(&config.url, name))?)));
+        let poison = config
+            .poison
+            .as_ref()
+            .map(|name| Ok::<_, String>((name.clone(), open(sibling(&config.url, name))?)));
         let poison = poison.transpose()?;
-        Ok(Self { client, poison, place, identity: identity.clone() })
+        Ok(Self {
+            client,
+            poison,
+            place,
+            identity: identity.clone(),
+        })
     }
 
     /// Some messages, at most [`BATCH`]. The next ones come at once, or the queue is empty.
@@ -83,16 +102,34 @@ impl Queue {
             visibility_timeout: Some(seconds(INVISIBLE)),
             ..QueueClientReceiveMessagesOptions::default()
         };
-        let response =
-            self.client.receive_messages(Some(options)).await.map_err(|error| self.problem("read", &error))?;
-        let list = response.into_model().map_err(|error| self.problem("read", &error))?;
+        let response = self
+            .client
+            .receive_messages(Some(options))
+            .await
+            .map_err(|error| self.problem("read", &error))?;
+        let list = response
+            .into_model()
+            .map_err(|error| self.problem("read", &error))?;
         let message = |found: azure_storage_queue::models::ReceivedMessage| {
             let text = found.message_text.unwrap_or_default();
-            let content = BASE64_STANDARD.decode(text.trim()).map_err(|error| format!("it is not Base64: {error}"));
+            let content = BASE64_STANDARD
+                .decode(text.trim())
+                .map_err(|error| format!("it is not Base64: {error}"));
             let received = found.dequeue_count.unwrap_or(1);
-            Some(Message { id: found.message_id?, receipt: found.pop_receipt?, received, content, text })
+            Some(Message {
+                id: found.message_id?,
+                receipt: found.pop_receipt?,
+                received,
+                content,
+                text,
+            })
         };
-        Ok(list.items.unwrap_or_default().into_iter().filter_map(message).collect())
+        Ok(list
+            .items
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(message)
+            .collect())
     }
 
     /// Keeps a message invisible for another [`INVISIBLE`].
@@ -100,9 +137,15 @@ impl Queue {
     /// # Errors
     /// A sentence. The message may appear again then, which does no harm.
     pub async fn renew(&self, message: &mut Message) -> Result<(), String> {
-        let renewed = self.client.update_message(&message.id, &message.receipt, seconds(INVISIBLE), None).await;
+        let renewed = self
+            .client
+            .update_message(&message.id, &message.receipt, seconds(INVISIBLE), None)
+            .await;
         let renewed = renewed.map_err(|error| self.problem("renew a message of", &error))?;
-        let receipt = renewed.headers().get_optional_str(&"x-ms-popreceipt".into()).map(str::to_owned);
+        let receipt = renewed
+            .headers()
+            .get_optional_str(&"x-ms-popreceipt".into())
+            .map(str::to_owned);
         message.receipt = receipt.unwrap_or_else(|| std::mem::take(&mut message.receipt));
         Ok(())
     }
@@ -112,7 +155,11 @@ impl Queue {
     /// # Errors
     /// A sentence. The message appears again then, which does no harm.
     pub async fn delete(&self, message: &Message) -> Result<(), String> {
-        match self.client.delete_message(&message.id, &message.receipt, None).await {
+        match self
+            .client
+            .delete_message(&message.id, &message.receipt, None)
+            .await
+        {
             Ok(_) => Ok(()),
             // Another reader has it, or has deleted it.
             Err(error) if error.http_status().map(u16::from) == Some(404) => Ok(()),
@@ -125,14 +172,26 @@ impl Queue {
     /// # Errors
     /// A sentence. The message appears again if it is not deleted.
     pub async fn copy_aside(&self, message: &Message) -> Result<(), String> {
-        let Some((name, poison)) = &self.poison else { return Ok(()) };
+        let Some((name, poison)) = &self.poison else {
+            return Ok(());
+        };
         let problem = |error: azure_core::Error| {
             self.refused(&error);
-            format!("cannot copy a message that cannot be read to the queue {name}: {}", transport::reason(&error))
+            format!(
+                "cannot copy a message that cannot be read to the queue {name}: {}",
+                transport::reason(&error)
+            )
         };
-        let content = QueueMessage { message_text: Some(message.text.clone()) };
-        let content: RequestContent<QueueMessage, XmlFormat> = content.try_into().map_err(problem)?;
-        poison.send_message(content, None).await.map(drop).map_err(problem)
+        let content = QueueMessage {
+            message_text: Some(message.text.clone()),
+        };
+        let content: RequestContent<QueueMessage, XmlFormat> =
+            content.try_into().map_err(problem)?;
+        poison
+            .send_message(content, None)
+            .await
+            .map(drop)
+            .map_err(problem)
     }
 
     /// About how many messages wait.
@@ -140,8 +199,14 @@ impl Queue {
     /// # Errors
     /// A sentence: the service cannot be reached, or refuses.
     pub async fn length(&self) -> Result<u64, String> {
-        let found = self.client.get_properties(None).await.map_err(|error| self.problem("look at", &error))?;
-        let count = found.headers().get_optional_str(&"x-ms-approximate-messages-count".into());
+        let found = self
+            .client
+            .get_properties(None)
+            .await
+            .map_err(|error| self.problem("look at", &error))?;
+        let count = found
+            .headers()
+            .get_optional_str(&"x-ms-approximate-messages-count".into());
         Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
     }
 
@@ -153,13 +218,19 @@ impl Queue {
 
     fn problem(&self, what: &str, error: &azure_core::Error) -> String {
         self.refused(error);
-        format!("cannot {what} the queue {}: {}", self.place, transport::reason(error))
+        format!(
+            "cannot {what} the queue {}: {}",
+            self.place,
+            transport::reason(error)
+        )
     }
 }
 
 impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Queue").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Queue")
+            .field("place", &self.place)
+            .finish_non_exhaustive()
     }
 }
 
@@ -201,7 +272,13 @@ mod tests {
         let key = BASE64_STANDARD.decode(EMULATOR_KEY).expect("a key");
         let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).expect("a key of any length");
         mac.update(text.as_bytes());
-        let signature = BASE64_STANDARD.encode(mac.finalize().into_bytes()).replace('+', "%2B").replace('=', "%3D");
-        assert!(emulator_sas().ends_with(&format!("&sig={signature}")), "{signature}");
+        let signature = BASE64_STANDARD
+            .encode(mac.finalize().into_bytes())
+            .replace('+', "%2B")
+            .replace('=', "%3D");
+        assert!(
+            emulator_sas().ends_with(&format!("&sig={signature}")),
+            "{signature}"
+        );
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use azure_core::error::{Error, ErrorKind};
 use azure_core::http::headers::{HeaderName, HeaderValue, Headers};
-use azure_core::http::{AsyncRawResponse, ClientOptions, HttpClient, Request, RetryOptions, Transport};
+use azure_core::http::{
+    AsyncRawResponse, ClientOptions, HttpClient, Request, RetryOptions, Transport,
+};
 use reqwest::Method;
 use scheduled_events_fleet::http;
 
@@ -26,7 +28,9 @@ struct Client(reqwest::Client);
 /// A sentence if HTTP cannot be set up.
 pub fn options() -> Result<ClientOptions, String> {
     Ok(ClientOptions {
-        transport: Some(Transport::new(std::sync::Arc::new(Client(client(REQUEST_TIME)?)))),
+        transport: Some(Transport::new(std::sync::Arc::new(Client(client(
+            REQUEST_TIME,
+        )?)))),
         retry: RetryOptions::none(),
         ..ClientOptions::default()
     })
@@ -37,8 +41,11 @@ pub fn options() -> Result<ClientOptions, String> {
 /// # Errors
 /// A sentence if HTTP cannot be set up.
 pub fn client(time: Duration) -> Result<reqwest::Client, String> {
-    let builder = http::builder(time).user_agent(concat!("scheduled-events-hub/", env!("CARGO_PKG_VERSION")));
-    builder.build().map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))
+    let builder =
+        http::builder(time).user_agent(concat!("scheduled-events-hub/", env!("CARGO_PKG_VERSION")));
+    builder
+        .build()
+        .map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))
 }
 
 #[async_trait]
@@ -58,17 +65,26 @@ impl HttpClient for Client {
         }
         let sent = builder.body(body).send().await;
         let response = sent.map_err(|error| {
-            let kind = if error.is_connect() { ErrorKind::Connection } else { ErrorKind::Io };
+            let kind = if error.is_connect() {
+                ErrorKind::Connection
+            } else {
+                ErrorKind::Io
+            };
             problem(kind, http::reason(&error.without_url()))
         })?;
         let status = response.status().as_u16();
         let mut headers = Headers::new();
         for (name, value) in response.headers() {
             if let Ok(value) = value.to_str() {
-                headers.insert(HeaderName::from(name.as_str().to_owned()), HeaderValue::from(value.to_owned()));
+                headers.insert(
+                    HeaderName::from(name.as_str().to_owned()),
+                    HeaderValue::from(value.to_owned()),
+                );
             }
         }
-        let body = http::body(response, RESPONSE_MAX).await.map_err(|why| problem(ErrorKind::Io, why))?;
+        let body = http::body(response, RESPONSE_MAX)
+            .await
+            .map_err(|why| problem(ErrorKind::Io, why))?;
         Ok(AsyncRawResponse::from_bytes(status.into(), headers, body))
     }
 }
@@ -76,7 +92,13 @@ impl HttpClient for Client {
 /// What went wrong, in one line without a secret.
 pub fn reason(error: &Error) -> String {
     let text = match (error.http_status(), error.kind()) {
-        (Some(status), ErrorKind::HttpResponse { error_code: Some(code), .. }) => {
+        (
+            Some(status),
+            ErrorKind::HttpResponse {
+                error_code: Some(code),
+                ..
+            },
+        ) => {
             format!("status {}, {code}", u16::from(status))
         }
         (Some(status), _) => format!("status {}", u16::from(status)),
@@ -84,6 +106,9 @@ pub fn reason(error: &Error) -> String {
     };
     // azure_identity adds where to read more about it.
     let text = text.split("\nTo troubleshoot, ").next().unwrap_or_default();
-    let short: String = scheduled_events_fleet::address::without_secrets(text).chars().take(400).collect();
+    let short: String = scheduled_events_fleet::address::without_secrets(text)
+        .chars()
+        .take(400)
+        .collect();
     short.escape_debug().to_string()
 }

@@ -40,12 +40,16 @@ impl AccessArgs {
     /// The subscription that was given, or else the one of the configuration.
     pub(super) fn one_subscription(&self, file: Option<&Path>) -> Result<String, Failure> {
         let all = match configured(file) {
-            Some(file) if self.subscriptions.is_empty() => Config::load(file).map_err(Failure::usage)?.subscriptions,
+            Some(file) if self.subscriptions.is_empty() => {
+                Config::load(file).map_err(Failure::usage)?.subscriptions
+            }
             _ => self.subscriptions.clone(),
         };
         match <[String; 1]>::try_from(all) {
             Ok([one]) => Ok(one),
-            Err(_) => Err(Failure::usage("expected one --subscription ID, the one of the resource")),
+            Err(_) => Err(Failure::usage(
+                "expected one --subscription ID, the one of the resource",
+            )),
         }
     }
 }
@@ -58,21 +62,35 @@ impl Access {
             Some(file) => {
                 let config = Config::load(file).map_err(Failure::usage)?;
                 let management = config.management_url().map_err(Failure::usage)?;
-                (config.identity, config.cloud, management, config.subscriptions)
+                (
+                    config.identity,
+                    config.cloud,
+                    management,
+                    config.subscriptions,
+                )
             }
             None if given.is_empty() => {
-                let text = format!("{DEFAULT_FILE} does not exist: give --subscription ID, or --config FILE");
+                let text = format!(
+                    "{DEFAULT_FILE} does not exist: give --subscription ID, or --config FILE"
+                );
                 return Err(Failure::usage(text));
             }
             None => {
-                let identity = IdentityConfig { kind: IdentityKind::Az, client_id: None };
+                let identity = IdentityConfig {
+                    kind: IdentityKind::Az,
+                    client_id: None,
+                };
                 let management = arguments.cloud.management().parse();
-                let management = management.map_err(|error| Failure::refused(format!("{error}")))?;
+                let management =
+                    management.map_err(|error| Failure::refused(format!("{error}")))?;
                 (identity, arguments.cloud, management, Vec::new())
             }
         };
         let identity = Identity::new(&identity, cloud).map_err(Failure::refused)?;
         let arm = Arm::new(management, identity).map_err(Failure::refused)?;
-        Ok(Self { arm, subscriptions: if given.is_empty() { own } else { given } })
+        Ok(Self {
+            arm,
+            subscriptions: if given.is_empty() { own } else { given },
+        })
     }
 }

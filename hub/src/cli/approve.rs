@@ -50,11 +50,19 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let (path, body) = approval(&resource_id, &ids).map_err(Failure::usage)?;
     if arguments.dry_run {
-        let body = body.map_or(String::new(), |body| format!("\n{}\n", String::from_utf8_lossy(&body)));
+        let body = body.map_or(String::new(), |body| {
+            format!("\n{}\n", String::from_utf8_lossy(&body))
+        });
         return print(&format!("POST {path}\n{body}"));
     }
     let subscription = subscription_of(&resource_id).to_owned();
-    let access = Access::new(file, &AccessArgs { subscriptions: vec![subscription], cloud: arguments.access.cloud })?;
+    let access = Access::new(
+        file,
+        &AccessArgs {
+            subscriptions: vec![subscription],
+            cloud: arguments.access.cloud,
+        },
+    )?;
     if !arguments.yes {
         confirm(&access, &ids).await?;
     }
@@ -65,7 +73,12 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
     match approved {
         Ok(()) => print(&format!("approved: {}\n", ids.join(", "))),
         Err(ArmError::Refused(refusal)) if refusal.is_in_part(&ids) => {
-            let of = |id: &&&str| refusal.details.iter().any(|detail| detail.target.eq_ignore_ascii_case(id));
+            let of = |id: &&&str| {
+                refusal
+                    .details
+                    .iter()
+                    .any(|detail| detail.target.eq_ignore_ascii_case(id))
+            };
             let approved: Vec<&str> = ids.iter().filter(|id| !of(id)).copied().collect();
             if !approved.is_empty() && refusal.approves_others() {
                 print(&format!("approved: {}\n", approved.join(", ")))?;
@@ -74,10 +87,15 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
                 let text = format!("{}: {}, {}", detail.target, detail.code, detail.message);
                 Printable(&text).to_string()
             });
-            Err(Failure::refused(format!("not approved:\n  {}", refused.collect::<Vec<_>>().join("\n  "))))
+            Err(Failure::refused(format!(
+                "not approved:\n  {}",
+                refused.collect::<Vec<_>>().join("\n  ")
+            )))
         }
         Err(error) => {
-            let text = format!("not approved, unless the request arrived and only its answer was lost: {error}");
+            let text = format!(
+                "not approved, unless the request arrived and only its answer was lost: {error}"
+            );
             Err(Failure::refused(text))
         }
     }
@@ -90,31 +108,52 @@ async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
         Ok(found) => match affected(&found, ids) {
             (machines, true) if machines.len() == 1 => return Ok(()),
             (machines, is_all) => {
-                let unknown = if is_all { "" } else { " and machines that are not known" };
-                format!("{} machines{unknown}: {}", machines.len(), machines.join(", "))
+                let unknown = if is_all {
+                    ""
+                } else {
+                    " and machines that are not known"
+                };
+                format!(
+                    "{} machines{unknown}: {}",
+                    machines.len(),
+                    machines.join(", ")
+                )
             }
         },
         Err(failure) => format!("machines that are not known ({})", failure.message),
     };
     let question = Printable(&format!("This lets Azure start the events on {what}.")).to_string();
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(format!("{question} Add --yes if that is meant")));
+        return Err(Failure::usage(format!(
+            "{question} Add --yes if that is meant"
+        )));
     }
     let _ = write!(std::io::stderr(), "{question} Continue? [y/N] ");
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
     let is_yes = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
-    if is_yes { Ok(()) } else { Err(Failure::refused("nothing was approved")) }
+    if is_yes {
+        Ok(())
+    } else {
+        Err(Failure::refused("nothing was approved"))
+    }
 }
 
 /// The names of the machines that the events affect, and whether there are no others: each event was found, names machines and could
 /// be read.
 fn affected<'a>(found: &'a Notices, ids: &[&str]) -> (Vec<&'a str>, bool) {
     let names = |notice: &'a Notice| notice.event.resources.iter().flatten().map(String::as_str);
-    let is_known =
-        |id: &&str| found.notices.iter().any(|notice| notice.key == event_key(id) && names(notice).next().is_some());
+    let is_known = |id: &&str| {
+        found
+            .notices
+            .iter()
+            .any(|notice| notice.key == event_key(id) && names(notice).next().is_some())
+    };
     let machines: BTreeSet<&str> = found.notices.iter().flat_map(names).collect();
-    (machines.into_iter().collect(), found.problems.is_empty() && ids.iter().all(is_known))
+    (
+        machines.into_iter().collect(),
+        found.problems.is_empty() && ids.iter().all(is_known),
+    )
 }
 
 impl ApproveArgs {
@@ -125,7 +164,9 @@ impl ApproveArgs {
             ("virtualMachineScaleSets", &self.scale_set),
             ("availabilitySets", &self.availability_set),
         ];
-        let named = kinds.iter().find_map(|(kind, name)| Some((kind, name.as_ref()?)));
+        let named = kinds
+            .iter()
+            .find_map(|(kind, name)| Some((kind, name.as_ref()?)));
         if let (Some((kind, name)), Some(group)) = (named, &self.resource_group) {
             let subscription = self.access.one_subscription(file)?;
             let id = format!(
@@ -136,10 +177,15 @@ impl ApproveArgs {
         match &self.ids[..] {
             [id, events @ ..] if id.starts_with('/') && !events.is_empty() => {
                 let own = subscription_of(id);
-                match self.access.subscriptions.iter().find(|given| !given.eq_ignore_ascii_case(own)) {
-                    Some(other) => {
-                        Err(Failure::usage(format!("the resource is not of --subscription {other}: {id:?}")))
-                    }
+                match self
+                    .access
+                    .subscriptions
+                    .iter()
+                    .find(|given| !given.eq_ignore_ascii_case(own))
+                {
+                    Some(other) => Err(Failure::usage(format!(
+                        "the resource is not of --subscription {other}: {id:?}"
+                    ))),
                     None => Ok((id.clone(), events)),
                 }
             }

@@ -38,7 +38,11 @@ impl Report {
             Ok(found) => writeln!(self.text, "ok      {what}: {}", Printable(&found)),
             Err(why) => {
                 self.failed += 1;
-                writeln!(self.text, "failed  {what}: {}\n        {remedy}", Printable(&why))
+                writeln!(
+                    self.text,
+                    "failed  {what}: {}\n        {remedy}",
+                    Printable(&why)
+                )
             }
         };
     }
@@ -47,10 +51,18 @@ impl Report {
 pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let config = Config::load(file).map_err(Failure::usage)?;
     let mut report = Report::default();
-    let rules = policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
+    let rules =
+        policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
     report.add("policy", rules, "Correct the file that `policy` names.");
-    for (name, path, is_folder) in [("audit", &config.audit, false), ("state", &config.state, true)] {
-        report.add(name, writable(path, is_folder), "The user of the hub must be able to write there.");
+    for (name, path, is_folder) in [
+        ("audit", &config.audit, false),
+        ("state", &config.state, true),
+    ] {
+        report.add(
+            name,
+            writable(path, is_folder),
+            "The user of the hub must be able to write there.",
+        );
     }
     for (name, file) in [("gate", &config.gate), ("store", &config.store)] {
         if let Some(file) = file {
@@ -58,10 +70,17 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
             report.add(name, registers(file).await, &remedy);
         }
     }
-    for (name, command) in [("hooks.prepare", &config.hooks.prepare), ("hooks.recover", &config.hooks.recover)] {
+    for (name, command) in [
+        ("hooks.prepare", &config.hooks.prepare),
+        ("hooks.recover", &config.hooks.recover),
+    ] {
         if let Some(command) = command {
             let program = command.words()[0].clone();
-            let found = if command.program_exists() { Ok(program) } else { Err(program) };
+            let found = if command.program_exists() {
+                Ok(program)
+            } else {
+                Err(program)
+            };
             report.add(
                 name,
                 found,
@@ -72,47 +91,89 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let identity = Identity::new(&config.identity, config.cloud).map_err(Failure::refused)?;
     let management = config.management_url().map_err(Failure::usage)?;
     let arm = Arm::new(management.clone(), identity.clone()).map_err(Failure::refused)?;
-    let token = identity.token(management.as_str()).await.map(|_| "given".to_owned());
+    let token = identity
+        .token(management.as_str())
+        .await
+        .map(|_| "given".to_owned());
     let has_token = token.is_ok();
     report.add("token", token, login(config.identity.kind));
     if has_token {
         check_graph(&config, &arm, &mut report).await;
     }
     if let Some(queue) = &config.queue {
-        report.add("queue", check_queue(queue, &identity).await, &queue_remedy(queue));
+        report.add(
+            "queue",
+            check_queue(queue, &identity).await,
+            &queue_remedy(queue),
+        );
         if let Some(name) = &queue.poison {
-            let poison = QueueConfig { url: sibling(&queue.url, name), poison: None, ..queue.clone() };
-            report.add("queue.poison", check_queue(&poison, &identity).await, &queue_remedy(&poison));
+            let poison = QueueConfig {
+                url: sibling(&queue.url, name),
+                poison: None,
+                ..queue.clone()
+            };
+            report.add(
+                "queue.poison",
+                check_queue(&poison, &identity).await,
+                &queue_remedy(&poison),
+            );
         }
     }
     if config.approve == Approve::Never {
-        report.add("approve", Ok("never: nothing is prepared for or approved".into()), "");
+        report.add(
+            "approve",
+            Ok("never: nothing is prepared for or approved".into()),
+            "",
+        );
     }
     let failed = report.failed;
     print(&report.text)?;
-    if failed == 0 { Ok(()) } else { Err(Failure::refused(format!("{failed} of these fail"))) }
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(Failure::refused(format!("{failed} of these fail")))
+    }
 }
 
 /// Whether this user may write a file or a folder, or make it.
 fn writable(path: &Path, is_folder: bool) -> Result<String, String> {
     let shown = path.display();
-    if path.exists() && !(if is_folder { path.is_dir() } else { path.is_file() }) {
-        return Err(format!("{shown}: it is no {}", if is_folder { "folder" } else { "regular file" }));
+    if path.exists()
+        && !(if is_folder {
+            path.is_dir()
+        } else {
+            path.is_file()
+        })
+    {
+        return Err(format!(
+            "{shown}: it is no {}",
+            if is_folder { "folder" } else { "regular file" }
+        ));
     }
     // A relative path ends with an empty one, for the current folder.
-    let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    let existing = path
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("."));
     if existing != path && !existing.is_dir() {
         return Err(format!("{shown}: {} is no folder", existing.display()));
     }
-    access(existing, Access::WRITE_OK).map_err(|error| format!("{}: {error}", existing.display()))?;
-    Ok(if existing == path { format!("{shown}") } else { format!("{shown}, which does not exist yet") })
+    access(existing, Access::WRITE_OK)
+        .map_err(|error| format!("{}: {error}", existing.display()))?;
+    Ok(if existing == path {
+        format!("{shown}")
+    } else {
+        format!("{shown}, which does not exist yet")
+    })
 }
 
 /// Whether the engine of a fleet's configuration answers.
 async fn registers(file: &Path) -> Result<String, String> {
     let engine = engine::open(&FleetConfig::load(file)?).await?;
     let listed = timeout(ENGINE_TIME, engine.list("machines/")).await;
-    listed.map_err(|_| "its engine does not answer")?.map_err(|why| why.to_string())?;
+    listed
+        .map_err(|_| "its engine does not answer")?
+        .map_err(|why| why.to_string())?;
     Ok("its engine answers".into())
 }
 
@@ -127,10 +188,16 @@ async fn check_graph(config: &Config, arm: &Arm, report: &mut Report) {
     for subscription in &config.subscriptions {
         let one = std::slice::from_ref(subscription);
         let count = |pages: Vec<String>| -> usize {
-            pages.iter().filter_map(|page| notice::read(page.as_bytes()).ok()).map(|read| read.notices.len()).sum()
+            pages
+                .iter()
+                .filter_map(|page| notice::read(page.as_bytes()).ok())
+                .map(|read| read.notices.len())
+                .sum()
         };
         let found = arm.query(one, &Events::All.query()).await.map(count);
-        let remedy = found.as_ref().map_or_else(|error| graph_remedy(error, subscription), |_| String::new());
+        let remedy = found
+            .as_ref()
+            .map_or_else(|error| graph_remedy(error, subscription), |_| String::new());
         let found = match found {
             Ok(events @ 1..) => Ok(format!("{events} events, those that are over included")),
             Ok(0) => Ok(format!(
@@ -155,14 +222,23 @@ fn graph_remedy(error: &ArmError, subscription: &str) -> String {
 
 fn queue_remedy(queue: &QueueConfig) -> String {
     let url = &queue.url;
-    let parts: Vec<_> = url.path_segments().into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    let parts: Vec<_> = url
+        .path_segments()
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect();
     let host = url.host_str().unwrap_or_default();
     // An emulator has the account in its path.
     let (account, name) = match parts[..] {
         [account, name] => (account, name),
-        _ => (host.split('.').next().unwrap_or_default(), parts.last().copied().unwrap_or_default()),
+        _ => (
+            host.split('.').next().unwrap_or_default(),
+            parts.last().copied().unwrap_or_default(),
+        ),
     };
-    let create = format!("az storage queue create --name {name} --account-name {account} --auth-mode login");
+    let create =
+        format!("az storage queue create --name {name} --account-name {account} --auth-mode login");
     if queue.sas_file.is_some() {
         return format!(
             "Check that the SAS token in `queue.sas_file` is valid and may read, add and process messages; {create}"

@@ -47,7 +47,9 @@ pub(super) struct EventsArgs {
 
 fn event_type(text: &str) -> Result<&'static str, String> {
     let kinds = EventKind::ALL.map(EventKind::word);
-    let found = kinds.into_iter().find(|kind| kind.eq_ignore_ascii_case(text));
+    let found = kinds
+        .into_iter()
+        .find(|kind| kind.eq_ignore_ascii_case(text));
     found.ok_or_else(|| format!("found {text:?}, expected one of {}", kinds.join(", ")))
 }
 
@@ -65,17 +67,29 @@ struct EventOutside<'a> {
 
 pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Result<(), Failure> {
     let access = Access::new(file, &arguments.access)?;
-    let wants_ended = arguments.states.iter().any(|state| state == "completed" || state == "canceled");
-    let events = if arguments.history || wants_ended { Events::All } else { Events::Open };
+    let wants_ended = arguments
+        .states
+        .iter()
+        .any(|state| state == "completed" || state == "canceled");
+    let events = if arguments.history || wants_ended {
+        Events::All
+    } else {
+        Events::Open
+    };
     let found = ask(&access, events).await?.notices;
     let now = Clock::start().time_of_day().seconds();
-    let found: Vec<_> = found.into_iter().filter(|notice| arguments.wants(notice, now)).collect();
+    let found: Vec<_> = found
+        .into_iter()
+        .filter(|notice| arguments.wants(notice, now))
+        .collect();
     if arguments.json {
         let mut lines = Vec::new();
         for notice in &found {
             let names = notice.event.resource_names();
             let record = EventOutside {
-                record: Record::Event { event: notice.event.members(names.as_deref()) },
+                record: Record::Event {
+                    event: notice.event.members(names.as_deref()),
+                },
                 state: &notice.state,
                 resource_id: &notice.resource_id,
                 machines: notice.machines.iter().map(|(id, _)| id.as_str()).collect(),
@@ -92,19 +106,30 @@ pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Resul
 
 /// The events of all subscriptions, the one that starts first at the top. What cannot be read is logged.
 pub(super) async fn ask(access: &Access, events: Events<'_>) -> Result<Notices, Failure> {
-    let pages = access.arm.query(&access.subscriptions, &events.query()).await;
-    let pages = pages.map_err(|error| Failure::refused(format!("cannot ask Resource Graph: {error}")))?;
+    let pages = access
+        .arm
+        .query(&access.subscriptions, &events.query())
+        .await;
+    let pages =
+        pages.map_err(|error| Failure::refused(format!("cannot ask Resource Graph: {error}")))?;
     let mut found = Notices::default();
     for page in pages {
         let read = notice::read(page.as_bytes());
-        let read = read.map_err(|why| Failure::refused(format!("Resource Graph answers with a row that {why}")))?;
+        let read = read.map_err(|why| {
+            Failure::refused(format!("Resource Graph answers with a row that {why}"))
+        })?;
         for problem in &read.problems {
             log::printable(&format!("warning: {problem}"));
         }
         found.notices.extend(read.notices);
         found.problems.extend(read.problems);
     }
-    found.notices.sort_by_key(|notice| (notice.is_end, notice.event.not_before.map_or(i64::MIN, |at| at.0)));
+    found.notices.sort_by_key(|notice| {
+        (
+            notice.is_end,
+            notice.event.not_before.map_or(i64::MIN, |at| at.0),
+        )
+    });
     Ok(found)
 }
 
@@ -116,7 +141,9 @@ impl EventsArgs {
             let left = notice.event.not_before.map_or(0, |at| at.since(now));
             left <= i64::try_from(within.as_secs()).unwrap_or(i64::MAX)
         };
-        self.group.as_deref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(group))
+        self.group
+            .as_deref()
+            .is_none_or(|wanted| wanted.eq_ignore_ascii_case(group))
             && (self.types.is_empty() || self.types.contains(&event_type))
             && (self.states.is_empty() || self.states.contains(&notice.state))
             && self.within.is_none_or(is_near)
@@ -127,13 +154,25 @@ fn lines(found: &[Notice], now: UnixSeconds) -> String {
     let mut table = Table::new(&["TYPE", "STATE", "NOT BEFORE", "GROUP", "MACHINES", "EVENT"]);
     for notice in found {
         let text = |text: Option<&str>| Printable(text.unwrap_or_default()).to_string();
-        let names: Vec<_> = notice.machines.iter().take(NAMES_SHOWN).map(|(_, name)| name.as_str()).collect();
+        let names: Vec<_> = notice
+            .machines
+            .iter()
+            .take(NAMES_SHOWN)
+            .map(|(_, name)| name.as_str())
+            .collect();
         let more = notice.machines.len() - names.len();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         table.row([
             text(notice.event.event_type.as_deref()),
             text(Some(&notice.state)),
-            notice.event.not_before.map_or(String::new(), |at| moment(at, now)),
+            notice
+                .event
+                .not_before
+                .map_or(String::new(), |at| moment(at, now)),
             text(Some(group_of(&notice.resource_id))),
             text(Some(&names.join(", "))) + &more,
             text(Some(&notice.event.event_id)),

@@ -15,8 +15,14 @@ const FIXED: [(&str, &str); 6] = [
     // The version of the compute API that has the whole policy.
     ("compute-api", "2025-11-01"),
     // The event type that the subscription lets through, and the topic of a subscription's maintenance.
-    ("event-type", "Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted"),
-    ("topic-type", "microsoft.resourcenotifications.MaintenanceResources"),
+    (
+        "event-type",
+        "Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted",
+    ),
+    (
+        "topic-type",
+        "microsoft.resourcenotifications.MaintenanceResources",
+    ),
     // The role to read and to approve events, and the application of Azure's maintenance service, which needs it, too.
     ("role", "ScheduledEventContributor"),
     ("maintenance", "78315a30-673a-4a46-8e5c-ce59dbc6adf8"),
@@ -79,10 +85,18 @@ enum Tool {
 
 pub(super) fn events_policy(arguments: &PolicyArgs) -> Result<(), Failure> {
     let plan = Plan::new(arguments);
-    let mark = if arguments.tool == Tool::Bicep { "//" } else { "#" };
+    let mark = if arguments.tool == Tool::Bicep {
+        "//"
+    } else {
+        "#"
+    };
     let text = plan.text();
     let comment = |lines: Vec<String>| format!("{mark} {}\n", lines.join(&format!("\n{mark} ")));
-    print(&format!("{}\n{text}\n{}", comment(plan.summary()), comment(plan.remarks())))
+    print(&format!(
+        "{}\n{text}\n{}",
+        comment(plan.summary()),
+        comment(plan.remarks())
+    ))
 }
 
 /// What is to be changed.
@@ -100,17 +114,44 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn new(arguments: &'a PolicyArgs) -> Self {
-        let PolicyArgs { vm, scale_set, availability_set, .. } = arguments;
+        let PolicyArgs {
+            vm,
+            scale_set,
+            availability_set,
+            ..
+        } = arguments;
         let (name, kind, words, command) = match (vm, scale_set, availability_set) {
             (_, Some(name), _) => (name, "virtualMachineScaleSets", "scale set", "vmss"),
-            (_, _, Some(name)) => (name, "availabilitySets", "availability set", "vm availability-set"),
+            (_, _, Some(name)) => (
+                name,
+                "availabilitySets",
+                "availability set",
+                "vm availability-set",
+            ),
             // One of the three is required.
-            (vm, ..) => (vm.as_ref().unwrap_or(&arguments.resource_group), "virtualMachines", "virtual machine", "vm"),
+            (vm, ..) => (
+                vm.as_ref().unwrap_or(&arguments.resource_group),
+                "virtualMachines",
+                "virtual machine",
+                "vm",
+            ),
         };
-        let account = arguments.storage_account.as_ref().map_or("ACCOUNT".to_owned(), Name::to_string);
+        let account = arguments
+            .storage_account
+            .as_ref()
+            .map_or("ACCOUNT".to_owned(), Name::to_string);
         let subscription = arguments.subscription.as_deref().unwrap_or("SUBSCRIPTION");
         let principal = arguments.principal.as_deref().unwrap_or("PRINCIPAL");
-        Self { arguments, name, kind, words, command, subscription, account, principal }
+        Self {
+            arguments,
+            name,
+            kind,
+            words,
+            command,
+            subscription,
+            account,
+            principal,
+        }
     }
 
     fn enable(&self) -> bool {
@@ -119,7 +160,8 @@ impl<'a> Plan<'a> {
 
     /// The policy as JSON: `scheduledEventsPolicy`.
     fn policy(&self) -> serde_json::Value {
-        let targets = |more: serde_json::Value| serde_json::json!({ "eventGridAndResourceGraph": more });
+        let targets =
+            |more: serde_json::Value| serde_json::json!({ "eventGridAndResourceGraph": more });
         if !self.enable() {
             return serde_json::json!({
                 "scheduledEventsAdditionalPublishingTargets": targets(serde_json::json!({ "enable": false })),
@@ -143,24 +185,39 @@ impl<'a> Plan<'a> {
                 "The {words} {name} in {group} publishes its Scheduled Events to Event Grid and Resource Graph (preview)."
             )
         } else {
-            format!("The {words} {name} in {group} publishes its Scheduled Events inside the machines only.")
+            format!(
+                "The {words} {name} in {group} publishes its Scheduled Events inside the machines only."
+            )
         }];
         let places = [
             (self.subscription, "SUBSCRIPTION", "the subscription's id"),
-            (&self.account, "ACCOUNT", "the name of a storage account in this group"),
-            (self.principal, "PRINCIPAL", "the object id of the hub's identity"),
+            (
+                &self.account,
+                "ACCOUNT",
+                "the name of a storage account in this group",
+            ),
+            (
+                self.principal,
+                "PRINCIPAL",
+                "the object id of the hub's identity",
+            ),
         ];
         for (value, word, meaning) in places {
             let is_needed = self.enable() || word == "SUBSCRIPTION" && self.needs_subscription();
             if value == word && is_needed {
-                lines.push(format!("Replace {word} by {meaning}, or give it to this command."));
+                lines.push(format!(
+                    "Replace {word} by {meaning}, or give it to this command."
+                ));
             }
         }
         lines
     }
 
     fn needs_subscription(&self) -> bool {
-        matches!(self.arguments.tool, Tool::Powershell | Tool::Rest | Tool::Terraform)
+        matches!(
+            self.arguments.tool,
+            Tool::Powershell | Tool::Rest | Tool::Terraform
+        )
     }
 
     fn remarks(&self) -> Vec<String> {
@@ -172,14 +229,20 @@ impl<'a> Plan<'a> {
             );
         }
         if self.enable() {
-            let down = if self.arguments.announce_all_instances_down { "announced, too" } else { "approved by Azure" };
+            let down = if self.arguments.announce_all_instances_down {
+                "announced, too"
+            } else {
+                "approved by Azure"
+            };
             lines.push(format!("While all instances are down, events are {down}."));
             lines.push(
                 "A topic, a queue and a subscription serve all machines of the subscription: they are made once."
                     .to_owned(),
             );
         } else {
-            lines.push("The topic, the queue and the roles stay: other machines may use them.".to_owned());
+            lines.push(
+                "The topic, the queue and the roles stay: other machines may use them.".to_owned(),
+            );
         }
         lines
     }
@@ -198,9 +261,11 @@ impl<'a> Plan<'a> {
                 include_str!("events_policy/powershell.txt"),
                 self.body(),
             ),
-            Tool::Rest => {
-                (include_str!("events_policy/rest-update.txt"), include_str!("events_policy/rest.txt"), self.body())
-            }
+            Tool::Rest => (
+                include_str!("events_policy/rest-update.txt"),
+                include_str!("events_policy/rest.txt"),
+                self.body(),
+            ),
             Tool::Bicep => (
                 include_str!("events_policy/bicep-update.txt"),
                 include_str!("events_policy/bicep.txt"),
@@ -214,12 +279,20 @@ impl<'a> Plan<'a> {
         };
         let (name, group) = (self.name, &self.arguments.resource_group);
         let source = format!("/subscriptions/{}", self.subscription);
-        let storage =
-            format!("{source}/resourceGroups/{group}/providers/Microsoft.Storage/storageAccounts/{}", self.account);
+        let storage = format!(
+            "{source}/resourceGroups/{group}/providers/Microsoft.Storage/storageAccounts/{}",
+            self.account
+        );
         let queue = format!("{storage}/queueservices/default/queues/scheduled-events");
         // For a shell: a resource group may have parentheses.
         let is_plain = storage.is_ascii() && !storage.contains('(');
-        let quoted = |text: &str| if is_plain { text.to_owned() } else { format!("'{text}'") };
+        let quoted = |text: &str| {
+            if is_plain {
+                text.to_owned()
+            } else {
+                format!("'{text}'")
+            }
+        };
         let values = [
             ("policy", policy),
             ("command", self.command.to_owned()),
@@ -239,23 +312,39 @@ impl<'a> Plan<'a> {
             ("source", source),
         ];
         let fixed = FIXED.map(|(name, value)| (name, value.to_owned()));
-        let template = if self.enable() { all.replace("{update}", update) } else { update.to_owned() };
+        let template = if self.enable() {
+            all.replace("{update}", update)
+        } else {
+            update.to_owned()
+        };
         let values = values.iter().chain(&fixed);
-        values.fold(template, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+        values.fold(template, |text, (name, value)| {
+            text.replace(&format!("{{{name}}}"), value)
+        })
     }
 
     fn body(&self) -> String {
-        format!("{:#}", serde_json::json!({ "properties": { "scheduledEventsPolicy": self.policy() } }))
+        format!(
+            "{:#}",
+            serde_json::json!({ "properties": { "scheduledEventsPolicy": self.policy() } })
+        )
     }
 }
 
 /// A value in the notation of Bicep or of HCL, which differ in what is between a name and a value and in the quotation marks.
 fn notation(value: &serde_json::Value, between: &str, quote: char, indent: usize) -> String {
     let Some(members) = value.as_object() else {
-        return value.as_str().map_or(value.to_string(), |value| format!("{quote}{value}{quote}"));
+        return value
+            .as_str()
+            .map_or(value.to_string(), |value| format!("{quote}{value}{quote}"));
     };
     let space = " ".repeat(indent);
-    let line = |(name, value)| format!("{space}  {name}{between}{}\n", notation(value, between, quote, indent + 2));
+    let line = |(name, value)| {
+        format!(
+            "{space}  {name}{between}{}\n",
+            notation(value, between, quote, indent + 2)
+        )
+    };
     let lines: Vec<String> = members.iter().map(line).collect();
     format!("{{\n{}{space}}}", lines.concat())
 }

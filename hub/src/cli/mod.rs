@@ -68,7 +68,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Events(arguments) => block_on(events::events(file, arguments))?,
             Command::Approve(arguments) => block_on(approve::approve(file, arguments))?,
             Command::EventsPolicy(arguments) => events_policy::events_policy(arguments),
-            Command::Man => manual(Cli::command(), concat!("scheduled-events-hub ", env!("CARGO_PKG_VERSION"))),
+            Command::Man => manual(
+                Cli::command(),
+                concat!("scheduled-events-hub ", env!("CARGO_PKG_VERSION")),
+            ),
         }
         .map(|()| ExitCode::SUCCESS)
     })

@@ -47,7 +47,11 @@ pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
     } else if problems.is_empty() {
         print("no open events, all machines are in service\n")?;
     }
-    if problems.is_empty() { Ok(()) } else { Err(Failure::refused(problems.join("; "))) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::refused(problems.join("; ")))
+    }
 }
 
 fn table(machines: &[Saved]) -> String {
@@ -67,7 +71,10 @@ fn table(machines: &[Saved]) -> String {
                 service.to_owned(),
                 text(&event.event_id),
                 text(event.event_type.as_deref().unwrap_or_default()),
-                saved.waits_for.get(index).map_or_else(String::new, |word| text(word)),
+                saved
+                    .waits_for
+                    .get(index)
+                    .map_or_else(String::new, |word| text(word)),
             ]);
         }
     }
@@ -98,6 +105,13 @@ fn events(saved: &Saved) -> Vec<EventRecord> {
         })
     };
     // A message that is too long for a register is not in it.
-    let unknown = |event: &SavedEvent| EventRecord { event_id: event.key.clone(), ..EventRecord::default() };
-    saved.events.iter().map(|event| record(event).unwrap_or_else(|| unknown(event))).collect()
+    let unknown = |event: &SavedEvent| EventRecord {
+        event_id: event.key.clone(),
+        ..EventRecord::default()
+    };
+    saved
+        .events
+        .iter()
+        .map(|event| record(event).unwrap_or_else(|| unknown(event)))
+        .collect()
 }

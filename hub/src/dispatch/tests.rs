@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scheduled_events_core::{Action, Policy, Rule};
 use scheduled_events_fleet::engine::folder::FolderEngine;
-use scheduled_events_fleet::engine::{Clock, Engine, EngineError, Reply, Revision, Swap, Versioned};
+use scheduled_events_fleet::engine::{
+    Clock, Engine, EngineError, Reply, Revision, Swap, Versioned,
+};
 use scheduled_events_test_support::TestServer;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -45,7 +47,11 @@ fn with_hub<F: Future<Output = ()>>(
     work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F,
 ) {
     let path = |name: &str| folder.join(name).display().to_string();
-    let source = if more.contains("[queue]") { "queue" } else { "graph" };
+    let source = if more.contains("[queue]") {
+        "queue"
+    } else {
+        "graph"
+    };
     let config = format!(
         "source = \"{source}\"\nsubscriptions = [\"{SUBSCRIPTION}\"]\naudit = \"{}\"\nstate = \"{}\"\n\
          identity = {{ kind = \"emulator\" }}\n{more}",
@@ -55,7 +61,8 @@ fn with_hub<F: Future<Output = ()>>(
     let config = Config::parse(&config).expect("valid");
     let done = scheduled_events_fleet::cli::block_on(async {
         let identity = Identity::new(&config.identity, config.cloud).expect("an identity");
-        let arm = Arm::new(config.management_url().expect("an address"), identity).expect("a client");
+        let arm =
+            Arm::new(config.management_url().expect("an address"), identity).expect("a client");
         let journal = Rc::new(Journal::open(&config.audit).expect("an audit file"));
         let shared = Shared::new(config, policy, arm, Rc::new(store), journal).expect("a gate");
         let (stop, stopped) = mpsc::channel(1);
@@ -65,10 +72,18 @@ fn with_hub<F: Future<Output = ()>>(
 }
 
 /// Runs work with a hub that only watches, whose store is slow.
-pub(crate) fn with_dispatch<F: Future<Output = ()>>(work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F) {
+pub(crate) fn with_dispatch<F: Future<Output = ()>>(
+    work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F,
+) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = slow(folder.path(), Duration::from_millis(200));
-    with_hub(folder.path(), "management = \"http://127.0.0.1:1\"\n", Policy::observe(), store, work);
+    with_hub(
+        folder.path(),
+        "management = \"http://127.0.0.1:1\"\n",
+        Policy::observe(),
+        store,
+        work,
+    );
 }
 
 #[test]
@@ -85,7 +100,15 @@ fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() 
         while !dispatch.shared.machines.borrow().is_empty() {
             sleep(Duration::from_millis(50)).await;
         }
-        assert!(dispatch.shared.store.load().await.expect("an answer").is_empty());
+        assert!(
+            dispatch
+                .shared
+                .store
+                .load()
+                .await
+                .expect("an answer")
+                .is_empty()
+        );
     });
 }
 
@@ -95,32 +118,41 @@ fn an_event_that_the_queue_has_no_message_about_is_counted_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let more = "management = \"http://127.0.0.1:1\"\n[queue]\nurl = \"http://127.0.0.1:1/a/events\"\nemulator = true\n";
     let store = slow(folder.path(), Duration::ZERO);
-    with_hub(folder.path(), more, Policy::observe(), store, async |dispatch, _stopped| {
-        let missing = |minutes: u64| {
-            dispatch.reconciled(Instant::now() + Duration::from_secs(minutes * 60));
-            let path = folder.path().join("hub.prom");
-            dispatch.shared.metrics.write(&path, Gauges::default());
-            let text = fs::read_to_string(path).expect("metrics");
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix("scheduled_events_hub_messages_total{result=\"missing\"} "));
-            line.map(str::to_owned)
-        };
-        let of_queue = |notices| Notices { is_queued: true, ..notices };
-        // It was announced before the hub began.
-        drop(dispatch.deliver(row("a", "Scheduled")));
-        assert_eq!(missing(0).as_deref(), Some("0"));
-        // The message is first, or late, or does not come.
-        drop(dispatch.deliver(of_queue(row("b", "Scheduled"))));
-        for id in ["b", "c", "d"] {
-            drop(dispatch.deliver(row(id, "Scheduled")));
-        }
-        assert_eq!(missing(9).as_deref(), Some("0"));
-        drop(dispatch.deliver(of_queue(row("c", "Scheduled"))));
-        assert_eq!(missing(11).as_deref(), Some("1"));
-        drop(dispatch.deliver(row("d", "Completed")));
-        assert_eq!(missing(60).as_deref(), Some("1"));
-    });
+    with_hub(
+        folder.path(),
+        more,
+        Policy::observe(),
+        store,
+        async |dispatch, _stopped| {
+            let missing = |minutes: u64| {
+                dispatch.reconciled(Instant::now() + Duration::from_secs(minutes * 60));
+                let path = folder.path().join("hub.prom");
+                dispatch.shared.metrics.write(&path, Gauges::default());
+                let text = fs::read_to_string(path).expect("metrics");
+                let line = text.lines().find_map(|line| {
+                    line.strip_prefix("scheduled_events_hub_messages_total{result=\"missing\"} ")
+                });
+                line.map(str::to_owned)
+            };
+            let of_queue = |notices| Notices {
+                is_queued: true,
+                ..notices
+            };
+            // It was announced before the hub began.
+            drop(dispatch.deliver(row("a", "Scheduled")));
+            assert_eq!(missing(0).as_deref(), Some("0"));
+            // The message is first, or late, or does not come.
+            drop(dispatch.deliver(of_queue(row("b", "Scheduled"))));
+            for id in ["b", "c", "d"] {
+                drop(dispatch.deliver(row(id, "Scheduled")));
+            }
+            assert_eq!(missing(9).as_deref(), Some("0"));
+            drop(dispatch.deliver(of_queue(row("c", "Scheduled"))));
+            assert_eq!(missing(11).as_deref(), Some("1"));
+            drop(dispatch.deliver(row("d", "Completed")));
+            assert_eq!(missing(60).as_deref(), Some("1"));
+        },
+    );
 }
 
 /// As if its end was in a message that was lost, and in a history that Azure keeps for days only.
@@ -130,9 +162,10 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
         let keys = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
         let later = |hours: u64| Instant::now() + Duration::from_secs(hours * 3600);
         let ahead = |id: &str| {
-            let row = row(id, "Scheduled").notices[0]
-                .message
-                .replace("\"Resources\"", "\"NotBefore\":\"Mon, 19 Sep 2039 18:29:47 GMT\",\"Resources\"");
+            let row = row(id, "Scheduled").notices[0].message.replace(
+                "\"Resources\"",
+                "\"NotBefore\":\"Mon, 19 Sep 2039 18:29:47 GMT\",\"Resources\"",
+            );
             read(row.as_bytes()).expect("it can be read")
         };
         for notices in [row("a", "Started"), row("b", "Started"), ahead("c")] {
@@ -154,12 +187,24 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
         // It is there again for a while.
         assert_eq!(dispatch.deliver(row("b", "Started")).recv().await, None);
         dispatch.absent(&keys(&["a", "b", "c"]), later(7));
-        assert_eq!(open(), ["b", "c"], "the first is over, and the last has not begun");
+        assert_eq!(
+            open(),
+            ["b", "c"],
+            "the first is over, and the last has not begun"
+        );
         dispatch.absent(&keys(&["b", "c"]), later(14));
         assert_eq!(open(), ["c"]);
-        assert!(dispatch.orders.borrow().ended.is_empty(), "what may return is not remembered as over");
+        assert!(
+            dispatch.orders.borrow().ended.is_empty(),
+            "what may return is not remembered as over"
+        );
         let kept = async |events: usize| {
-            while dispatch.shared.store.load().await.expect("an answer")[0].0.events.len() != events {
+            while dispatch.shared.store.load().await.expect("an answer")[0]
+                .0
+                .events
+                .len()
+                != events
+            {
                 sleep(Duration::from_millis(50)).await;
             }
         };
@@ -174,9 +219,22 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
 fn an_event_whose_message_was_too_long_for_its_register_is_over_in_the_end() {
     with_dispatch(async |dispatch, _stopped| {
         let (key, resource_id, order) = ("a".to_owned(), MACHINE.to_owned(), EventOrder::default());
-        let event = SavedEvent { key, message: String::new(), resource_id, order };
-        let machine = MachineFacts { resource_id: MACHINE.into(), name: "db".into(), ..MachineFacts::default() };
-        let saved = Saved { machine, events: vec![event], ..Saved::default() };
+        let event = SavedEvent {
+            key,
+            message: String::new(),
+            resource_id,
+            order,
+        };
+        let machine = MachineFacts {
+            resource_id: MACHINE.into(),
+            name: "db".into(),
+            ..MachineFacts::default()
+        };
+        let saved = Saved {
+            machine,
+            events: vec![event],
+            ..Saved::default()
+        };
         dispatch.restore(vec![(saved, Entry::default())]);
         let keys = dispatch.open_events();
         assert_eq!(keys, ["a"]);
@@ -190,15 +248,35 @@ fn an_event_whose_message_was_too_long_for_its_register_is_over_in_the_end() {
 fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kept() {
     with_dispatch(async |dispatch, mut stopped| {
         // Another hub has written the register of this machine.
-        let machine = MachineFacts { resource_id: MACHINE.into(), ..MachineFacts::default() };
-        let saved = Saved { machine, ..Saved::default() };
-        dispatch.shared.store.save(&mut Entry::default(), saved).await.expect("written");
+        let machine = MachineFacts {
+            resource_id: MACHINE.into(),
+            ..MachineFacts::default()
+        };
+        let saved = Saved {
+            machine,
+            ..Saved::default()
+        };
+        dispatch
+            .shared
+            .store
+            .save(&mut Entry::default(), saved)
+            .await
+            .expect("written");
         let mut kept = dispatch.deliver(row("a", "Scheduled"));
-        assert!(stopped.recv().await.expect("a reason").contains("taken over"));
+        assert!(
+            stopped
+                .recv()
+                .await
+                .expect("a reason")
+                .contains("taken over")
+        );
         let kept = tokio::time::timeout(Duration::from_millis(500), kept.recv()).await;
         assert!(kept.is_err(), "the message would be deleted");
         // The end of the hub does not wait for it.
-        let machine = dispatch.shared.machine(&key_of(MACHINE)).expect("a machine");
+        let machine = dispatch
+            .shared
+            .machine(&key_of(MACHINE))
+            .expect("a machine");
         let _ = machine.send(Message::Stop);
         machine.closed().await;
     });
@@ -221,7 +299,12 @@ impl Engine for Killed {
         self.engine.read(key)
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         Box::pin(async move {
             let done = self.engine.swap(key, expected, value).await;
             self.writes.set(self.writes.get() - 1);
@@ -248,8 +331,16 @@ impl Engine for Killed {
 
 /// Follows an event from its announcement to its end, or from where a hub was killed. Returns the audit file: at the end, or when this hub was
 /// killed, after so many writes.
-fn follow(folder: &Path, control: &TestServer, approvals: &AtomicUsize, writes: Option<usize>) -> (String, bool) {
-    let (left, audit) = (Rc::<RefCell<Option<String>>>::default(), folder.join("audit"));
+fn follow(
+    folder: &Path,
+    control: &TestServer,
+    approvals: &AtomicUsize,
+    writes: Option<usize>,
+) -> (String, bool) {
+    let (left, audit) = (
+        Rc::<RefCell<Option<String>>>::default(),
+        folder.join("audit"),
+    );
     let _ = fs::remove_file(&audit);
     let engine = Killed {
         engine: FolderEngine::new(folder),
@@ -269,7 +360,11 @@ fn follow(folder: &Path, control: &TestServer, approvals: &AtomicUsize, writes: 
         if approvals.load(Ordering::SeqCst) == 0 {
             drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Scheduled")));
             while approvals.load(Ordering::SeqCst) == 0 && !is_killed() {
-                assert!(begin.elapsed() < PATIENCE, "no approval: {}", fs::read_to_string(&audit).unwrap_or_default());
+                assert!(
+                    begin.elapsed() < PATIENCE,
+                    "no approval: {}",
+                    fs::read_to_string(&audit).unwrap_or_default()
+                );
                 sleep(Duration::from_millis(10)).await;
             }
         }
@@ -277,14 +372,21 @@ fn follow(folder: &Path, control: &TestServer, approvals: &AtomicUsize, writes: 
         sleep(Duration::from_millis(100)).await;
         drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Completed")));
         while !dispatch.shared.machines.borrow().is_empty() && !is_killed() {
-            assert!(begin.elapsed() < PATIENCE, "no end: {}", fs::read_to_string(&audit).unwrap_or_default());
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "no end: {}",
+                fs::read_to_string(&audit).unwrap_or_default()
+            );
             sleep(Duration::from_millis(10)).await;
         }
         dispatch.shared.journal.finish();
     });
     let killed = left.take();
     let is_killed = killed.is_some();
-    (killed.unwrap_or_else(|| fs::read_to_string(&audit).expect("an audit file")), is_killed)
+    (
+        killed.unwrap_or_else(|| fs::read_to_string(&audit).expect("an audit file")),
+        is_killed,
+    )
 }
 
 /// A service that approves, and counts it.
@@ -293,7 +395,10 @@ fn approving(count: &Arc<AtomicUsize>) -> TestServer {
     TestServer::start(move |connection| {
         let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
         while lines.next().is_some() {
-            lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
+            lines
+                .by_ref()
+                .take_while(|line| !line.is_empty())
+                .for_each(drop);
             let _ = (&**connection).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
             count.fetch_add(1, Ordering::SeqCst);
         }
@@ -305,13 +410,19 @@ fn approving(count: &Arc<AtomicUsize>) -> TestServer {
 fn whichever_write_of_a_state_is_the_last_one_before_a_kill_no_record_is_lost() {
     let mut kills = 0;
     for writes in 1.. {
-        let (folder, approvals) = (tempfile::tempdir().expect("a folder"), Arc::<AtomicUsize>::default());
+        let (folder, approvals) = (
+            tempfile::tempdir().expect("a folder"),
+            Arc::<AtomicUsize>::default(),
+        );
         let control = approving(&approvals);
         let (mut audit, is_killed) = follow(folder.path(), &control, &approvals, Some(writes));
         if is_killed {
             audit += &follow(folder.path(), &control, &approvals, None).0;
         }
-        let records: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let records: Vec<Value> = audit
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
         for (record, member, value) in [
             ("change", "change", json!("scheduled")),
             ("decision", "action", json!("prepare")),
@@ -322,7 +433,10 @@ fn whichever_write_of_a_state_is_the_last_one_before_a_kill_no_record_is_lost() 
             ("recover", "outcome", json!("done")),
         ] {
             let is_it = |found: &Value| found["record"] == record && found[member] == value;
-            assert!(records.iter().any(is_it), "killed after {writes} writes, {record} {value} is lost: {audit}");
+            assert!(
+                records.iter().any(is_it),
+                "killed after {writes} writes, {record} {value} is lost: {audit}"
+            );
         }
         if !is_killed {
             break;
@@ -340,7 +454,12 @@ impl Engine for Full {
         self.0.read(key)
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         match self.1.get().checked_sub(1) {
             Some(writes) => {
                 self.1.set(writes);
@@ -375,27 +494,42 @@ fn killed_on_a_full_disk(writes: [usize; 2]) -> (bool, bool, Option<String>) {
     );
     let mut why = None;
     for (writes, status) in writes.into_iter().zip(["Scheduled", "Completed"]) {
-        let store =
-            with_engine(folder.path(), Box::new(Full(FolderEngine::of_one_process(folder.path()), Cell::new(writes))));
+        let store = with_engine(
+            folder.path(),
+            Box::new(Full(
+                FolderEngine::of_one_process(folder.path()),
+                Cell::new(writes),
+            )),
+        );
         let policy = Policy::new(&[Rule::new(Action::Prepare)]).expect("a policy");
-        with_hub(folder.path(), &more, policy, store, async |dispatch, mut stopped| {
-            dispatch.restore(dispatch.shared.store.load().await.expect("an answer"));
-            drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", status)));
-            let begin = Instant::now();
-            loop {
-                let audit = fs::read_to_string(path("audit")).unwrap_or_default();
-                let is_decided = audit.contains("\"outcome\":\"ready\"") || audit.contains("\"outcome\":\"closed\"");
-                let is_done =
-                    if status == "Scheduled" { is_decided } else { dispatch.shared.machines.borrow().is_empty() };
-                why = stopped.try_recv().ok();
-                if is_done || why.is_some() {
-                    break;
+        with_hub(
+            folder.path(),
+            &more,
+            policy,
+            store,
+            async |dispatch, mut stopped| {
+                dispatch.restore(dispatch.shared.store.load().await.expect("an answer"));
+                drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", status)));
+                let begin = Instant::now();
+                loop {
+                    let audit = fs::read_to_string(path("audit")).unwrap_or_default();
+                    let is_decided = audit.contains("\"outcome\":\"ready\"")
+                        || audit.contains("\"outcome\":\"closed\"");
+                    let is_done = if status == "Scheduled" {
+                        is_decided
+                    } else {
+                        dispatch.shared.machines.borrow().is_empty()
+                    };
+                    why = stopped.try_recv().ok();
+                    if is_done || why.is_some() {
+                        break;
+                    }
+                    assert!(begin.elapsed() < PATIENCE, "{status}: {audit}");
+                    sleep(Duration::from_millis(10)).await;
                 }
-                assert!(begin.elapsed() < PATIENCE, "{status}: {audit}");
-                sleep(Duration::from_millis(10)).await;
-            }
-            dispatch.shared.journal.finish();
-        });
+                dispatch.shared.journal.finish();
+            },
+        );
     }
     (path("prepared").exists(), path("recovered").exists(), why)
 }
@@ -403,8 +537,15 @@ fn killed_on_a_full_disk(writes: [usize; 2]) -> (bool, bool, Option<String>) {
 /// The write after which a machine is prepared may be the last one.
 #[test]
 fn whichever_write_of_a_state_finds_the_disk_full_no_recovery_is_forgotten() {
-    let results: Vec<_> = (0..6).map(|writes| killed_on_a_full_disk([writes, usize::MAX])).collect();
-    assert!(results.iter().all(|(is_prepared, is_recovered, _)| !is_prepared || *is_recovered), "{results:?}");
+    let results: Vec<_> = (0..6)
+        .map(|writes| killed_on_a_full_disk([writes, usize::MAX]))
+        .collect();
+    assert!(
+        results
+            .iter()
+            .all(|(is_prepared, is_recovered, _)| !is_prepared || *is_recovered),
+        "{results:?}"
+    );
     assert!(!results[0].0 && results[5].0, "{results:?}");
 }
 
@@ -423,23 +564,41 @@ fn a_hub_that_starts_on_a_full_disk_puts_a_machine_back_and_goes_on() {
 /// As after SIGSTOP and SIGCONT: it has not noticed yet that another hub may work.
 #[test]
 fn a_hub_whose_turn_may_be_over_runs_no_command_and_sends_no_approval() {
-    for (action, begun) in [(Action::Prepare, "\"outcome\":\"begun\""), (Action::Approve, "\"record\":\"approval\"")] {
-        let (folder, approvals) = (tempfile::tempdir().expect("a folder"), Arc::<AtomicUsize>::default());
+    for (action, begun) in [
+        (Action::Prepare, "\"outcome\":\"begun\""),
+        (Action::Approve, "\"record\":\"approval\""),
+    ] {
+        let (folder, approvals) = (
+            tempfile::tempdir().expect("a folder"),
+            Arc::<AtomicUsize>::default(),
+        );
         let (control, prepared) = (approving(&approvals), folder.path().join("prepared"));
         let hooks = format!("hooks = {{ prepare = \"touch {}\" }}", prepared.display());
-        let more = format!("management = \"{}\"\napprove = \"arm\"\n{hooks}\n", control.url());
+        let more = format!(
+            "management = \"{}\"\napprove = \"arm\"\n{hooks}\n",
+            control.url()
+        );
         let policy = Policy::new(&[Rule::new(action)]).expect("a policy");
-        with_hub(folder.path(), &more, policy, replaced(folder.path()), async |dispatch, _stopped| {
-            drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Scheduled")));
-            let audit = || fs::read_to_string(folder.path().join("audit")).unwrap_or_default();
-            let begin = Instant::now();
-            while !audit().contains(begun) {
-                assert!(begin.elapsed() < PATIENCE, "{}", audit());
-                sleep(Duration::from_millis(10)).await;
-            }
-            sleep(Duration::from_millis(500)).await;
-            dispatch.shared.journal.finish();
-        });
-        assert_eq!((prepared.exists(), approvals.load(Ordering::SeqCst)), (false, 0));
+        with_hub(
+            folder.path(),
+            &more,
+            policy,
+            replaced(folder.path()),
+            async |dispatch, _stopped| {
+                drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Scheduled")));
+                let audit = || fs::read_to_string(folder.path().join("audit")).unwrap_or_default();
+                let begin = Instant::now();
+                while !audit().contains(begun) {
+                    assert!(begin.elapsed() < PATIENCE, "{}", audit());
+                    sleep(Duration::from_millis(10)).await;
+                }
+                sleep(Duration::from_millis(500)).await;
+                dispatch.shared.journal.finish();
+            },
+        );
+        assert_eq!(
+            (prepared.exists(), approvals.load(Ordering::SeqCst)),
+            (false, 0)
+        );
     }
 }

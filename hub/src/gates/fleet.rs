@@ -70,19 +70,42 @@ impl Fleet {
     /// # Errors
     /// A sentence: the configuration is invalid, or the folder cannot be made.
     pub(super) fn open(file: &Path, folder: &Path, journal: Rc<Journal>) -> Result<Self, String> {
-        let config = Config { metadata: NO_METADATA.into(), metrics_file: None, by_hub: true, ..Config::load(file)? };
+        let config = Config {
+            metadata: NO_METADATA.into(),
+            metrics_file: None,
+            by_hub: true,
+            ..Config::load(file)?
+        };
         let made = std::fs::create_dir_all(folder);
         made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
         let (members, restored, engine) = (RefCell::default(), RefCell::default(), OnceCell::new());
-        Ok(Self { config, folder: folder.to_owned(), journal, members, restored, engine })
+        Ok(Self {
+            config,
+            folder: folder.to_owned(),
+            journal,
+            members,
+            restored,
+            engine,
+        })
     }
 
     /// Asks for a machine.
-    pub(super) async fn ask(&self, phase: GatePhase, machine: &MachineFacts, event: &EventRecord) -> GateAnswer {
-        let question = if phase == GatePhase::Prepare { Question::Prepare } else { Question::Approve };
+    pub(super) async fn ask(
+        &self,
+        phase: GatePhase,
+        machine: &MachineFacts,
+        event: &EventRecord,
+    ) -> GateAnswer {
+        let question = if phase == GatePhase::Prepare {
+            Question::Prepare
+        } else {
+            Question::Approve
+        };
         let (answer, why) = match self.answer(question, machine, event).await {
             Ok(Answer::Open) => (GateAnswer::Open, String::new()),
-            Ok(Answer::AnotherApproves { by }) => (GateAnswer::AnotherApproves, format!("{by} approves")),
+            Ok(Answer::AnotherApproves { by }) => {
+                (GateAnswer::AnotherApproves, format!("{by} approves"))
+            }
             Ok(Answer::Closed(why)) => (GateAnswer::Closed, why.to_string()),
             Err(problem) => (GateAnswer::Closed, problem),
         };
@@ -96,15 +119,34 @@ impl Fleet {
 
     /// The machines that have a daemon of their own, which may be silent for a while.
     pub(super) async fn agents(&self) -> Result<HashSet<Name>, String> {
-        let engine = self.engine.get_or_try_init(|| engine::open(&self.config)).await?;
+        let engine = self
+            .engine
+            .get_or_try_init(|| engine::open(&self.config))
+            .await?;
         let listed = timeout(LOOK_TIME, engine.list_aged("machines/")).await;
-        let listed = listed.map_err(|_| "no answer")?.map_err(|why| why.to_string())?;
-        let Config { silent_after, forget_after, .. } = self.config;
+        let listed = listed
+            .map_err(|_| "no answer")?
+            .map_err(|why| why.to_string())?;
+        let Config {
+            silent_after,
+            forget_after,
+            ..
+        } = self.config;
         let name = |aged: Aged| {
             let of_key = Name::from(aged.key.trim_start_matches("machines/"));
             // Of one that cannot be read nothing is known, but that it is there.
-            let Ok(register) = decode::<MachineRegister>(&aged.key, &aged.register.value) else { return Some(of_key) };
-            let presence = presence(&register, aged.written, engine.clock(), Patience { silent_after, forget_after });
+            let Ok(register) = decode::<MachineRegister>(&aged.key, &aged.register.value) else {
+                return Some(of_key);
+            };
+            let presence = presence(
+                &register,
+                aged.written,
+                engine.clock(),
+                Patience {
+                    silent_after,
+                    forget_after,
+                },
+            );
             let is_agent = !register.by_hub && presence != Presence::Gone;
             is_agent.then(|| register.machine.unwrap_or(of_key))
         };
@@ -113,13 +155,23 @@ impl Fleet {
 
     /// A machine has an event from an earlier run, and may have a place.
     pub(super) async fn join(&self, machine: &MachineFacts) {
-        self.restored.borrow_mut().insert(key_of(&machine.resource_id));
+        self.restored
+            .borrow_mut()
+            .insert(key_of(&machine.resource_id));
         if let Err(why) = self.member(machine).await {
-            log::printable(&format!("warning: {} cannot join the fleet: {why}", machine.resource_id));
+            log::printable(&format!(
+                "warning: {} cannot join the fleet: {why}",
+                machine.resource_id
+            ));
         }
     }
 
-    async fn answer(&self, question: Question, machine: &MachineFacts, event: &EventRecord) -> Result<Answer, String> {
+    async fn answer(
+        &self,
+        question: Question,
+        machine: &MachineFacts,
+        event: &EventRecord,
+    ) -> Result<Answer, String> {
         let asked = serde_json::to_value(event).and_then(serde_json::from_value::<Event>);
         let asked = asked.map_err(|error| error.to_string())?;
         let key = key_of(&machine.resource_id);
@@ -137,7 +189,10 @@ impl Fleet {
         if let Some(member) = self.found(&key) {
             return Ok(member);
         }
-        let config = Config { audit: self.audit(&key), ..self.config.clone() };
+        let config = Config {
+            audit: self.audit(&key),
+            ..self.config.clone()
+        };
         self.journal.copy(&key, &config.audit);
         let engine = engine::open(&config).await?;
         // Another event of this machine may have asked meanwhile.
@@ -152,7 +207,12 @@ impl Fleet {
     fn insert(&self, key: String, daemon: Rc<Daemon>) -> Rc<Member> {
         let maintenance = RefCell::new(maintain(&daemon));
         let (answer, idle_since) = (RefCell::default(), Cell::default());
-        let member = Rc::new(Member { daemon, maintenance, answer, idle_since });
+        let member = Rc::new(Member {
+            daemon,
+            maintenance,
+            answer,
+            idle_since,
+        });
         self.members.borrow_mut().insert(key, member.clone());
         member
     }
@@ -164,7 +224,9 @@ impl Fleet {
     /// Whether a machine that has no event and is in service has left the fleet. It does once it has given back its place.
     pub(super) async fn has_left(&self, resource_id: &str) -> bool {
         let key = key_of(resource_id);
-        let Some(member) = self.found(&key) else { return true };
+        let Some(member) = self.found(&key) else {
+            return true;
+        };
         if self.journal.write_copy(&key).is_err() {
             return false;
         }
@@ -175,8 +237,12 @@ impl Fleet {
             if self.restored.borrow().contains(&key) && since.elapsed() >= self.patience() {
                 member.idle_since.set(None);
                 let given_back = timeout(LEAVE_TIME, member.daemon.give_back()).await;
-                if let Err(why) = given_back.unwrap_or_else(|_| Err(EngineError("no answer".into()))) {
-                    log::printable(&format!("warning: {resource_id} cannot give back its place yet: {why}"));
+                if let Err(why) =
+                    given_back.unwrap_or_else(|_| Err(EngineError("no answer".into())))
+                {
+                    log::printable(&format!(
+                        "warning: {resource_id} cannot give back its place yet: {why}"
+                    ));
                 }
             }
             return false;
@@ -188,7 +254,9 @@ impl Fleet {
         if left != Ok(true) {
             member.maintenance.replace(maintain(&member.daemon));
             if let Err(why) = left {
-                log::printable(&format!("warning: {resource_id} cannot leave the fleet yet: {why}"));
+                log::printable(&format!(
+                    "warning: {resource_id} cannot leave the fleet yet: {why}"
+                ));
             }
             return false;
         }
@@ -201,11 +269,17 @@ impl Fleet {
 
     /// How long a place of an earlier process is kept for a machine that is in service, if no record says that.
     fn patience(&self) -> Duration {
-        self.config.groups.iter().fold(self.config.return_within, |patience, group| patience.max(group.pause))
+        self.config
+            .groups
+            .iter()
+            .fold(self.config.return_within, |patience, group| {
+                patience.max(group.pause)
+            })
     }
 
     fn audit(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{}.audit", hexadecimal(&Sha256::digest(key)[..16])))
+        self.folder
+            .join(format!("{}.audit", hexadecimal(&Sha256::digest(key)[..16])))
     }
 }
 
@@ -229,7 +303,12 @@ mod tests {
 
     fn event(id: &str) -> EventRecord {
         let resources = Some(vec!["front_1".to_owned()]);
-        EventRecord { event_id: id.into(), event_type: Some("Reboot".into()), resources, ..EventRecord::default() }
+        EventRecord {
+            event_id: id.into(),
+            event_type: Some("Reboot".into()),
+            resources,
+            ..EventRecord::default()
+        }
     }
 
     #[test]
@@ -245,44 +324,81 @@ mod tests {
         std::fs::create_dir(path("registers")).expect("a folder");
         std::fs::write(path("fleet.toml"), text).expect("written");
         let journal = Rc::new(Journal::open(&path("audit")).expect("an audit file"));
-        let fleet = Fleet::open(&path("fleet.toml"), &path("gate"), journal.clone()).expect("valid");
-        let machine =
-            |id: &str| MachineFacts { resource_id: id.into(), name: "front_1".into(), ..MachineFacts::default() };
+        let fleet =
+            Fleet::open(&path("fleet.toml"), &path("gate"), journal.clone()).expect("valid");
+        let machine = |id: &str| MachineFacts {
+            resource_id: id.into(),
+            name: "front_1".into(),
+            ..MachineFacts::default()
+        };
         let ended = |machine: &MachineFacts, id: &str| {
             let event = event(id);
-            let change = Record::Change { change: Change::Completed, event: event.members(None) };
+            let change = Record::Change {
+                change: Change::Completed,
+                event: event.members(None),
+            };
             journal.record(&machine.resource_id, change, UnixSeconds(0));
         };
         let over = |machine: &MachineFacts, id: &str| {
             let event = event(id);
             ended(machine, id);
             let outcome = Some(HookOutcome::Done);
-            let recovery = Record::Recover { event_ids: &[id], outcome, event: event.members(None) };
+            let recovery = Record::Recover {
+                event_ids: &[id],
+                outcome,
+                event: event.members(None),
+            };
             journal.record(&machine.resource_id, recovery, UnixSeconds(0));
         };
         let done = scheduled_events_fleet::cli::block_on(async {
             let engine = FolderEngine::new(&path("registers"));
-            let is_member = async || engine.read("machines/front_1").await.expect("an answer").is_some();
+            let is_member = async || {
+                engine
+                    .read("machines/front_1")
+                    .await
+                    .expect("an answer")
+                    .is_some()
+            };
             // Heartbeats are in progress for a fifth of the time.
-            let config = Config { audit: fleet.audit(&key_of(MACHINE)), ..fleet.config.clone() };
+            let config = Config {
+                audit: fleet.audit(&key_of(MACHINE)),
+                ..fleet.config.clone()
+            };
             journal.copy(&key_of(MACHINE), &config.audit);
-            let slow = Slow(FolderEngine::new(&path("registers")), Duration::from_millis(200), Duration::ZERO);
-            fleet.insert(key_of(MACHINE), Daemon::new(config, Name::from("front_1"), None, Box::new(slow)));
+            let slow = Slow(
+                FolderEngine::new(&path("registers")),
+                Duration::from_millis(200),
+                Duration::ZERO,
+            );
+            fleet.insert(
+                key_of(MACHINE),
+                Daemon::new(config, Name::from("front_1"), None, Box::new(slow)),
+            );
             // The next event comes under an id that differs in case, and in how it names the machine.
-            let named = MACHINE.replace("virtualMachineScaleSets/front/virtualMachines/1", "virtualMachines/FRONT_1");
+            let named = MACHINE.replace(
+                "virtualMachineScaleSets/front/virtualMachines/1",
+                "virtualMachines/FRONT_1",
+            );
             for (machine, id, phase) in [
                 (machine(MACHINE), "a", GatePhase::Prepare),
                 (machine(&named.to_lowercase()), "b", GatePhase::Prepare),
                 (machine(MACHINE), "c", GatePhase::Approve),
             ] {
-                assert_eq!(fleet.ask(phase, &machine, &event(id)).await, GateAnswer::Open);
+                assert_eq!(
+                    fleet.ask(phase, &machine, &event(id)).await,
+                    GateAnswer::Open
+                );
                 sleep(Duration::from_secs(2)).await;
                 assert!(
                     is_member().await
                         && !fleet.has_left(&machine.resource_id).await
                         && fleet.members.borrow().len() == 1
                 );
-                assert_eq!(fleet.agents().await, Ok(HashSet::new()), "it is not taken for an agent's");
+                assert_eq!(
+                    fleet.agents().await,
+                    Ok(HashSet::new()),
+                    "it is not taken for an agent's"
+                );
                 if id == "a" {
                     // The disk is full for a while.
                     std::fs::rename(path("gate"), path("away")).expect("renamed");
@@ -304,7 +420,10 @@ mod tests {
                 sleep(Duration::from_secs(2)).await;
                 assert!(!is_member().await && fleet.members.borrow().is_empty());
                 assert_eq!(engine.list("events/").await.expect("an answer").len(), 0);
-                assert_eq!(std::fs::read_dir(path("gate")).expect("a folder").count(), 0);
+                assert_eq!(
+                    std::fs::read_dir(path("gate")).expect("a folder").count(),
+                    0
+                );
             }
         });
         done.unwrap_or_else(|failure| panic!("{}", failure.message));

@@ -54,11 +54,19 @@ impl Gates {
     pub fn new(config: &Config, journal: &Rc<Journal>) -> Result<Rc<Self>, String> {
         let open = |file: &PathBuf| Fleet::open(file, &config.state.join("gate"), journal.clone());
         let fleet = config.gate.as_ref().map(open).transpose()?;
-        Ok(Rc::new(Self { ready: RefCell::default(), fleet }))
+        Ok(Rc::new(Self {
+            ready: RefCell::default(),
+            fleet,
+        }))
     }
 
     /// Whether a machine may prepare for an event, or the event may be approved as far as this machine is concerned.
-    pub async fn ask(&self, phase: GatePhase, machine: &MachineFacts, event: &EventRecord) -> GateAnswer {
+    pub async fn ask(
+        &self,
+        phase: GatePhase,
+        machine: &MachineFacts,
+        event: &EventRecord,
+    ) -> GateAnswer {
         match (&self.fleet, phase) {
             (Some(fleet), _) => fleet.ask(phase, machine, event).await,
             (None, GatePhase::Prepare) => GateAnswer::Open,
@@ -98,23 +106,40 @@ impl Gates {
         let mut machines: Vec<String> = event.resources.iter().flatten().map(lower).collect();
         machines.sort();
         machines.dedup();
-        let what = (event.event_type.clone(), event.duration_in_seconds, machines);
+        let what = (
+            event.event_type.clone(),
+            event.duration_in_seconds,
+            machines,
+        );
         let mut all = self.ready.borrow_mut();
         // Those of events that are over.
         all.retain(|_, ready| ready.asked.values().any(|at| now - *at < READY_FOR));
-        let new = || Ready { what: what.clone(), asked: HashMap::new(), complete: None };
+        let new = || Ready {
+            what: what.clone(),
+            asked: HashMap::new(),
+            complete: None,
+        };
         let ready = all.entry(event_key(&event.event_id)).or_insert_with(new);
         if ready.what != what {
             *ready = new();
         }
         ready.asked.insert(name.clone(), now);
         ready.asked.retain(|_, at| now - *at < READY_FOR);
-        if !ready.what.2.iter().all(|machine| ready.asked.contains_key(machine)) {
+        if !ready
+            .what
+            .2
+            .iter()
+            .all(|machine| ready.asked.contains_key(machine))
+        {
             ready.complete = None;
             return GateAnswer::Closed;
         }
         let (since, last) = ready.complete.get_or_insert((now, name.clone()));
-        if *last == name || now - *since >= TAKE_OVER_AFTER { GateAnswer::Open } else { GateAnswer::AnotherApproves }
+        if *last == name || now - *since >= TAKE_OVER_AFTER {
+            GateAnswer::Open
+        } else {
+            GateAnswer::AnotherApproves
+        }
     }
 }
 
@@ -126,12 +151,19 @@ mod tests {
     fn an_event_is_approved_once_by_the_machine_that_completes_the_others() {
         let gates = Gates::default();
         let resources = Some(vec!["a".to_owned(), "B".to_owned()]);
-        let event = EventRecord { event_id: "1".into(), resources, ..EventRecord::default() };
+        let event = EventRecord {
+            event_id: "1".into(),
+            resources,
+            ..EventRecord::default()
+        };
         assert_eq!(gates.ask_others("a", &event), GateAnswer::Closed);
         assert_eq!(gates.ask_others("b", &event), GateAnswer::Open);
         assert_eq!(gates.ask_others("a", &event), GateAnswer::AnotherApproves);
         // A longer interruption is another event, for which nobody is ready yet.
-        let longer = EventRecord { duration_in_seconds: Some(600), ..event };
+        let longer = EventRecord {
+            duration_in_seconds: Some(600),
+            ..event
+        };
         assert_eq!(gates.ask_others("b", &longer), GateAnswer::Closed);
         assert_eq!(gates.ask_others("A", &longer), GateAnswer::Open);
     }

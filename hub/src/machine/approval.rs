@@ -14,7 +14,12 @@ impl Machine {
     pub(super) async fn post(&mut self) -> Result<(), StoreError> {
         let mut is_outdated = false;
         while let Ok(message) = self.inbox.try_recv() {
-            if let Message::Notice { notice, arrival: Arrival::Changed, .. } = &message {
+            if let Message::Notice {
+                notice,
+                arrival: Arrival::Changed,
+                ..
+            } = &message
+            {
                 is_outdated |= self.posted.iter().any(|id| event_key(id) == notice.key);
             }
             self.on_message(message).await?;
@@ -24,17 +29,26 @@ impl Machine {
             return Ok(());
         }
         let why = ArmError::NotSent("what was decided before no longer counts".into());
-        let results = self.posted.iter().map(|id| (Err(why.clone()), id.clone())).collect();
+        let results = self
+            .posted
+            .iter()
+            .map(|id| (Err(why.clone()), id.clone()))
+            .collect();
         let now = self.set_time();
         self.on_approval(results, now).await
     }
 
     /// Sends the approval in progress. Nothing comes between what calls this and the first look at what is withdrawn.
     fn send(&self) {
-        let due = self.posted.iter().filter(|id| !self.approved.contains(&event_key(id)));
+        let due = self
+            .posted
+            .iter()
+            .filter(|id| !self.approved.contains(&event_key(id)));
         let answers = due.map(|id| {
             let known = self.events.get(&event_key(id));
-            let resource_id = known.map(|known| known.resource_id.as_str()).unwrap_or_default();
+            let resource_id = known
+                .map(|known| known.resource_id.as_str())
+                .unwrap_or_default();
             (self.shared.approvals.approve(resource_id, id), id.clone())
         });
         let (answers, sender): (Vec<_>, _) = (answers.collect(), self.sender.clone());
@@ -55,30 +69,58 @@ impl Machine {
     ) -> Result<(), StoreError> {
         let approved = results.iter().filter(|(result, _)| result.is_ok());
         self.approved.extend(approved.map(|(_, id)| event_key(id)));
-        let result = results.into_iter().map(|(result, _)| result).find(Result::is_err).unwrap_or(Ok(()));
+        let result = results
+            .into_iter()
+            .map(|(result, _)| result)
+            .find(Result::is_err)
+            .unwrap_or(Ok(()));
         // A list that was approved in part is answered with 207, which says nothing about this event.
         let status = match &result {
             Ok(()) => Some(200),
             Err(error) => error.status().filter(|status| !(200..300).contains(status)),
         };
         let pause = result.as_ref().err().and_then(ArmError::pause);
-        let retry_after = pause.map(|pause| u32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(u32::MAX));
+        let retry_after =
+            pause.map(|pause| u32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(u32::MAX));
         let outcome = match status {
-            Some(status) => self.session.on_response(&Response { status, retry_after, body: b"" }, now),
+            Some(status) => self.session.on_response(
+                &Response {
+                    status,
+                    retry_after,
+                    body: b"",
+                },
+                now,
+            ),
             None => self.session.on_failure(Cause::Unreachable, now),
         };
         self.shared.metrics.approval(result.is_ok());
         if let (RequestOutcome::ApprovalFailed { .. }, Err(error)) = (outcome, &result) {
-            let text = format!("warning: approval of {} failed: {error}", self.posted.join(", "));
+            let text = format!(
+                "warning: approval of {} failed: {error}",
+                self.posted.join(", ")
+            );
             log::printable(&text);
         }
         let posted = std::mem::take(&mut self.posted);
         let ids: Vec<_> = posted.iter().map(String::as_str).collect();
-        let events: Vec<_> = posted.iter().filter_map(|id| self.events.get(&event_key(id))).collect();
-        let names: Vec<_> = events.iter().map(|known| known.event.resource_names()).collect();
-        let members = events.iter().zip(&names).map(|(known, names)| known.event.members(names.as_deref()));
+        let events: Vec<_> = posted
+            .iter()
+            .filter_map(|id| self.events.get(&event_key(id)))
+            .collect();
+        let names: Vec<_> = events
+            .iter()
+            .map(|known| known.event.resource_names())
+            .collect();
+        let members = events
+            .iter()
+            .zip(&names)
+            .map(|(known, names)| known.event.members(names.as_deref()));
         let members: Vec<_> = members.collect();
-        let record = Record::Approval { event_ids: &ids, status, events: &members };
+        let record = Record::Approval {
+            event_ids: &ids,
+            status,
+            events: &members,
+        };
         self.shared.record(&self.facts.resource_id, record);
         // What was approved is not approved again after a crash.
         self.save().await.map(drop)

@@ -36,9 +36,17 @@ enum Running {
     /// A command that waits for its turn.
     Waiting { hook: Hook, task: JoinHandle<()> },
     /// A command.
-    Command { hook: Hook, command: RunningCommand, _permit: Permit },
+    Command {
+        hook: Hook,
+        command: RunningCommand,
+        _permit: Permit,
+    },
     /// A question to the gate.
-    Question { phase: GatePhase, event: EventRecord, task: JoinHandle<()> },
+    Question {
+        phase: GatePhase,
+        event: EventRecord,
+        task: JoinHandle<()>,
+    },
 }
 
 /// A command to be run.
@@ -75,7 +83,11 @@ pub(super) enum Cancelled {
 
 impl Commands {
     pub(super) fn new(shared: Rc<Shared>, sender: mpsc::UnboundedSender<Message>) -> Self {
-        Self { shared, sender, running: HashMap::new() }
+        Self {
+            shared,
+            sender,
+            running: HashMap::new(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -89,17 +101,29 @@ impl Commands {
 
     fn command(&self, kind: Kind) -> Option<&CommandLine> {
         let hooks = &self.shared.config.hooks;
-        if kind == Kind::Recover { hooks.recover.as_ref() } else { hooks.prepare.as_ref() }
+        if kind == Kind::Recover {
+            hooks.recover.as_ref()
+        } else {
+            hooks.prepare.as_ref()
+        }
     }
 
     /// Waits for the command's turn, which is reported.
     pub(super) fn start(&mut self, hook: Hook, attempt: u32) {
-        let due = hook.events.first().and_then(|event| event.not_before).unwrap_or(UnixSeconds(0));
+        let due = hook
+            .events
+            .first()
+            .and_then(|event| event.not_before)
+            .unwrap_or(UnixSeconds(0));
         let (shared, sender, kind) = (self.shared.clone(), self.sender.clone(), hook.kind);
         let now = shared.time_of_day().seconds();
         let task = tokio::task::spawn_local(async move {
             let soon = async {
-                sleep(Duration::from_secs(u64::try_from(due.since(now)).unwrap_or(0)).saturating_sub(SOON)).await;
+                sleep(
+                    Duration::from_secs(u64::try_from(due.since(now)).unwrap_or(0))
+                        .saturating_sub(SOON),
+                )
+                .await;
                 shared.reserve.enter(due).await
             };
             let permit = if kind == Kind::Recover {
@@ -113,20 +137,36 @@ impl Commands {
             };
             let _ = sender.send(Message::Permit { attempt, permit });
         });
-        self.running.insert(attempt, Running::Waiting { hook, task });
+        self.running
+            .insert(attempt, Running::Waiting { hook, task });
     }
 
     /// Starts the command, whose turn it is.
     pub(super) fn on_permit(&mut self, attempt: u32, permit: Permit, facts: &MachineFacts) {
-        let Some(Running::Waiting { hook, .. }) = self.running.remove(&attempt) else { return };
+        let Some(Running::Waiting { hook, .. }) = self.running.remove(&attempt) else {
+            return;
+        };
         if !self.shared.store.has_turn() {
             // Another hub runs it. This one is about to stop.
             return;
         }
-        let (Some(command), Some(event)) = (self.command(hook.kind).cloned(), hook.events.first()) else { return };
-        let MachineFacts { resource_id, name, location, zone, .. } = facts;
-        let members =
-            [("resource_id", resource_id.as_str()), ("machine", name), ("location", location), ("zone", zone)];
+        let (Some(command), Some(event)) = (self.command(hook.kind).cloned(), hook.events.first())
+        else {
+            return;
+        };
+        let MachineFacts {
+            resource_id,
+            name,
+            location,
+            zone,
+            ..
+        } = facts;
+        let members = [
+            ("resource_id", resource_id.as_str()),
+            ("machine", name),
+            ("location", location),
+            ("zone", zone),
+        ];
         let attempt_text = attempt.to_string();
         let mut variables = vec![
             ("SCHEDULED_EVENTS_RESOURCE_ID", resource_id.as_str()),
@@ -135,23 +175,37 @@ impl Commands {
             ("SCHEDULED_EVENTS_ZONE", zone),
             ("SCHEDULED_EVENTS_ATTEMPT", &attempt_text),
         ];
-        let ids: Vec<_> = hook.events.iter().map(|event| Printable(&event.event_id).to_string()).collect();
+        let ids: Vec<_> = hook
+            .events
+            .iter()
+            .map(|event| Printable(&event.event_id).to_string())
+            .collect();
         let ids = ids.join("\n");
         let now = self.shared.time_of_day();
-        let seconds_left = event.not_before.map(|at| (UnixMillis::from(at).millis_since(now) / 1000).to_string());
+        let seconds_left = event
+            .not_before
+            .map(|at| (UnixMillis::from(at).millis_since(now) / 1000).to_string());
         match hook.kind {
             Kind::Recover => variables.push(("SCHEDULED_EVENTS_EVENT_IDS", &ids)),
             Kind::Prepare { by_last_call } => {
-                let left = seconds_left.as_deref().map(|seconds| ("SCHEDULED_EVENTS_SECONDS_LEFT", seconds));
-                variables.extend(left.into_iter().chain(by_last_call.then_some(("SCHEDULED_EVENTS_LAST_CALL", "1"))));
+                let left = seconds_left
+                    .as_deref()
+                    .map(|seconds| ("SCHEDULED_EVENTS_SECONDS_LEFT", seconds));
+                variables.extend(
+                    left.into_iter()
+                        .chain(by_last_call.then_some(("SCHEDULED_EVENTS_LAST_CALL", "1"))),
+                );
             }
         }
-        let deadline = hook.deadline.and_then(|time| Instant::now().checked_add(time));
+        let deadline = hook
+            .deadline
+            .and_then(|time| Instant::now().checked_add(time));
         // It reports from threads of its own.
         let (reports, mut reported) = mpsc::channel(LINES_MAX);
         let (sender, label) = (self.sender.clone(), format!("{} {name}", hook.kind.word()));
         tokio::task::spawn_local(async move {
-            let diagnose = |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
+            let diagnose =
+                |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
             while let Some(event) = reported.recv().await {
                 match event {
                     CommandEvent::Line(line) => log::printable(&format!("{label}: {line}")),
@@ -171,7 +225,14 @@ impl Commands {
             }
         };
         let command = command.start_with_members(event, &members, &variables, deadline, on_event);
-        self.running.insert(attempt, Running::Command { hook, command, _permit: permit });
+        self.running.insert(
+            attempt,
+            Running::Command {
+                hook,
+                command,
+                _permit: permit,
+            },
+        );
     }
 
     /// The command that has ended.
@@ -186,14 +247,25 @@ impl Commands {
     }
 
     /// Asks the gate, whose answer is reported.
-    pub(super) fn ask(&mut self, phase: GatePhase, event: EventRecord, attempt: u32, facts: &MachineFacts) {
-        let (gates, facts, sender) = (self.shared.gates.clone(), facts.clone(), self.sender.clone());
+    pub(super) fn ask(
+        &mut self,
+        phase: GatePhase,
+        event: EventRecord,
+        attempt: u32,
+        facts: &MachineFacts,
+    ) {
+        let (gates, facts, sender) = (
+            self.shared.gates.clone(),
+            facts.clone(),
+            self.sender.clone(),
+        );
         let question = event.clone();
         let task = tokio::task::spawn_local(async move {
             let answer = gates.ask(phase, &facts, &question).await;
             let _ = sender.send(Message::Gate { attempt, answer });
         });
-        self.running.insert(attempt, Running::Question { phase, event, task });
+        self.running
+            .insert(attempt, Running::Question { phase, event, task });
     }
 
     /// The question that was answered, if it was not cancelled meanwhile.

@@ -18,8 +18,9 @@ use scheduled_events::limits::COMMAND_TIME;
 use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
-    AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome, Preparation, Report,
-    Session, SessionConfig, SessionSource, Step, TrackedEvent, UnixMillis, VmNames, Waiting,
+    AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome,
+    Preparation, Report, Session, SessionConfig, SessionSource, Step, TrackedEvent, UnixMillis,
+    VmNames, Waiting,
 };
 use scheduled_events_fleet::log;
 use tokio::sync::mpsc;
@@ -110,7 +111,13 @@ impl Machine {
             // It may have been prepared: its end must put it back, even if that comes before it is prepared again.
             machine.session = new_session(&machine.shared, &machine.facts, true)?;
         }
-        for SavedEvent { key, message, resource_id, order } in saved.events {
+        for SavedEvent {
+            key,
+            message,
+            resource_id,
+            order,
+        } in saved.events
+        {
             let event = with_notification(&message, &key, |notification| {
                 EventRecord::new(notification.event(), VmNames::new(&[&machine.facts.name]))
             });
@@ -118,10 +125,19 @@ impl Machine {
                 let message = message.into();
                 machine.events.insert(
                     key,
-                    Known { message, event, resource_id, order, may_be_named: Vec::new(), is_restored: true },
+                    Known {
+                        message,
+                        event,
+                        resource_id,
+                        order,
+                        may_be_named: Vec::new(),
+                        is_restored: true,
+                    },
                 );
             } else if !message.is_empty() {
-                log::printable(&format!("error: a message that is kept does not name its event {key}"));
+                log::printable(&format!(
+                    "error: a message that is kept does not name its event {key}"
+                ));
             }
         }
         machine.show_events();
@@ -139,7 +155,9 @@ impl Machine {
         let now = self.set_time();
         for (key, known) in &self.events {
             with_notification(&known.message, key, |notification| {
-                let _ = self.session.on_notification(notification, Arrival::Repeated, now);
+                let _ = self
+                    .session
+                    .on_notification(notification, Arrival::Repeated, now);
             });
         }
     }
@@ -168,7 +186,8 @@ impl Machine {
             if self.is_over() {
                 let id = &self.facts.resource_id;
                 // Its state is kept until then: the next process gives its place back, should this one end before.
-                is_kept = self.shared.gates.has_left(id).await && self.shared.store.remove(&mut self.entry, id).await?;
+                is_kept = self.shared.gates.has_left(id).await
+                    && self.shared.store.remove(&mut self.entry, id).await?;
                 // What was sent meanwhile is done next. What is sent from now on starts another task for this machine.
                 if let Ok(message) = self.inbox.try_recv() {
                     self.on_message(message).await?;
@@ -240,38 +259,72 @@ impl Machine {
                     });
                 }
                 Step::Report(report @ (Report::Problem(_) | Report::Untracked(_))) => {
-                    self.shared.record(&self.facts.resource_id, Record::from_report(&report, None));
+                    self.shared
+                        .record(&self.facts.resource_id, Record::from_report(&report, None));
                 }
                 // What an earlier process began is not begun again by one that stops.
-                Step::Prepare { .. } | Step::Recover { .. } | Step::Post { .. } if self.is_stopping => {
+                Step::Prepare { .. } | Step::Recover { .. } | Step::Post { .. }
+                    if self.is_stopping =>
+                {
                     return Ok(now.plus(1000));
                 }
                 Step::Prepare { event, attempt } => {
                     let event = event_of(&self.events, event);
                     let is_this = |waiting: &Waiting| waiting.attempt == Some(attempt);
-                    let by_last_call =
-                        self.session.waiting(now).any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
-                    self.report(&event, |event| Record::Prepare { outcome: HookOutcome::Begun, event });
+                    let by_last_call = self
+                        .session
+                        .waiting(now)
+                        .any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
+                    self.report(&event, |event| Record::Prepare {
+                        outcome: HookOutcome::Begun,
+                        event,
+                    });
                     // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
                     self.save().await?;
-                    let unknown = if event.not_before.is_some() { None } else { Some(COMMAND_TIME) };
+                    let unknown = if event.not_before.is_some() {
+                        None
+                    } else {
+                        Some(COMMAND_TIME)
+                    };
                     let deadline = self.shared.config.hooks.prepare_timeout.or(unknown);
-                    let hook = Hook { kind: Kind::Prepare { by_last_call }, events: vec![event], deadline };
+                    let hook = Hook {
+                        kind: Kind::Prepare { by_last_call },
+                        events: vec![event],
+                        deadline,
+                    };
                     self.start(hook, attempt).await?;
                 }
-                Step::Recover { event, own, attempt } => {
+                Step::Recover {
+                    event,
+                    own,
+                    attempt,
+                } => {
                     let last = event_of(&self.events, event);
                     let mut events = vec![last];
                     if own {
                         let key = event_key(&events[0].event_id);
-                        let others =
-                            self.session.recovering().filter(|event| event_key(event.event_id().as_str()) != key);
+                        let others = self
+                            .session
+                            .recovering()
+                            .filter(|event| event_key(event.event_id().as_str()) != key);
                         events.extend(others.map(|event| event_of(&self.events, event)));
                     }
                     self.save().await?;
-                    self.start(Hook { kind: Kind::Recover, events, deadline: Some(COMMAND_TIME) }, attempt).await?;
+                    self.start(
+                        Hook {
+                            kind: Kind::Recover,
+                            events,
+                            deadline: Some(COMMAND_TIME),
+                        },
+                        attempt,
+                    )
+                    .await?;
                 }
-                Step::Gate { event, phase, attempt } => {
+                Step::Gate {
+                    event,
+                    phase,
+                    attempt,
+                } => {
                     let mut event = event_of(&self.events, event);
                     let known = self.events.get(&event_key(&event.event_id));
                     if let (Some(known), Some(names)) = (known, &mut event.resources) {
@@ -285,7 +338,8 @@ impl Machine {
                 }
                 Step::Cancel { attempt } => match self.commands.cancel(attempt) {
                     Some(Cancelled::Hook(hook)) => {
-                        self.ended(attempt, &hook, &CommandOutcome::Cancelled, now).await?;
+                        self.ended(attempt, &hook, &CommandOutcome::Cancelled, now)
+                            .await?;
                     }
                     Some(Cancelled::Question) => {
                         let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
@@ -313,11 +367,17 @@ impl Machine {
         self.shared.journal.capacity().await;
         let now = self.set_time();
         match message {
-            Message::Notice { notice, arrival, done } => {
+            Message::Notice {
+                notice,
+                arrival,
+                done,
+            } => {
                 self.on_notice(&notice, arrival, now);
                 self.pending.extend(done);
             }
-            Message::Permit { attempt, permit } => self.commands.on_permit(attempt, permit, &self.facts),
+            Message::Permit { attempt, permit } => {
+                self.commands.on_permit(attempt, permit, &self.facts)
+            }
             Message::Ended { attempt, ended } => {
                 if let Some(hook) = self.commands.ended(attempt) {
                     self.ended(attempt, &hook, &ended, now).await?;
@@ -335,7 +395,10 @@ impl Machine {
     }
 
     fn on_notice(&mut self, notice: &Notice, arrival: Arrival, now: UnixMillis) {
-        for (text, known) in [(&mut self.facts.location, &notice.location), (&mut self.facts.zone, &notice.zone)] {
+        for (text, known) in [
+            (&mut self.facts.location, &notice.location),
+            (&mut self.facts.zone, &notice.zone),
+        ] {
             if !known.is_empty() {
                 text.clone_from(known);
             }
@@ -345,14 +408,27 @@ impl Machine {
             let mut order = order.unwrap_or_default();
             order.observe(notification);
             let event = EventRecord::new(notification.event(), VmNames::new(&[&self.facts.name]));
-            (self.session.on_notification(notification, arrival, now), order, event)
+            (
+                self.session.on_notification(notification, arrival, now),
+                order,
+                event,
+            )
         });
-        let Some((outcome, order, event)) = observed else { return };
+        let Some((outcome, order, event)) = observed else {
+            return;
+        };
         match outcome {
             NotificationOutcome::Applied => {
                 let (message, resource_id) = (notice.message.clone(), notice.resource_id.clone());
                 let may_be_named = notice.may_be_named.clone();
-                let known = Known { message, event, resource_id, order, may_be_named, is_restored: false };
+                let known = Known {
+                    message,
+                    event,
+                    resource_id,
+                    order,
+                    may_be_named,
+                    is_restored: false,
+                };
                 self.events.insert(notice.key.clone(), known);
             }
             // The session may have given its place to another event, and this one may be over now.
@@ -376,7 +452,10 @@ impl Machine {
         {
             return;
         }
-        let facts = MachineFacts { has_agent, ..self.facts.clone() };
+        let facts = MachineFacts {
+            has_agent,
+            ..self.facts.clone()
+        };
         if let Ok(session) = new_session(&self.shared, &facts, false) {
             (self.session, self.facts) = (session, facts);
             self.show_events();
@@ -390,7 +469,9 @@ impl Machine {
             return Ok(());
         }
         let answer = match hook.kind {
-            Kind::Recover => self.session.recovered(attempt, true, self.shared.clock.now()),
+            Kind::Recover => self
+                .session
+                .recovered(attempt, true, self.shared.clock.now()),
             Kind::Prepare { .. } => self.session.prepared(attempt, Preparation::Failed),
         };
         self.answered(answer, HookOutcome::NoCommand, &hook).await
@@ -403,7 +484,11 @@ impl Machine {
         ended: &CommandOutcome,
         now: UnixMillis,
     ) -> Result<(), StoreError> {
-        let success = if hook.kind == Kind::Recover { HookOutcome::Done } else { HookOutcome::Ready };
+        let success = if hook.kind == Kind::Recover {
+            HookOutcome::Done
+        } else {
+            HookOutcome::Ready
+        };
         let outcome = ended.for_record(success);
         let has_succeeded = outcome == success;
         let answer = match hook.kind {
@@ -411,7 +496,11 @@ impl Machine {
             _ if self.is_stopping => return Ok(()),
             Kind::Recover => self.session.recovered(attempt, has_succeeded, now),
             Kind::Prepare { .. } => {
-                let preparation = if has_succeeded { Preparation::Ready } else { Preparation::Failed };
+                let preparation = if has_succeeded {
+                    Preparation::Ready
+                } else {
+                    Preparation::Failed
+                };
                 self.session.prepared(attempt, preparation)
             }
         };
@@ -419,19 +508,34 @@ impl Machine {
     }
 
     /// Reports and keeps the end of a command.
-    async fn answered(&mut self, answer: AnswerOutcome, outcome: HookOutcome, hook: &Hook) -> Result<(), StoreError> {
+    async fn answered(
+        &mut self,
+        answer: AnswerOutcome,
+        outcome: HookOutcome,
+        hook: &Hook,
+    ) -> Result<(), StoreError> {
         let outcome = match answer {
             AnswerOutcome::Accepted => outcome,
             AnswerOutcome::Cancelled => HookOutcome::Cancelled,
             AnswerOutcome::Unexpected => return Ok(()),
         };
-        self.shared.metrics.command(hook.kind == Kind::Recover, outcome);
+        self.shared
+            .metrics
+            .command(hook.kind == Kind::Recover, outcome);
         let event = &hook.events[0];
         if hook.kind == Kind::Recover {
-            let event_ids: Vec<&str> = hook.events.iter().map(|event| event.event_id.as_str()).collect();
+            let event_ids: Vec<&str> = hook
+                .events
+                .iter()
+                .map(|event| event.event_id.as_str())
+                .collect();
             let names = event.resource_names();
             let event = event.members(names.as_deref());
-            let record = Record::Recover { event_ids: &event_ids, outcome: Some(outcome), event };
+            let record = Record::Recover {
+                event_ids: &event_ids,
+                outcome: Some(outcome),
+                event,
+            };
             self.shared.record(&self.facts.resource_id, record);
         } else {
             self.report(event, |event| Record::Prepare { outcome, event });
@@ -440,7 +544,9 @@ impl Machine {
     }
 
     async fn on_gate(&mut self, attempt: u32, mut answer: GateAnswer) -> Result<(), StoreError> {
-        let Some((phase, event)) = self.commands.answered(attempt) else { return Ok(()) };
+        let Some((phase, event)) = self.commands.answered(attempt) else {
+            return Ok(());
+        };
         let now = self.set_time();
         // A restart would forget a preparation that no state has, and its machine would stay out of service. So the state that has it is
         // kept first. The last call does not wait.
@@ -448,7 +554,10 @@ impl Machine {
             let mut ahead = self.session.clone();
             let _ = ahead.gate_answered(attempt, answer, now);
             let prepares = matches!(ahead.next(now), Step::Prepare { .. });
-            if !self.write(self.state(if prepares { &ahead } else { &self.session })).await? {
+            if !self
+                .write(self.state(if prepares { &ahead } else { &self.session }))
+                .await?
+            {
                 answer = GateAnswer::Closed;
             }
         }
@@ -459,20 +568,32 @@ impl Machine {
         let key = (event_key(&event.event_id), phase);
         // A closed gate is asked every few seconds, and one that is open says nothing new.
         if self.gate_answers.insert(key, answer) != Some(answer) {
-            self.report(&event, |event| Record::Gate { phase, outcome: answer.into(), event });
+            self.report(&event, |event| Record::Gate {
+                phase,
+                outcome: answer.into(),
+                event,
+            });
         }
         Ok(())
     }
 
     /// Keeps a record about an event.
-    fn report(&self, event: &EventRecord, record: impl for<'a> FnOnce(EventMembers<'a>) -> Record<'a>) {
+    fn report(
+        &self,
+        event: &EventRecord,
+        record: impl for<'a> FnOnce(EventMembers<'a>) -> Record<'a>,
+    ) {
         let names = event.resource_names();
-        self.shared.record(&self.facts.resource_id, record(event.members(names.as_deref())));
+        self.shared.record(
+            &self.facts.resource_id,
+            record(event.members(names.as_deref())),
+        );
     }
 
     fn set_time(&mut self) -> UnixMillis {
         let now = self.shared.clock.now();
-        self.session.set_time_of_day_ahead(self.shared.time_of_day().0.saturating_sub(now.0));
+        self.session
+            .set_time_of_day_ahead(self.shared.time_of_day().0.saturating_sub(now.0));
         now
     }
 
@@ -480,14 +601,21 @@ impl Machine {
     async fn save(&mut self) -> Result<bool, StoreError> {
         let tracked: Vec<String> = {
             let tracked = self.session.events().chain(self.session.recovering());
-            tracked.map(|event| event_key(event.event_id().as_str())).collect()
+            tracked
+                .map(|event| event_key(event.event_id().as_str()))
+                .collect()
         };
-        self.events.retain(|key, known| !known.order.is_over() || tracked.contains(key));
+        self.events
+            .retain(|key, known| !known.order.is_over() || tracked.contains(key));
         if self.events.is_empty() && self.entry.is_new() {
             return Ok(true);
         }
         let state = self.state(&self.session);
-        if self.entry.has(&state) { Ok(true) } else { self.write(state).await }
+        if self.entry.has(&state) {
+            Ok(true)
+        } else {
+            self.write(state).await
+        }
     }
 
     /// Keeps a state. What it knows is not recorded again, so that is recorded first: a crash between the two repeats a record.
@@ -501,8 +629,14 @@ impl Machine {
         let mut snapshot = vec![0; MachineSession::SNAPSHOT_MAX];
         let length = session.snapshot(&mut snapshot).unwrap_or_default();
         let waiting = session.waiting(self.shared.clock.now());
-        let waiting: HashMap<String, &str> =
-            waiting.map(|(event, waiting)| (event_key(event.event_id().as_str()), waiting.waits_for.word())).collect();
+        let waiting: HashMap<String, &str> = waiting
+            .map(|(event, waiting)| {
+                (
+                    event_key(event.event_id().as_str()),
+                    waiting.waits_for.word(),
+                )
+            })
+            .collect();
         let waits_for = |key: &String| waiting.get(key).copied().unwrap_or_default().to_owned();
         Saved {
             writer: String::new(),
@@ -510,7 +644,9 @@ impl Machine {
             session: BASE64_STANDARD.encode(&snapshot[..length]),
             events: self.events.values().map(Known::saved).collect(),
             waits_for: self.events.keys().map(waits_for).collect(),
-            out_of_service_since: session.out_of_service_since().map(|since| since.seconds().0),
+            out_of_service_since: session
+                .out_of_service_since()
+                .map(|since| since.seconds().0),
         }
     }
 }
@@ -518,7 +654,12 @@ impl Machine {
 impl Known {
     fn saved(&self) -> SavedEvent {
         let (message, resource_id) = (self.message.to_string(), self.resource_id.clone());
-        SavedEvent { key: event_key(&self.event.event_id), message, resource_id, order: self.order }
+        SavedEvent {
+            key: event_key(&self.event.event_id),
+            message,
+            resource_id,
+            order: self.order,
+        }
     }
 }
 
@@ -534,7 +675,11 @@ fn event_of(events: &BTreeMap<String, Known>, event: &TrackedEvent) -> EventReco
     }
 }
 
-fn new_session(shared: &Shared, facts: &MachineFacts, recover_all: bool) -> Result<Box<MachineSession>, String> {
+fn new_session(
+    shared: &Shared,
+    facts: &MachineFacts,
+    recover_all: bool,
+) -> Result<Box<MachineSession>, String> {
     let names = [facts.name.as_str()];
     let config = SessionConfig {
         policy: shared.policy.clone(),

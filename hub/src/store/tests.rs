@@ -6,24 +6,35 @@ use super::*;
 
 /// A store whose engine answers so late to what it is asked to write or delete.
 pub(crate) fn slow(folder: &Path, time: Duration) -> Store {
-    Store { engine: Box::new(Slow(FolderEngine::new(folder), time, Duration::ZERO)), ..open(folder) }
+    Store {
+        engine: Box::new(Slow(FolderEngine::new(folder), time, Duration::ZERO)),
+        ..open(folder)
+    }
 }
 
 /// A store that no other hub shares.
 pub(crate) fn alone(folder: &Path) -> Store {
-    Store { take_over_after: None, ..open(folder) }
+    Store {
+        take_over_after: None,
+        ..open(folder)
+    }
 }
 
 /// A store that another hub may have taken over.
 pub(crate) fn replaced(folder: &Path) -> Store {
     let store = open(folder);
-    store.last_beat.set(Instant::now() - store.take_over_after.expect("a time"));
+    store
+        .last_beat
+        .set(Instant::now() - store.take_over_after.expect("a time"));
     store
 }
 
 /// A store on this engine that no other hub shares.
 pub(crate) fn with_engine(folder: &Path, engine: Box<dyn Engine>) -> Store {
-    Store { engine, ..alone(folder) }
+    Store {
+        engine,
+        ..alone(folder)
+    }
 }
 
 fn open(folder: &Path) -> Store {
@@ -42,25 +53,47 @@ fn open(folder: &Path) -> Store {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    scheduled_events_fleet::cli::block_on(future).unwrap_or_else(|failure| panic!("{}", failure.message))
+    scheduled_events_fleet::cli::block_on(future)
+        .unwrap_or_else(|failure| panic!("{}", failure.message))
 }
 
 #[test]
 fn who_was_replaced_cannot_write_any_more() {
-    let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (folder, other) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+    );
     block_on(async {
         let first = open(folder.path());
         let mut second = open(other.path());
         second.engine = Box::new(FolderEngine::new(folder.path()));
-        let machine = MachineFacts { resource_id: "/A".into(), ..MachineFacts::default() };
-        let saved = Saved { machine, ..Saved::default() };
+        let machine = MachineFacts {
+            resource_id: "/A".into(),
+            ..MachineFacts::default()
+        };
+        let saved = Saved {
+            machine,
+            ..Saved::default()
+        };
         let mut entry = Entry::default();
-        first.save(&mut entry, saved.clone()).await.expect("written");
+        first
+            .save(&mut entry, saved.clone())
+            .await
+            .expect("written");
         let (found, mut taken) = second.load().await.expect("an answer").remove(0);
         assert_eq!(found.machine, saved.machine);
-        second.save(&mut taken, found.clone()).await.expect("written");
-        let changed = Saved { session: "x".into(), ..saved };
-        assert_eq!(first.save(&mut entry, changed).await, Err(StoreError::Taken));
+        second
+            .save(&mut taken, found.clone())
+            .await
+            .expect("written");
+        let changed = Saved {
+            session: "x".into(),
+            ..saved
+        };
+        assert_eq!(
+            first.save(&mut entry, changed).await,
+            Err(StoreError::Taken)
+        );
         assert_eq!(first.remove(&mut entry, "/a").await, Err(StoreError::Taken));
         second.remove(&mut taken, "/a").await.expect("removed");
         assert!(second.load().await.expect("an answer").is_empty());
@@ -78,26 +111,53 @@ fn a_message_that_is_too_long_for_a_register_is_left_out_of_it() {
             resource_id: "/r".into(),
             order: EventOrder::default(),
         };
-        let machine = MachineFacts { resource_id: "/A".into(), ..MachineFacts::default() };
+        let machine = MachineFacts {
+            resource_id: "/A".into(),
+            ..MachineFacts::default()
+        };
         let events = vec![event("a", 10), event("b", 300_000), event("c", 200_000)];
-        let saved = Saved { machine, events, session: "s".into(), ..Saved::default() };
+        let saved = Saved {
+            machine,
+            events,
+            session: "s".into(),
+            ..Saved::default()
+        };
         let mut entry = Entry::default();
-        timeout(Duration::from_secs(5), store.save(&mut entry, saved)).await.expect("in time").expect("written");
+        timeout(Duration::from_secs(5), store.save(&mut entry, saved))
+            .await
+            .expect("in time")
+            .expect("written");
         let (found, _) = store.load().await.expect("an answer").remove(0);
-        let lengths: Vec<_> = found.events.iter().map(|event| (event.key.as_str(), event.message.len())).collect();
-        assert_eq!((lengths, found.session.as_str()), (vec![("a", 10), ("b", 0), ("c", 200_000)], "s"));
+        let lengths: Vec<_> = found
+            .events
+            .iter()
+            .map(|event| (event.key.as_str(), event.message.len()))
+            .collect();
+        assert_eq!(
+            (lengths, found.session.as_str()),
+            (vec![("a", 10), ("b", 0), ("c", 200_000)], "s")
+        );
     });
 }
 
 /// How long it takes to answer, and for how long a write blocks the whole process.
-pub(crate) struct Slow(pub(crate) FolderEngine, pub(crate) Duration, pub(crate) Duration);
+pub(crate) struct Slow(
+    pub(crate) FolderEngine,
+    pub(crate) Duration,
+    pub(crate) Duration,
+);
 
 impl Engine for Slow {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
         self.0.read(key)
     }
 
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
         Box::pin(async move {
             sleep(self.1).await;
             if !self.2.is_zero() {
@@ -131,15 +191,22 @@ fn a_hub_that_works_says_so_however_much_it_writes() {
         let delay = Duration::from_millis(200);
         let store = slow(folder.path(), delay);
         store.await_turn().await;
-        assert!(store.last_beat.get().elapsed() >= delay, "others count from the write, not from its answer");
+        assert!(
+            store.last_beat.get().elapsed() >= delay,
+            "others count from the write, not from its answer"
+        );
         let _all = store.requests.acquire_many(16).await;
         let held = timeout(Duration::from_secs(4), store.hold()).await;
         assert!(held.is_err(), "{held:?}");
-        let (holder, _) = store::read::<Holder>(&*store.engine, HOLDER).await.expect("an answer");
+        let (holder, _) = store::read::<Holder>(&*store.engine, HOLDER)
+            .await
+            .expect("an answer");
         assert!(holder.beat > 2, "{holder:?}");
         assert!(store.has_turn());
         // As after SIGSTOP and SIGCONT.
-        store.last_beat.set(Instant::now() - store.take_over_after.expect("a time"));
+        store
+            .last_beat
+            .set(Instant::now() - store.take_over_after.expect("a time"));
         assert!(!store.has_turn());
     });
 }
@@ -150,14 +217,26 @@ fn a_hub_whose_store_hangs_stops_before_another_one_takes_over() {
     block_on(async {
         let mut store = open(folder.path());
         store.await_turn().await;
-        store.engine = Box::new(Slow(FolderEngine::new(folder.path()), Duration::from_secs(60), Duration::ZERO));
-        let why = timeout(Duration::from_secs(3), store.hold()).await.expect("it stops in time");
+        store.engine = Box::new(Slow(
+            FolderEngine::new(folder.path()),
+            Duration::from_secs(60),
+            Duration::ZERO,
+        ));
+        let why = timeout(Duration::from_secs(3), store.hold())
+            .await
+            .expect("it stops in time");
         assert!(why.contains("another hub may take over"), "{why}");
         // It has refused to start what came meanwhile.
-        let frozen = Slow(FolderEngine::new(folder.path()), Duration::ZERO, Duration::from_secs(3));
+        let frozen = Slow(
+            FolderEngine::new(folder.path()),
+            Duration::ZERO,
+            Duration::from_secs(3),
+        );
         store.engine = Box::new(frozen);
         store.last_beat.set(Instant::now());
-        let why = timeout(Duration::from_secs(10), store.hold()).await.expect("it stops, too");
+        let why = timeout(Duration::from_secs(10), store.hold())
+            .await
+            .expect("it stops, too");
         assert!(why.contains("another hub may take over"), "{why}");
     });
 }

@@ -15,26 +15,48 @@ fn tagged(id: &str) -> Value {
 
 /// Waits until the tags were asked for so often from now on.
 fn await_tags(control: &Control, times: usize) {
-    let asked = || control.with(|world| world.queries.iter().filter(|query| query.starts_with("resources")).count());
+    let asked = || {
+        control.with(|world| {
+            world
+                .queries
+                .iter()
+                .filter(|query| query.starts_with("resources"))
+                .count()
+        })
+    };
     let before = asked();
-    wait::until("queries for tags", || (asked() >= before + times).then_some(()));
+    wait::until("queries for tags", || {
+        (asked() >= before + times).then_some(())
+    });
 }
 
 fn assert_nothing_was_done(hub: &Hub, control: &Control) {
-    assert_eq!(fs::read_dir(hub.path("hooks")).expect("a folder").count(), 0, "{}", hub.read("audit"));
+    assert_eq!(
+        fs::read_dir(hub.path("hooks")).expect("a folder").count(),
+        0,
+        "{}",
+        hub.read("audit")
+    );
     assert_eq!(control.with(|world| world.approvals.len()), 0);
 }
 
 #[test]
 fn an_instance_of_a_scale_set_has_an_agent_by_its_name_or_by_the_tag_of_its_set() {
-    for (agents, tag) in [("machines = [\"front_*\"], tag = \"agent\"", false), ("tag = \"agent\"", true)] {
+    for (agents, tag) in [
+        ("machines = [\"front_*\"], tag = \"agent\"", false),
+        ("tag = \"agent\"", true),
+    ] {
         let control = Control::start();
         let set = resource("virtualMachineScaleSets", "front");
         control.with(|world| {
             world.rows = vec![row(&set, &event_id(1), "Scheduled", &["front_0"])];
             world.rows.extend(tag.then(|| tagged(&set)));
         });
-        let mut hub = Hub::new(&control.url(), None, &format!("reconcile = \"1s\"\nagents = {{ {agents} }}"));
+        let mut hub = Hub::new(
+            &control.url(),
+            None,
+            &format!("reconcile = \"1s\"\nagents = {{ {agents} }}"),
+        );
         hub.start();
         hub.await_record("the event", |record| record["record"] == "change");
         await_tags(&control, 3);
@@ -45,20 +67,33 @@ fn an_instance_of_a_scale_set_has_an_agent_by_its_name_or_by_the_tag_of_its_set(
 #[test]
 fn nothing_is_done_before_the_tags_are_known() {
     let (control, queue) = (Control::start(), TestQueue::start());
-    let (machine, other) = (resource("virtualMachines", "db"), resource("virtualMachines", "web"));
+    let (machine, other) = (
+        resource("virtualMachines", "db"),
+        resource("virtualMachines", "web"),
+    );
     control.with(|world| {
         world.rows = vec![tagged(&machine)];
         // What says nothing about tags is an error, and not that there are none.
-        world.refusals.push((200, "", json!({"data": [tagged(&machine), {"tags": {}}]})));
+        world
+            .refusals
+            .push((200, "", json!({"data": [tagged(&machine), {"tags": {}}]})));
         world.refusals.push((503, "", json!({})));
     });
     let mut hub = Hub::new(&control.url(), Some(&queue), "agents = { tag = \"agent\" }");
     queue.send(&message(&machine, &event_id(1), "Scheduled", &["db"]));
     queue.send(&message(&other, &event_id(2), "Scheduled", &["web"]));
     hub.start();
-    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
-    hub.await_record("the other event", |record| record["resource_id"] == machine.as_str());
-    assert!(!hub.path("hooks").join(format!("prepare-db-{}", event_id(1))).exists());
+    hub.await_record("the approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
+    hub.await_record("the other event", |record| {
+        record["resource_id"] == machine.as_str()
+    });
+    assert!(
+        !hub.path("hooks")
+            .join(format!("prepare-db-{}", event_id(1)))
+            .exists()
+    );
     assert_eq!(control.with(|world| world.approvals.len()), 1);
 }
 
@@ -67,7 +102,11 @@ fn an_open_event_of_a_machine_whose_tag_is_removed_is_acted_upon() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
     control.with(|world| world.rows = vec![tagged(&machine)]);
-    let mut hub = Hub::new(&control.url(), Some(&queue), "reconcile = \"1s\"\nagents = { tag = \"agent\" }");
+    let mut hub = Hub::new(
+        &control.url(),
+        Some(&queue),
+        "reconcile = \"1s\"\nagents = { tag = \"agent\" }",
+    );
     hub.start();
     queue.send(&message(&machine, &id, "Scheduled", &["db"]));
     hub.await_record("the event", |record| record["record"] == "change");
@@ -82,17 +121,39 @@ fn an_open_event_of_a_machine_whose_tag_is_removed_is_acted_upon() {
 #[test]
 fn tags_that_cannot_be_read_any_more_hide_no_event() {
     let control = Control::start();
-    let (machine, other, id) = (resource("virtualMachines", "db"), resource("virtualMachines", "web"), event_id(1));
+    let (machine, other, id) = (
+        resource("virtualMachines", "db"),
+        resource("virtualMachines", "web"),
+        event_id(1),
+    );
     control.with(|world| world.rows = vec![tagged(&machine)]);
-    let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"\nagents = { tag = \"agent\" }");
+    let mut hub = Hub::new(
+        &control.url(),
+        None,
+        "reconcile = \"1s\"\nagents = { tag = \"agent\" }",
+    );
     hub.start();
     await_tags(&control, 2);
     control.with(|world| {
         world.tags_refused = true;
-        world.rows = vec![row(&machine, &event_id(2), "Scheduled", &["db"]), row(&other, &id, "Scheduled", &["web"])];
+        world.rows = vec![
+            row(&machine, &event_id(2), "Scheduled", &["db"]),
+            row(&other, &id, "Scheduled", &["web"]),
+        ];
     });
     hub.await_hook(&format!("prepare-web-{id}"));
-    wait::until("a warning", || hub.read("log").contains("cannot ask Resource Graph").then_some(()));
-    hub.await_record("the other event", |record| record["resource_id"] == machine.as_str());
-    assert!(!hub.path("hooks").join(format!("prepare-db-{}", event_id(2))).exists(), "its watcher acts");
+    wait::until("a warning", || {
+        hub.read("log")
+            .contains("cannot ask Resource Graph")
+            .then_some(())
+    });
+    hub.await_record("the other event", |record| {
+        record["resource_id"] == machine.as_str()
+    });
+    assert!(
+        !hub.path("hooks")
+            .join(format!("prepare-db-{}", event_id(2)))
+            .exists(),
+        "its watcher acts"
+    );
 }

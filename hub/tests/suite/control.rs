@@ -59,7 +59,12 @@ impl Control {
     pub(crate) fn start() -> Self {
         let world = Arc::<Mutex<World>>::default();
         let serving = world.clone();
-        Self { server: TestServer::start(move |connection| while serve(connection, &serving).is_some() {}), world }
+        Self {
+            server: TestServer::start(
+                move |connection| while serve(connection, &serving).is_some() {},
+            ),
+            world,
+        }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -72,7 +77,9 @@ impl Control {
 
     /// How many approvals have arrived whose request names this.
     pub(crate) fn approvals_of(&self, text: &str) -> usize {
-        let names = |(path, body): &&(String, Value)| path.contains(text) || body.to_string().contains(text);
+        let names = |(path, body): &&(String, Value)| {
+            path.contains(text) || body.to_string().contains(text)
+        };
         self.with(|world| world.approvals.iter().filter(names).count())
     }
 
@@ -80,18 +87,27 @@ impl Control {
     pub(crate) fn hold_approvals(&self) {
         let rows = (100..116).map(|number| {
             let name = format!("held{number}");
-            row(&resource("virtualMachines", &name), &event_id(number), "Scheduled", &[&name])
+            row(
+                &resource("virtualMachines", &name),
+                &event_id(number),
+                "Scheduled",
+                &[&name],
+            )
         });
         self.with(|world| {
             world.rows.extend(rows);
             world.approvals_held = true;
         });
-        wait::until("sixteen approvals", || (self.approvals_of("held") == 16).then_some(()));
+        wait::until("sixteen approvals", || {
+            (self.approvals_of("held") == 16).then_some(())
+        });
     }
 
     /// Waits for the first query, so that a refusal that comes next is the one of an approval.
     pub(crate) fn await_query(&self) {
-        wait::until("a query", || (!self.with(|world| world.queries.is_empty())).then_some(()));
+        wait::until("a query", || {
+            (!self.with(|world| world.queries.is_empty())).then_some(())
+        });
     }
 }
 
@@ -99,7 +115,10 @@ impl Control {
 fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
     let mut reader = BufReader::new(&**connection);
     let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
+    reader
+        .read_line(&mut line)
+        .ok()
+        .filter(|length| *length > 0)?;
     let path = line.split(' ').nth(1)?.to_owned();
     let (mut length, mut has_token) = (0, false);
     loop {
@@ -117,7 +136,8 @@ fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let (status, header, answer) = answer(&mut world.lock().expect("no panic"), &path, body, has_token);
+    let (status, header, answer) =
+        answer(&mut world.lock().expect("no panic"), &path, body, has_token);
     while path.contains("/acknowledge") && world.lock().expect("no panic").approvals_held {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -132,14 +152,27 @@ fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
 fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, String, Value) {
     world.requested.push(Instant::now());
     if !has_token {
-        return (401, String::new(), json!({"error": {"code": "AuthenticationFailed", "message": "no token"}}));
+        return (
+            401,
+            String::new(),
+            json!({"error": {"code": "AuthenticationFailed", "message": "no token"}}),
+        );
     }
     if let Some((status, header, body)) = world.refusals.pop() {
-        let header = if header.is_empty() { String::new() } else { format!("{header}\r\n") };
+        let header = if header.is_empty() {
+            String::new()
+        } else {
+            format!("{header}\r\n")
+        };
         return (status, header, body);
     }
-    let is_query = path.starts_with("/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01");
-    let refused = if is_query { world.queries_refused } else { world.approvals_refused };
+    let is_query =
+        path.starts_with("/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01");
+    let refused = if is_query {
+        world.queries_refused
+    } else {
+        world.approvals_refused
+    };
     if let Some(status) = refused {
         world.refused_queries += usize::from(is_query);
         return (status, String::new(), json!({}));
@@ -147,7 +180,9 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
     if is_query {
         let query = body["query"].as_str().unwrap_or_default().to_owned();
         let is_open = |row: &&Value| {
-            let status = row["properties"]["EventStatus"].as_str().unwrap_or_default();
+            let status = row["properties"]["EventStatus"]
+                .as_str()
+                .unwrap_or_default();
             !query.contains("EventStatus in~") || ["Scheduled", "Started"].contains(&status)
         };
         let mut data: Vec<_> = world.rows.iter().filter(is_open).cloned().collect();
@@ -161,9 +196,15 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
             let next = match (token, later_pages) {
                 (None, _) => "second",
                 (Some(_), LaterPages::Refused) => {
-                    return (400, String::new(), json!({"error": {"code": "BadRequest", "message": "no such page"}}));
+                    return (
+                        400,
+                        String::new(),
+                        json!({"error": {"code": "BadRequest", "message": "no such page"}}),
+                    );
                 }
-                (Some(_), LaterPages::Paused) => return (429, "Retry-After: 600\r\n".into(), json!({})),
+                (Some(_), LaterPages::Paused) => {
+                    return (429, "Retry-After: 600\r\n".into(), json!({}));
+                }
                 (Some(token), LaterPages::Circle) => {
                     if token == "second" {
                         "first"
@@ -173,11 +214,25 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
                 }
             };
             data.truncate(1);
-            return (200, String::new(), json!({"data": data, "$skipToken": next}));
+            return (
+                200,
+                String::new(),
+                json!({"data": data, "$skipToken": next}),
+            );
         }
-        let header = world.date.map_or(String::new(), |date| format!("Date: {date}\r\n"));
-        return (200, header, json!({"totalRecords": data.len(), "count": data.len(), "data": data}));
+        let header = world
+            .date
+            .map_or(String::new(), |date| format!("Date: {date}\r\n"));
+        return (
+            200,
+            header,
+            json!({"totalRecords": data.len(), "count": data.len(), "data": data}),
+        );
     }
     world.approvals.push((path.to_owned(), body));
-    (200, String::new(), json!({"value": "Successfully Approved"}))
+    (
+        200,
+        String::new(),
+        json!({"value": "Successfully Approved"}),
+    )
 }

@@ -33,16 +33,30 @@ impl TestQueue {
     pub(crate) fn start() -> Self {
         static RUNNING: Mutex<Weak<Azurite>> = Mutex::new(Weak::new());
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let url = |port: u16, name: &str| format!("http://127.0.0.1:{port}/devstoreaccount1/{name}");
+        let url =
+            |port: u16, name: &str| format!("http://127.0.0.1:{port}/devstoreaccount1/{name}");
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let azurite = running.upgrade().unwrap_or_else(|| {
-            let (process, port) = azurite("queue", |_| {}, |port| request("PUT", &url(port, "first"), None).is_some());
-            Arc::new(Azurite { port, _process: process })
+            let (process, port) = azurite(
+                "queue",
+                |_| {},
+                |port| request("PUT", &url(port, "first"), None).is_some(),
+            );
+            Arc::new(Azurite {
+                port,
+                _process: process,
+            })
         });
         *running = Arc::downgrade(&azurite);
         drop(running);
-        let url = url(azurite.port, &format!("events{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
-        let queue = Self { url, _azurite: azurite };
+        let url = url(
+            azurite.port,
+            &format!("events{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
+        );
+        let queue = Self {
+            url,
+            _azurite: azurite,
+        };
         queue.create();
         queue
     }
@@ -67,32 +81,60 @@ impl TestQueue {
 
     /// The texts of the messages that nobody works on.
     pub(crate) fn texts(&self) -> Vec<String> {
-        let (_, body) =
-            answer("GET", &format!("{}/messages?peekonly=true&numofmessages=32", self.url), None).expect("an answer");
+        let (_, body) = answer(
+            "GET",
+            &format!("{}/messages?peekonly=true&numofmessages=32", self.url),
+            None,
+        )
+        .expect("an answer");
         all(&body, "MessageText").map(str::to_owned).collect()
     }
 
     /// Receives a message, and makes it appear again at once.
     pub(crate) fn receive(&self) {
-        let (_, body) = answer("GET", &format!("{}/messages?visibilitytimeout=60", self.url), None).expect("an answer");
+        let (_, body) = answer(
+            "GET",
+            &format!("{}/messages?visibilitytimeout=60", self.url),
+            None,
+        )
+        .expect("an answer");
         let one = |name: &str| all(&body, name).next().expect("a message").to_owned();
-        let receipt = one("PopReceipt").replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
-        let url = format!("{}/messages/{}?popreceipt={receipt}&visibilitytimeout=0", self.url, one("MessageId"));
-        let message = format!("<QueueMessage><MessageText>{}</MessageText></QueueMessage>", one("MessageText"));
+        let receipt = one("PopReceipt")
+            .replace('+', "%2B")
+            .replace('/', "%2F")
+            .replace('=', "%3D");
+        let url = format!(
+            "{}/messages/{}?popreceipt={receipt}&visibilitytimeout=0",
+            self.url,
+            one("MessageId")
+        );
+        let message = format!(
+            "<QueueMessage><MessageText>{}</MessageText></QueueMessage>",
+            one("MessageText")
+        );
         request("PUT", &url, Some(message)).expect("an answer");
     }
 
     /// How many messages there are, those that somebody works on included.
     pub(crate) fn length(&self) -> usize {
-        let headers = request("GET", &format!("{}?comp=metadata", self.url), None).expect("an answer");
-        headers["x-ms-approximate-messages-count"].to_str().expect("text").parse().expect("a number")
+        let headers =
+            request("GET", &format!("{}?comp=metadata", self.url), None).expect("an answer");
+        headers["x-ms-approximate-messages-count"]
+            .to_str()
+            .expect("text")
+            .parse()
+            .expect("a number")
     }
 }
 
 /// The contents of the elements with this name.
 fn all<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
-    let contents: Vec<_> = xml.split(&begin).skip(1).filter_map(|rest| rest.split(&end).next()).collect();
+    let contents: Vec<_> = xml
+        .split(&begin)
+        .skip(1)
+        .filter_map(|rest| rest.split(&end).next())
+        .collect();
     contents.into_iter()
 }
 
@@ -102,12 +144,19 @@ fn request(method: &str, url: &str, body: Option<String>) -> Option<reqwest::hea
 }
 
 /// The same, with the body of its answer.
-fn answer(method: &str, url: &str, body: Option<String>) -> Option<(reqwest::header::HeaderMap, String)> {
+fn answer(
+    method: &str,
+    url: &str,
+    body: Option<String>,
+) -> Option<(reqwest::header::HeaderMap, String)> {
     let separator = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{separator}{}", emulator_sas());
     let send = async {
-        let client = scheduled_events_fleet::http::client(Duration::from_secs(10)).expect("a client");
-        let request = client.request(method.parse().expect("a method"), url).header("x-ms-version", "2021-08-06");
+        let client =
+            scheduled_events_fleet::http::client(Duration::from_secs(10)).expect("a client");
+        let request = client
+            .request(method.parse().expect("a method"), url)
+            .header("x-ms-version", "2021-08-06");
         let response = request.body(body.unwrap_or_default()).send().await.ok()?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.text().await.unwrap_or_default();
@@ -129,11 +178,18 @@ impl Hub {
     pub(crate) fn new(management: &str, queue: Option<&TestQueue>, more: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let path = |name: &str| folder.path().join(name).display().to_string();
-        let source = queue.map_or("source = \"graph\"".to_owned(), |_| "source = \"queue\"".to_owned());
-        let queue = queue.map_or(String::new(), |queue| format!("[queue]\nurl = \"{}\"\nemulator = true\n", queue.url));
+        let source = queue.map_or("source = \"graph\"".to_owned(), |_| {
+            "source = \"queue\"".to_owned()
+        });
+        let queue = queue.map_or(String::new(), |queue| {
+            format!("[queue]\nurl = \"{}\"\nemulator = true\n", queue.url)
+        });
         fs::create_dir(folder.path().join("hooks")).expect("a folder");
-        fs::write(folder.path().join("policy.toml"), "[[rule]]\naction = \"prepare\"\nscope = \"mine\"\n")
-            .expect("written");
+        fs::write(
+            folder.path().join("policy.toml"),
+            "[[rule]]\naction = \"prepare\"\nscope = \"mine\"\n",
+        )
+        .expect("written");
         let hook = folder.path().join("hook");
         fs::write(
             &hook,
@@ -155,17 +211,27 @@ impl Hub {
             ),
         )
         .expect("written");
-        Self { folder, process: None }
+        Self {
+            folder,
+            process: None,
+        }
     }
 
     /// Approves without preparations, so that events that are announced together are ready together.
     pub(crate) fn approve_unprepared(&self) {
-        fs::write(self.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+        fs::write(
+            self.path("policy.toml"),
+            "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n",
+        )
+        .expect("written");
     }
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scheduled-events-hub"));
-        command.arg("--config").arg(self.path("hub.toml")).current_dir(self.folder.path());
+        command
+            .arg("--config")
+            .arg(self.path("hub.toml"))
+            .current_dir(self.folder.path());
         command
     }
 
@@ -173,13 +239,21 @@ impl Hub {
     pub(crate) fn prepare_with(&self, script: &str) {
         fs::write(self.path("slow"), script).expect("written");
         let hook = |name: &str| self.path(name).display().to_string();
-        let config = self.read("hub.toml").replace(&format!("{} prepare", hook("hook")), &hook("slow"));
+        let config = self
+            .read("hub.toml")
+            .replace(&format!("{} prepare", hook("hook")), &hook("slow"));
         fs::write(self.path("hub.toml"), config).expect("written");
     }
 
     pub(crate) fn start(&mut self) {
-        let log = File::options().create(true).append(true).open(self.path("log")).expect("a log");
-        self.process = Some(Process::start(self.command().arg("run").stdout(Stdio::null()).stderr(log)));
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("log"))
+            .expect("a log");
+        self.process = Some(Process::start(
+            self.command().arg("run").stdout(Stdio::null()).stderr(log),
+        ));
     }
 
     /// Kills it with SIGKILL.
@@ -197,9 +271,15 @@ impl Hub {
 
     /// The records of the audit file, and of those that it was renamed to.
     pub(crate) fn records(&self) -> Vec<Value> {
-        let lines: String = (1..9).rev().map(|number| self.read(&format!("audit.{number}"))).collect();
+        let lines: String = (1..9)
+            .rev()
+            .map(|number| self.read(&format!("audit.{number}")))
+            .collect();
         let lines = lines + &self.read("audit");
-        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        lines
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     /// Waits for a record, and shows the log if it does not come.
@@ -209,7 +289,11 @@ impl Hub {
         impl Drop for Show<'_> {
             fn drop(&mut self) {
                 if std::thread::panicking() {
-                    eprintln!("the hub's log:\n{}\nits audit file:\n{}", self.0.read("log"), self.0.read("audit"));
+                    eprintln!(
+                        "the hub's log:\n{}\nits audit file:\n{}",
+                        self.0.read("log"),
+                        self.0.read("audit")
+                    );
                 }
             }
         }
@@ -222,13 +306,17 @@ impl Hub {
         wait::until(waits_for, || {
             let status = wait::output(self.command().arg("status"));
             let text = String::from_utf8_lossy(&status.stdout).into_owned();
-            text.lines().any(|line| line.ends_with(&format!(" {waits_for}"))).then_some(())
+            text.lines()
+                .any(|line| line.ends_with(&format!(" {waits_for}")))
+                .then_some(())
         });
     }
 
     /// What a hook got, once it has run.
     pub(crate) fn await_hook(&self, name: &str) -> String {
-        wait::until(name, || fs::read_to_string(self.path("hooks").join(name)).ok())
+        wait::until(name, || {
+            fs::read_to_string(self.path("hooks").join(name)).ok()
+        })
     }
 }
 
@@ -238,7 +326,9 @@ pub(crate) fn event_id(number: u32) -> String {
 }
 
 pub(crate) fn resource(kind: &str, name: &str) -> String {
-    format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute/{kind}/{name}")
+    format!(
+        "/subscriptions/{SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute/{kind}/{name}"
+    )
 }
 
 /// A row of Resource Graph.

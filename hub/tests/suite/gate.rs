@@ -41,17 +41,27 @@ fn fleet(folder: &Path) -> PathBuf {
 fn await_leave(hub: &Hub, file: &Path) {
     let is_member = || {
         let read = block_on(async {
-            let engine = engine::open(&Config::load(file).expect("valid")).await.expect("an engine");
+            let engine = engine::open(&Config::load(file).expect("valid"))
+                .await
+                .expect("an engine");
             engine.read("machines/front_1").await
         });
-        read.unwrap_or_else(|failure| panic!("{}", failure.message)).expect("an answer").is_some()
+        read.unwrap_or_else(|failure| panic!("{}", failure.message))
+            .expect("an answer")
+            .is_some()
     };
     wait::until("the end of its membership", || {
         std::thread::sleep(Duration::from_millis(200));
         (!is_member()).then_some(())
     });
-    let copies = || fs::read_dir(hub.path("state").join("gate")).expect("a folder").count();
-    wait::until("the end of its audit file", || (copies() == 0).then_some(()));
+    let copies = || {
+        fs::read_dir(hub.path("state").join("gate"))
+            .expect("a folder")
+            .count()
+    };
+    wait::until("the end of its audit file", || {
+        (copies() == 0).then_some(())
+    });
 }
 
 #[test]
@@ -59,22 +69,35 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let folder = tempfile::TempDir::new().expect("a folder");
     let file = fleet(folder.path());
-    let more = format!("gate = \"{}\"\nagents = {{ machines = [\"front_0\"] }}", file.display());
+    let more = format!(
+        "gate = \"{}\"\nagents = {{ machines = [\"front_0\"] }}",
+        file.display()
+    );
     let mut hub = Hub::new(&control.url(), Some(&queue), &more);
     let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
     hub.start();
     let names = ["front_0", "front_1"];
     queue.send(&message(&set, &id, "Scheduled", &names));
     // The machine without an agent is ready; the other one has not even been asked.
-    hub.await_record("the preparation", |record| record["record"] == "prepare" && record["outcome"] == "ready");
+    hub.await_record("the preparation", |record| {
+        record["record"] == "prepare" && record["outcome"] == "ready"
+    });
     let is_gate = |answer: &'static str| {
-        move |record: &Value| record["record"] == "gate" && record["phase"] == "approve" && record["outcome"] == answer
+        move |record: &Value| {
+            record["record"] == "gate"
+                && record["phase"] == "approve"
+                && record["outcome"] == answer
+        }
     };
     hub.await_record("the gate", is_gate("closed"));
     assert!(control.with(|world| world.approvals.is_empty()));
 
     // The other machine's own daemon asks for it, as its watcher makes it do.
-    let event = Event::new(&id, "Reboot", names.map(Name::from).into_iter().collect::<BTreeSet<_>>());
+    let event = Event::new(
+        &id,
+        "Reboot",
+        names.map(Name::from).into_iter().collect::<BTreeSet<_>>(),
+    );
     let answers = block_on(async {
         let config = Config::load(&file).expect("valid");
         let engine = engine::open(&config).await.expect("an engine");
@@ -84,20 +107,31 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
     });
     let (prepared, approved) = answers.unwrap_or_else(|failure| panic!("{}", failure.message));
     assert_eq!(prepared, Ok(Answer::Open));
-    assert!(matches!(approved, Ok(Answer::Open | Answer::AnotherApproves { .. })), "{approved:?}");
-    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    assert!(
+        matches!(approved, Ok(Answer::Open | Answer::AnotherApproves { .. })),
+        "{approved:?}"
+    );
+    hub.await_record("the approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
 
     // After the recovery the place is given back, and the machine is a member no more.
     queue.send(&message(&set, &id, "Completed", &names));
-    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    hub.await_record("the recovery", |record| {
+        record["record"] == "recover" && record["outcome"] == "done"
+    });
     await_leave(&hub, &file);
 }
 
 /// Two machines have a watcher and a daemon of the fleet; the hub acts for the third.
 #[test]
 fn three_machines_of_which_one_has_no_agent_are_approved_once_when_all_are_ready() {
-    let fleet_command = Path::new(env!("CARGO_BIN_EXE_scheduled-events-hub")).with_file_name("scheduled-events-fleet");
-    assert!(fleet_command.exists(), "build it: cargo build --package scheduled-events-fleet");
+    let fleet_command = Path::new(env!("CARGO_BIN_EXE_scheduled-events-hub"))
+        .with_file_name("scheduled-events-fleet");
+    assert!(
+        fleet_command.exists(),
+        "build it: cargo build --package scheduled-events-fleet"
+    );
     let folder = tempfile::TempDir::new().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let names = ["WestNO_0", "WestNO_1", "WestNO_2"];
@@ -131,8 +165,14 @@ fn three_machines_of_which_one_has_no_agent_are_approved_once_when_all_are_ready
     let daemons: Vec<_> = agents
         .iter()
         .map(|name| {
-            let daemon = Process::start(Command::new(&fleet_command).args(["--config", &fleet(name), "run"]));
-            wait::until("the socket", || UnixStream::connect(path(&format!("{name}.socket"))).ok());
+            let daemon = Process::start(Command::new(&fleet_command).args([
+                "--config",
+                &fleet(name),
+                "run",
+            ]));
+            wait::until("the socket", || {
+                UnixStream::connect(path(&format!("{name}.socket"))).ok()
+            });
             daemon
         })
         .collect();
@@ -141,18 +181,46 @@ fn three_machines_of_which_one_has_no_agent_are_approved_once_when_all_are_ready
         .iter()
         .map(|name| {
             let program = quoted(&fleet_command.display().to_string());
-            let ask = format!("{program} --config {} ask", quoted(&path(&format!("{name}.toml"))));
-            let prepare = format!("sh -c 'until test -e {}; do sleep 0.05; done'", path(&format!("{name}.go")));
+            let ask = format!(
+                "{program} --config {} ask",
+                quoted(&path(&format!("{name}.toml")))
+            );
+            let prepare = format!(
+                "sh -c 'until test -e {}; do sleep 0.05; done'",
+                path(&format!("{name}.go"))
+            );
             let mut watch = Command::new(command());
-            watch.args(["watch", "--endpoint", &emulator.endpoint, "--vm-name", name, "--interval", "200ms"]);
-            watch.args(["--gate", &ask, "--prepare", &prepare, "--policy", &path("policy.toml")]);
-            watch.args(["--audit", &path(&format!("{name}.audit")), "--state", &path(&format!("{name}.state"))]);
+            watch.args([
+                "watch",
+                "--endpoint",
+                &emulator.endpoint,
+                "--vm-name",
+                name,
+                "--interval",
+                "200ms",
+            ]);
+            watch.args([
+                "--gate",
+                &ask,
+                "--prepare",
+                &prepare,
+                "--policy",
+                &path("policy.toml"),
+            ]);
+            watch.args([
+                "--audit",
+                &path(&format!("{name}.audit")),
+                "--state",
+                &path(&format!("{name}.state")),
+            ]);
             Process::start(watch.args(["--until-idle", "--json"]).stdout(Stdio::null()))
         })
         .collect();
     let records = |name: &str, kind: &str| -> Vec<Value> {
         let text = fs::read_to_string(path(&format!("{name}.audit"))).unwrap_or_default();
-        let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let records = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         records.filter(|record| record["record"] == kind).collect()
     };
     // The fleet's registers show who has one.
@@ -161,31 +229,47 @@ fn three_machines_of_which_one_has_no_agent_are_approved_once_when_all_are_ready
     hub.prepare_with("until test -e $(dirname $0)/go; do sleep 0.05; done\n");
     hub.start();
     let approvals = || {
-        let own = hub.records().into_iter().filter(|record| record["record"] == "approval");
-        own.chain(agents.iter().flat_map(|name| records(name, "approval"))).collect::<Vec<_>>()
+        let own = hub
+            .records()
+            .into_iter()
+            .filter(|record| record["record"] == "approval");
+        own.chain(agents.iter().flat_map(|name| records(name, "approval")))
+            .collect::<Vec<_>>()
     };
-    let is_closed =
-        |record: &Value| record["record"] == "gate" && record["phase"] == "approve" && record["outcome"] == "closed";
+    let is_closed = |record: &Value| {
+        record["record"] == "gate" && record["phase"] == "approve" && record["outcome"] == "closed"
+    };
 
     // Two of three are ready, one of each kind.
     fs::write(path(&format!("{}.go", names[0])), "").expect("written");
     fs::write(hub.path("go"), "").expect("written");
     hub.await_record("a closed gate", is_closed);
-    wait::until("a closed gate", || records(names[0], "gate").into_iter().find(is_closed));
+    wait::until("a closed gate", || {
+        records(names[0], "gate").into_iter().find(is_closed)
+    });
     assert_eq!(approvals(), [json!(null); 0]);
     // All are.
     fs::write(path(&format!("{}.go", names[1])), "").expect("written");
     wait::until("the approval", || approvals().pop());
-    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    hub.await_record("the recovery", |record| {
+        record["record"] == "recover" && record["outcome"] == "done"
+    });
     for mut watcher in watchers {
         assert!(wait::ended(&mut watcher.0).success());
     }
     let approvals = approvals();
-    assert!(approvals.len() == 1 && approvals[0]["status"] == 200, "{approvals:?}");
-    let is_command = |record: &&Value| record["record"] == "prepare" || record["record"] == "recover";
+    assert!(
+        approvals.len() == 1 && approvals[0]["status"] == 200,
+        "{approvals:?}"
+    );
+    let is_command =
+        |record: &&Value| record["record"] == "prepare" || record["record"] == "recover";
     for record in hub.records().iter().filter(is_command) {
         let machine = record["resource_id"].as_str().expect("an id");
-        assert!(machine.ends_with("/virtualMachines/2"), "the hub acts for {machine}");
+        assert!(
+            machine.ends_with("/virtualMachines/2"),
+            "the hub acts for {machine}"
+        );
     }
     drop(daemons);
 }
@@ -195,21 +279,39 @@ fn two_events_of_a_machine_pass_the_gate_side_by_side() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let folder = tempfile::TempDir::new().expect("a folder");
     let file = fleet(folder.path());
-    let mut hub = Hub::new(&control.url(), Some(&queue), &format!("gate = \"{}\"", file.display()));
-    let (set, ids) = (resource("virtualMachineScaleSets", "front"), [event_id(1), event_id(2)]);
+    let mut hub = Hub::new(
+        &control.url(),
+        Some(&queue),
+        &format!("gate = \"{}\"", file.display()),
+    );
+    let (set, ids) = (
+        resource("virtualMachineScaleSets", "front"),
+        [event_id(1), event_id(2)],
+    );
     hub.start();
     let send = |status: &str| {
-        queue.send(&Value::from(ids.each_ref().map(|id| message(&set, id, status, &["front_1"])).to_vec()));
+        queue.send(&Value::from(
+            ids.each_ref()
+                .map(|id| message(&set, id, status, &["front_1"]))
+                .to_vec(),
+        ));
     };
     send("Scheduled");
     let is_approved = |record: &&Value| record["record"] == "approval" && record["status"] == 200;
     let approved = || -> usize {
         let ids = |record: Value| record["event_ids"].as_array().map_or(0, Vec::len);
-        hub.records().iter().filter(is_approved).cloned().map(ids).sum()
+        hub.records()
+            .iter()
+            .filter(is_approved)
+            .cloned()
+            .map(ids)
+            .sum()
     };
     wait::until("both approvals", || (approved() == 2).then_some(()));
     send("Completed");
-    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    hub.await_record("the recovery", |record| {
+        record["record"] == "recover" && record["outcome"] == "done"
+    });
     await_leave(&hub, &file);
 }
 
@@ -224,18 +326,26 @@ fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
         let file = fleet(folder.path());
         let config = fs::read_to_string(&file).expect("text");
         fs::write(&file, format!("return_within = \"15s\"\n{config}")).expect("written");
-        let mut hub = Hub::new(&control.url(), Some(&queue), &format!("gate = \"{}\"", file.display()));
+        let mut hub = Hub::new(
+            &control.url(),
+            Some(&queue),
+            &format!("gate = \"{}\"", file.display()),
+        );
         let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
         hub.start();
         queue.send(&message(&set, &id, "Scheduled", &["front_1"]));
-        hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+        hub.await_record("the approval", |record| {
+            record["record"] == "approval" && record["status"] == 200
+        });
         hub.kill();
         if is_moved {
             fs::remove_dir_all(hub.path("state/gate")).expect("removed");
         }
         hub.start();
         queue.send(&message(&set, &id, "Completed", &["front_1"]));
-        hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+        hub.await_record("the recovery", |record| {
+            record["record"] == "recover" && record["outcome"] == "done"
+        });
         // Before it could give the place back.
         hub.kill();
         if is_moved_after {

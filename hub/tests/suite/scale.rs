@@ -22,7 +22,12 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
         let row = |(set, machine)| {
             let name = format!("set{set}");
             let id = event_id((round * SETS + set) * MACHINES + machine);
-            row(&resource("virtualMachineScaleSets", &name), &id, status, &[&format!("{name}_{machine}")])
+            row(
+                &resource("virtualMachineScaleSets", &name),
+                &id,
+                status,
+                &[&format!("{name}_{machine}")],
+            )
         };
         all.map(row).collect()
     };
@@ -32,7 +37,10 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
     let process = hub.process.as_ref().expect("it runs").0.id();
     let metric = |name: &str| {
         let text = hub.read("hub.prom");
-        let line = text.lines().find(|line| line.starts_with(&format!("scheduled_events_hub_{name} ")))?.to_owned();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("scheduled_events_hub_{name} ")))?
+            .to_owned();
         line.rsplit(' ').next()?.parse::<u64>().ok()
     };
     let all = u64::from(SETS * MACHINES);
@@ -44,7 +52,9 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
         let approved = || metric("approvals_total{result=\"approved\"}");
         let mut approvals = all * u64::from(round);
         while approvals < all * u64::from(round + 1) {
-            approvals = wait::until("another approval", || approved().filter(|&now| now > approvals));
+            approvals = wait::until("another approval", || {
+                approved().filter(|&now| now > approvals)
+            });
         }
         let requests = metric("approval_requests_total").expect("a metric");
         let (peak, state_then) = (peak_kib(process) / all, state());
@@ -52,7 +62,9 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
         control.with(|world| world.rows = rows(round, "Completed"));
         let mut machines = all + 1;
         while machines > 0 {
-            machines = wait::until("a machine less", || metric("machines").filter(|&now| now < machines));
+            machines = wait::until("a machine less", || {
+                metric("machines").filter(|&now| now < machines)
+            });
         }
         println!(
             "{approvals} events: {requests} requests to approve, {peak} KiB of memory, {state_then} KiB of state and {} ms of the \
@@ -60,11 +72,21 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
             processor_ms(process) / approvals
         );
         assert_eq!(approvals, all * u64::from(round + 1));
-        assert!(peak <= 64 && state_then <= 16, "more than a machine may take");
-        assert!(requests <= approvals / 5, "{requests} requests for {approvals} events");
+        assert!(
+            peak <= 64 && state_then <= 16,
+            "more than a machine may take"
+        );
+        assert!(
+            requests <= approvals / 5,
+            "{requests} requests for {approvals} events"
+        );
         assert_eq!(state(), 0, "what is kept of machines is removed");
     }
-    let records = hub.records().into_iter().filter(|record| record["change"] == "completed").count();
+    let records = hub
+        .records()
+        .into_iter()
+        .filter(|record| record["change"] == "completed")
+        .count();
     assert_eq!(records as u64, 2 * all);
     // What is over takes no memory but for what is remembered of the last 20,000 events.
     assert!(peaks[1] <= peaks[0] * 5 / 4, "{peaks:?} KiB a machine");
@@ -74,7 +96,11 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
 fn peak_kib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("its status");
     let peak = |line: &str| line.split_whitespace().nth(1)?.parse().ok();
-    status.lines().find(|line| line.starts_with("VmHWM:")).and_then(peak).expect("a size")
+    status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .and_then(peak)
+        .expect("a size")
 }
 
 /// The time that the processor gave to a process, which Linux counts in hundredths of a second.
@@ -82,12 +108,18 @@ fn processor_ms(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).expect("its status");
     // The name, in parentheses, may have spaces.
     let words = status.rsplit(')').next().expect("words").split_whitespace();
-    words.skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number") * 10).sum()
+    words
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<u64>().expect("a number") * 10)
+        .sum()
 }
 
 /// What the files and folders below a folder take on the disk.
 fn folder_kib(folder: &Path) -> u64 {
     let size = |entry: &DirEntry| entry.metadata().map_or(0, |metadata| metadata.blocks() / 2);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| size(&entry) + folder_kib(&entry.path())).sum()
+    entries
+        .map(|entry| size(&entry) + folder_kib(&entry.path()))
+        .sum()
 }

@@ -25,10 +25,17 @@ struct Pair {
 impl Pair {
     /// Each command waits for a file with its name.
     fn new() -> Self {
-        let (control, queue, shared) = (Control::start(), TestQueue::start(), TempDir::new().expect("a folder"));
+        let (control, queue, shared) = (
+            Control::start(),
+            TestQueue::start(),
+            TempDir::new().expect("a folder"),
+        );
         let path = |name: &str| shared.path().join(name);
         fs::create_dir(path("registers")).expect("a folder");
-        let store = format!("engine = \"folder\"\nfolder = {{ path = \"{}\" }}\n", path("registers").display());
+        let store = format!(
+            "engine = \"folder\"\nfolder = {{ path = \"{}\" }}\n",
+            path("registers").display()
+        );
         fs::write(path("fleet.toml"), store).expect("written");
         fs::write(
             path("hook"),
@@ -36,30 +43,45 @@ impl Pair {
         )
         .expect("written");
         fs::set_permissions(path("hook"), fs::Permissions::from_mode(0o755)).expect("set");
-        let more = format!("store = \"{}\"\ntake_over_after = \"3s\"", path("fleet.toml").display());
+        let more = format!(
+            "store = \"{}\"\ntake_over_after = \"3s\"",
+            path("fleet.toml").display()
+        );
         let hubs = [(); 2].map(|()| {
             let hub = Hub::new(&control.url(), Some(&queue), &more);
             let mut config = hub.read("hub.toml");
             for name in ["prepare", "recover"] {
-                let (own, shared) =
-                    (format!("{} {name}", hub.path("hook").display()), format!("{} {name}", path("hook").display()));
+                let (own, shared) = (
+                    format!("{} {name}", hub.path("hook").display()),
+                    format!("{} {name}", path("hook").display()),
+                );
                 config = config.replace(&own, &shared);
             }
             fs::write(hub.path("hub.toml"), config).expect("written");
             hub
         });
-        Self { hubs, shared, control, queue }
+        Self {
+            hubs,
+            shared,
+            control,
+            queue,
+        }
     }
 
     fn reconcile_each_second(&self) {
         for hub in &self.hubs {
-            let config = hub.read("hub.toml").replace("[hooks]", "reconcile = \"1s\"\n[hooks]");
+            let config = hub
+                .read("hub.toml")
+                .replace("[hooks]", "reconcile = \"1s\"\n[hooks]");
             fs::write(hub.path("hub.toml"), config).expect("written");
         }
     }
 
     fn runs(&self, name: &str) -> usize {
-        fs::read_to_string(self.shared.path().join(format!("{name}.runs"))).unwrap_or_default().lines().count()
+        fs::read_to_string(self.shared.path().join(format!("{name}.runs")))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 
     fn let_end(&self, name: &str) {
@@ -72,7 +94,9 @@ impl Pair {
 }
 
 fn is(record: &str, outcome: &str) -> impl Fn(&Value) -> bool {
-    move |found| found["record"] == record && (found["outcome"] == outcome || found["status"] == 200)
+    move |found| {
+        found["record"] == record && (found["outcome"] == outcome || found["status"] == 200)
+    }
 }
 
 #[test]
@@ -80,10 +104,21 @@ fn the_second_hub_takes_over_at_each_step() {
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
     let mut pair = Pair::new();
     pair.hubs[0].start();
-    wait::until("the first hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    wait::until("the first hub", || {
+        pair.hubs[0]
+            .read("log")
+            .contains("this hub works")
+            .then_some(())
+    });
     pair.hubs[1].start();
-    wait::until("the second hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
-    pair.queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    wait::until("the second hub", || {
+        pair.hubs[1]
+            .read("log")
+            .contains("standing by")
+            .then_some(())
+    });
+    pair.queue
+        .send(&message(&machine, &id, "Scheduled", &["db"]));
     pair.await_runs("prepare", 1);
 
     // Killed while it prepares: the other one prepares again.
@@ -95,10 +130,16 @@ fn the_second_hub_takes_over_at_each_step() {
 
     // Killed after the approval: nothing is repeated. The end arrives at the one that works by then.
     pair.hubs[0].start();
-    wait::until("the first hub again", || pair.hubs[0].read("log").contains("standing by").then_some(()));
+    wait::until("the first hub again", || {
+        pair.hubs[0]
+            .read("log")
+            .contains("standing by")
+            .then_some(())
+    });
     pair.hubs[1].kill();
     pair.queue.send(&message(&machine, &id, "Started", &["db"]));
-    pair.queue.send(&message(&machine, &id, "Completed", &["db"]));
+    pair.queue
+        .send(&message(&machine, &id, "Completed", &["db"]));
     pair.await_runs("recover", 1);
 
     // Killed while it recovers: the other one recovers again.
@@ -112,7 +153,9 @@ fn the_second_hub_takes_over_at_each_step() {
     pair.hubs[1].await_record("the recovery", is("recover", "done"));
     assert_eq!((pair.runs("prepare"), pair.runs("recover")), (2, 2));
     assert_eq!(pair.control.with(|world| world.approvals.len()), 1);
-    wait::until("the end of all messages", || (pair.queue.length() == 0).then_some(()));
+    wait::until("the end of all messages", || {
+        (pair.queue.length() == 0).then_some(())
+    });
 }
 
 /// Each kill comes at another moment of an event's life, and of the end of the one before it: while a message is read, a state written,
@@ -123,7 +166,8 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
     let mut pair = Pair::new();
     // A message that a killed hub had received comes again, maybe after the end of its event, of which the next process does not know.
     pair.reconcile_each_second();
-    let hook = "#!/bin/sh\ncd $(dirname $0)\necho x >>$1-$SCHEDULED_EVENTS_MACHINE.runs\nsleep 0.2\n";
+    let hook =
+        "#!/bin/sh\ncd $(dirname $0)\necho x >>$1-$SCHEDULED_EVENTS_MACHINE.runs\nsleep 0.2\n";
     fs::write(pair.shared.path().join("hook"), hook).expect("written");
     let send = |pair: &Pair, number: u32, status: &str| {
         let (name, id) = (format!("db{number}"), event_id(number));
@@ -134,12 +178,17 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
         });
         pair.queue.send(&message(&machine, &id, status, &[&name]));
     };
-    let times = |pair: &Pair, hub: usize, text: &str| pair.hubs[hub].read("log").matches(text).count();
+    let times =
+        |pair: &Pair, hub: usize, text: &str| pair.hubs[hub].read("log").matches(text).count();
     let mut works = 0;
     pair.hubs[0].start();
-    wait::until("the first hub", || (times(&pair, 0, "this hub works") == 1).then_some(()));
+    wait::until("the first hub", || {
+        (times(&pair, 0, "this hub works") == 1).then_some(())
+    });
     pair.hubs[1].start();
-    wait::until("the second hub", || (times(&pair, 1, "standing by") == 1).then_some(()));
+    wait::until("the second hub", || {
+        (times(&pair, 1, "standing by") == 1).then_some(())
+    });
     for number in 1..=EVENTS {
         send(&pair, number, "Scheduled");
         if number > 1 {
@@ -148,12 +197,18 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
         std::thread::sleep(std::time::Duration::from_millis(u64::from(number) * 90));
         let (other, before) = (1 - works, times(&pair, 1 - works, "this hub works"));
         pair.hubs[works].kill();
-        wait::until("the take-over", || (times(&pair, other, "this hub works") > before).then_some(()));
+        wait::until("the take-over", || {
+            (times(&pair, other, "this hub works") > before).then_some(())
+        });
         let before = times(&pair, works, "standing by");
         pair.hubs[works].start();
-        wait::until("the other one on standby", || (times(&pair, works, "standing by") > before).then_some(()));
+        wait::until("the other one on standby", || {
+            (times(&pair, works, "standing by") > before).then_some(())
+        });
         // An event that was over before it was approved is not approved.
-        wait::until("the approval", || (pair.control.approvals_of(&event_id(number)) > 0).then_some(()));
+        wait::until("the approval", || {
+            (pair.control.approvals_of(&event_id(number)) > 0).then_some(())
+        });
         works = other;
     }
     send(&pair, EVENTS, "Completed");
@@ -162,13 +217,28 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
             let name = format!("{name}-db{number}");
             wait::until(&name, || (pair.runs(&name) > 0).then_some(()));
             // A kill may repeat it.
-            assert!(pair.runs(&name) <= 4, "{name} ran {} times", pair.runs(&name));
+            assert!(
+                pair.runs(&name) <= 4,
+                "{name} ran {} times",
+                pair.runs(&name)
+            );
         }
     }
-    wait::until("the end of all messages", || (pair.queue.length() == 0).then_some(()));
+    wait::until("the end of all messages", || {
+        (pair.queue.length() == 0).then_some(())
+    });
     let registers = FolderEngine::new(&pair.shared.path().join("registers"));
-    let is_empty = || block_on(async { registers.list("hub/machines/").await.is_ok_and(|states| states.is_empty()) });
-    wait::until("no state is left", || is_empty().is_ok_and(|is_empty| is_empty).then_some(()));
+    let is_empty = || {
+        block_on(async {
+            registers
+                .list("hub/machines/")
+                .await
+                .is_ok_and(|states| states.is_empty())
+        })
+    };
+    wait::until("no state is left", || {
+        is_empty().is_ok_and(|is_empty| is_empty).then_some(())
+    });
 }
 
 /// An approval of it waits, and its event becomes another one meanwhile.
@@ -179,42 +249,86 @@ fn a_hub_that_was_replaced_stops_before_it_acts() {
     // A stop waits for a command that does not end.
     let hook = "#!/bin/sh\ncase $SCHEDULED_EVENTS_MACHINE in\nslow) trap '' TERM; sleep 5 ;;\nfront_1) exec sleep 1000 ;;\nesac\n";
     fs::write(pair.shared.path().join("hook"), hook).expect("written");
-    let (set, id, slow) = (resource("virtualMachineScaleSets", "front"), event_id(1), event_id(2));
+    let (set, id, slow) = (
+        resource("virtualMachineScaleSets", "front"),
+        event_id(1),
+        event_id(2),
+    );
     pair.hubs[0].start();
-    wait::until("the first hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    wait::until("the first hub", || {
+        pair.hubs[0]
+            .read("log")
+            .contains("this hub works")
+            .then_some(())
+    });
     pair.control.hold_approvals();
     pair.control.with(|world| {
-        world.rows.push(row(&resource("virtualMachines", "slow"), &slow, "Scheduled", &["slow"]));
+        world.rows.push(row(
+            &resource("virtualMachines", "slow"),
+            &slow,
+            "Scheduled",
+            &["slow"],
+        ));
         world.rows.push(row(&set, &id, "Scheduled", &["front_0"]));
     });
     let prepare = |id: &str, outcome: &str, machine: &str| {
         let (id, outcome, machine) = (id.to_owned(), outcome.to_owned(), machine.to_owned());
         move |record: &Value| {
-            let is_of = record["resource_id"].as_str().is_some_and(|resource| resource.ends_with(&machine));
-            record["record"] == "prepare" && record["outcome"] == outcome && record["event_id"] == id && is_of
+            let is_of = record["resource_id"]
+                .as_str()
+                .is_some_and(|resource| resource.ends_with(&machine));
+            record["record"] == "prepare"
+                && record["outcome"] == outcome
+                && record["event_id"] == id
+                && is_of
         }
     };
     pair.hubs[0].await_record("the first machine", prepare(&id, "ready", "/0"));
     pair.hubs[0].await_record("the command", prepare(&slow, "begun", "/slow"));
     std::thread::sleep(std::time::Duration::from_millis(500));
     pair.hubs[1].start();
-    wait::until("the second hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
+    wait::until("the second hub", || {
+        pair.hubs[1]
+            .read("log")
+            .contains("standing by")
+            .then_some(())
+    });
     // It hangs, as a machine that is frozen does, and then goes on.
     let process = Pid::from_child(&pair.hubs[0].process.as_ref().expect("it runs").0);
     kill_process(process, Signal::STOP).expect("sent");
     let changed = row(&set, &id, "Scheduled", &["front_0", "front_1"]);
-    pair.control.with(|world| *world.rows.last_mut().expect("a row") = changed);
-    wait::until("the take-over", || pair.hubs[1].read("log").contains("this hub works").then_some(()));
+    pair.control
+        .with(|world| *world.rows.last_mut().expect("a row") = changed);
+    wait::until("the take-over", || {
+        pair.hubs[1]
+            .read("log")
+            .contains("this hub works")
+            .then_some(())
+    });
     pair.hubs[1].await_record("the second machine", prepare(&id, "begun", "/1"));
     pair.control.with(|world| world.approvals_held = false);
     kill_process(process, Signal::CONT).expect("sent");
     wait::until("its end", || {
-        let ended = pair.hubs[0].process.as_mut().expect("it runs").0.try_wait().expect("its state");
+        let ended = pair.hubs[0]
+            .process
+            .as_mut()
+            .expect("it runs")
+            .0
+            .try_wait()
+            .expect("its state");
         ended.map(|status| assert_eq!(status.code(), Some(1)))
     });
     let log = pair.hubs[0].read("log");
-    assert!(log.contains("error: another hub has taken over") || log.contains("another hub may take over"), "{log}");
-    assert_eq!(pair.control.approvals_of(&id), 0, "the second machine is not ready");
+    assert!(
+        log.contains("error: another hub has taken over")
+            || log.contains("another hub may take over"),
+        "{log}"
+    );
+    assert_eq!(
+        pair.control.approvals_of(&id),
+        0,
+        "the second machine is not ready"
+    );
 }
 
 /// A register is a pipe, so that reading it hangs as a network's file system can.
@@ -223,29 +337,75 @@ fn a_hub_that_still_reads_the_states_stays_the_one_that_works_and_can_be_stopped
     let mut pair = Pair::new();
     let folder = pair.shared.path().join("registers/hub/machines/x");
     fs::create_dir_all(&folder).expect("a folder");
-    assert!(wait::output(std::process::Command::new("mkfifo").arg(folder.join(".1"))).status.success());
+    assert!(
+        wait::output(std::process::Command::new("mkfifo").arg(folder.join(".1")))
+            .status
+            .success()
+    );
     pair.hubs[0].start();
-    wait::until("the first hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    wait::until("the first hub", || {
+        pair.hubs[0]
+            .read("log")
+            .contains("this hub works")
+            .then_some(())
+    });
     pair.hubs[1].start();
-    wait::until("the second hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
+    wait::until("the second hub", || {
+        pair.hubs[1]
+            .read("log")
+            .contains("standing by")
+            .then_some(())
+    });
     std::thread::sleep(std::time::Duration::from_secs(5));
-    assert!(!pair.hubs[1].read("log").contains("this hub works"), "{}", pair.hubs[1].read("log"));
-    assert!(!pair.hubs[0].read("log").contains("running"), "{}", pair.hubs[0].read("log"));
+    assert!(
+        !pair.hubs[1].read("log").contains("this hub works"),
+        "{}",
+        pair.hubs[1].read("log")
+    );
+    assert!(
+        !pair.hubs[0].read("log").contains("running"),
+        "{}",
+        pair.hubs[0].read("log")
+    );
     let process = &mut pair.hubs[0].process.as_mut().expect("it runs").0;
     kill_process(Pid::from_child(process), Signal::TERM).expect("sent");
     assert!(wait::ended(process).success());
-    wait::until("the take-over", || pair.hubs[1].read("log").contains("this hub works").then_some(()));
+    wait::until("the take-over", || {
+        pair.hubs[1]
+            .read("log")
+            .contains("this hub works")
+            .then_some(())
+    });
 }
 
 #[test]
 fn a_store_that_does_not_answer_is_logged_once_and_not_at_each_attempt() {
     let mut pair = Pair::new();
     pair.hubs[0].start();
-    wait::until("the hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    wait::until("the hub", || {
+        pair.hubs[0]
+            .read("log")
+            .contains("this hub works")
+            .then_some(())
+    });
     pair.hubs[1].start();
-    wait::until("the other hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
-    fs::rename(pair.shared.path().join("registers"), pair.shared.path().join("away")).expect("renamed");
-    wait::until("the end of the first hub", || pair.hubs[0].read("log").contains("has not answered for").then_some(()));
+    wait::until("the other hub", || {
+        pair.hubs[1]
+            .read("log")
+            .contains("standing by")
+            .then_some(())
+    });
+    fs::rename(
+        pair.shared.path().join("registers"),
+        pair.shared.path().join("away"),
+    )
+    .expect("renamed");
+    wait::until("the end of the first hub", || {
+        pair.hubs[0]
+            .read("log")
+            .contains("has not answered for")
+            .then_some(())
+    });
     for hub in &pair.hubs {
         let log = hub.read("log");
         assert_eq!(log.matches("the store does not answer").count(), 1, "{log}");

@@ -42,18 +42,37 @@ fn a_machine_without_an_agent_is_drained_approved_and_put_back() {
     ] {
         assert!(got.contains(line), "{line} in {got}");
     }
-    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
-    assert_eq!(control.with(|world| world.approvals.clone()), [(approval(&machine, &id), json!(null))]);
+    hub.await_record("the approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
+    assert_eq!(
+        control.with(|world| world.approvals.clone()),
+        [(approval(&machine, &id), json!(null))]
+    );
 
     queue.send(&message(&machine, &id, "Started", &["db"]));
     queue.send(&message(&machine, &id, "Completed", &["db"]));
     hub.await_hook(&format!("recover-db-{id}"));
-    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
-    assert_eq!(changes(&hub, &machine), ["scheduled", "started", "completed"]);
-    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    hub.await_record("the recovery", |record| {
+        record["record"] == "recover" && record["outcome"] == "done"
+    });
+    assert_eq!(
+        changes(&hub, &machine),
+        ["scheduled", "started", "completed"]
+    );
+    wait::until("the end of all messages", || {
+        (queue.length() == 0).then_some(())
+    });
     // Nothing is kept of a machine that is in service and has no event.
-    let kept = || fs::read_dir(hub.path("state").join("hub/machines")).expect("a folder").flatten().count();
-    wait::until("an empty state", || (hub.read("hub.prom").contains("hub_machines 0\n") && kept() == 0).then_some(()));
+    let kept = || {
+        fs::read_dir(hub.path("state").join("hub/machines"))
+            .expect("a folder")
+            .flatten()
+            .count()
+    };
+    wait::until("an empty state", || {
+        (hub.read("hub.prom").contains("hub_machines 0\n") && kept() == 0).then_some(())
+    });
 }
 
 #[test]
@@ -66,19 +85,38 @@ fn three_machines_of_one_event_are_approved_once_when_all_are_ready() {
         "test $SCHEDULED_EVENTS_MACHINE = front_2 && until test -e $(dirname $0)/go; do sleep 0.05; done\nexit 0\n",
     );
     hub.start();
-    queue.send(&message(&set, &id, "Scheduled", &["front_0", "front_1", "front_2"]));
+    queue.send(&message(
+        &set,
+        &id,
+        "Scheduled",
+        &["front_0", "front_1", "front_2"],
+    ));
     let is_ready = |record: &&Value| record["record"] == "prepare" && record["outcome"] == "ready";
-    wait::until("two machines", || (hub.records().iter().filter(is_ready).count() == 2).then_some(()));
+    wait::until("two machines", || {
+        (hub.records().iter().filter(is_ready).count() == 2).then_some(())
+    });
     for machine in ["/0", "/1"] {
         hub.await_record("a closed gate", |record| {
             let is_closed = record["phase"] == "approve" && record["outcome"] == "closed";
-            is_closed && record["resource_id"].as_str().is_some_and(|id| id.ends_with(machine))
+            is_closed
+                && record["resource_id"]
+                    .as_str()
+                    .is_some_and(|id| id.ends_with(machine))
         });
     }
-    assert_eq!(control.with(|world| world.approvals.len()), 0, "the third machine is not ready");
+    assert_eq!(
+        control.with(|world| world.approvals.len()),
+        0,
+        "the third machine is not ready"
+    );
     fs::write(hub.path("go"), "").expect("written");
-    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
-    assert_eq!(control.with(|world| world.approvals.clone()), [(approval(&set, &id), json!(null))]);
+    hub.await_record("the approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
+    assert_eq!(
+        control.with(|world| world.approvals.clone()),
+        [(approval(&set, &id), json!(null))]
+    );
 }
 
 #[test]
@@ -91,14 +129,21 @@ fn messages_in_reverse_and_repeated_change_nothing() {
         queue.send(&message(&machine, &first, status, &["db"]));
     }
     hub.start();
-    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    wait::until("the end of all messages", || {
+        (queue.length() == 0).then_some(())
+    });
     for status in ["Scheduled", "Scheduled"] {
         queue.send(&message(&machine, &second, status, &["db"]));
     }
     hub.await_hook(&format!("prepare-db-{second}"));
     hub.await_record("the approval", |record| record["record"] == "approval");
     assert_eq!(changes(&hub, &machine), ["scheduled"]);
-    assert!(!hub.path("hooks").join(format!("prepare-db-{first}")).exists(), "an event that is over was prepared for");
+    assert!(
+        !hub.path("hooks")
+            .join(format!("prepare-db-{first}"))
+            .exists(),
+        "an event that is over was prepared for"
+    );
 }
 
 #[test]
@@ -122,7 +167,9 @@ fn a_lost_message_costs_time_and_not_the_event() {
     // Without the quota's time, the pause is a second.
     let pause = control.with(|world| world.requested[1] - world.requested[0]);
     assert!(pause >= Duration::from_secs(4), "{pause:?}");
-    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    hub.await_record("the approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
     // The query for open events does not show that it is over: it is asked for by its id.
     control.with(|world| world.rows = vec![row(&machine, &id, "Canceled", &["db"])]);
     hub.await_hook(&format!("recover-db-{id}"));
@@ -143,7 +190,12 @@ fn an_event_whose_id_is_none_of_azures_is_not_asked_for() {
     let before = count();
     wait::until("two more queries", || (count() >= before + 2).then_some(()));
     // A query for no ids is an error at Azure, after which nothing else would be reconciled.
-    assert!(control.with(|world| world.queries.iter().all(|query| !query.contains("name in~"))));
+    assert!(control.with(|world| {
+        world
+            .queries
+            .iter()
+            .all(|query| !query.contains("name in~"))
+    }));
 }
 
 #[test]
@@ -151,7 +203,9 @@ fn a_killed_hub_forgets_nothing_and_repeats_only_what_it_was_doing() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
-    hub.prepare_with("echo x >>$(dirname $0)/runs\nuntil test -e $(dirname $0)/go; do sleep 0.05; done\n");
+    hub.prepare_with(
+        "echo x >>$(dirname $0)/runs\nuntil test -e $(dirname $0)/go; do sleep 0.05; done\n",
+    );
     hub.start();
     queue.send(&message(&machine, &id, "Scheduled", &["db"]));
     let runs = |hub: &Hub| hub.read("runs").lines().count();
@@ -162,14 +216,20 @@ fn a_killed_hub_forgets_nothing_and_repeats_only_what_it_was_doing() {
     wait::until("the second preparation", || (runs(&hub) == 2).then_some(()));
     assert_eq!(control.with(|world| world.approvals.len()), 0);
     fs::write(hub.path("go"), "").expect("written");
-    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    hub.await_record("the approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
     hub.await_state("start");
     hub.kill();
     hub.start();
     queue.send(&message(&machine, &id, "Completed", &["db"]));
     hub.await_hook(&format!("recover-db-{id}"));
     assert_eq!(runs(&hub), 2, "it was prepared again after it was approved");
-    assert_eq!(control.with(|world| world.approvals.len()), 1, "it was approved again");
+    assert_eq!(
+        control.with(|world| world.approvals.len()),
+        1,
+        "it was approved again"
+    );
     assert_eq!(changes(&hub, &machine), ["scheduled", "completed"]);
 }
 
@@ -183,12 +243,19 @@ fn what_cannot_be_read_is_set_aside_and_what_is_not_ours_left_out() {
     let other = resource("virtualMachines", "db").replace("00000000-", "11111111-");
     queue.send(&message(&other, &event_id(1), "Scheduled", &["db"]));
     // As if Azure had renamed a member.
-    let mut unknown = message(&resource("virtualMachines", "db"), &event_id(2), "Scheduled", &["db"]);
+    let mut unknown = message(
+        &resource("virtualMachines", "db"),
+        &event_id(2),
+        "Scheduled",
+        &["db"],
+    );
     let info = &mut unknown["data"]["resourceInfo"];
     info["event"] = info["properties"].take();
     queue.send(&unknown);
     hub.start();
-    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    wait::until("the end of all messages", || {
+        (queue.length() == 0).then_some(())
+    });
     for line in [
         "messages_total{result=\"set-aside\"} 3",
         "messages_total{result=\"left-out\"} 1",
@@ -196,7 +263,11 @@ fn what_cannot_be_read_is_set_aside_and_what_is_not_ours_left_out() {
     ] {
         wait::until(line, || hub.read("hub.prom").contains(line).then_some(()));
     }
-    let kept: Vec<_> = hub.records().into_iter().filter(|record| record["record"] == "set-aside").collect();
+    let kept: Vec<_> = hub
+        .records()
+        .into_iter()
+        .filter(|record| record["record"] == "set-aside")
+        .collect();
     let has = |content: &str| kept.iter().any(|record| record["content"] == content);
     let contents = [&unknown.to_string(), "not JSON", "not Base64!"];
     assert!(kept.len() == 3 && contents.into_iter().all(has), "{kept:?}");
@@ -207,7 +278,11 @@ fn what_is_set_aside_is_in_the_poison_queue() {
     let (control, queue, poison) = (Control::start(), TestQueue::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     let name = poison.url.rsplit('/').next().expect("a name");
-    fs::write(hub.path("hub.toml"), hub.read("hub.toml") + &format!("poison = \"{name}\"\n")).expect("written");
+    fs::write(
+        hub.path("hub.toml"),
+        hub.read("hub.toml") + &format!("poison = \"{name}\"\n"),
+    )
+    .expect("written");
     // One that a hub could never keep, as after twenty crashes.
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
     queue.send(&message(&machine, &id, "Scheduled", &["db"]));
@@ -215,32 +290,63 @@ fn what_is_set_aside_is_in_the_poison_queue() {
     let kept = queue.texts();
     queue.send_text("bm90IEpTT04=");
     hub.start();
-    wait::until("both messages", || (poison.texts().len() == 2).then_some(()));
-    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    wait::until("both messages", || {
+        (poison.texts().len() == 2).then_some(())
+    });
+    wait::until("the end of all messages", || {
+        (queue.length() == 0).then_some(())
+    });
     let found = poison.texts();
-    assert!(found.contains(&kept[0]) && found.contains(&"bm90IEpTT04=".to_owned()), "{found:?}");
-    let set_aside: Vec<_> = hub.records().into_iter().filter(|record| record["record"] == "set-aside").collect();
+    assert!(
+        found.contains(&kept[0]) && found.contains(&"bm90IEpTT04=".to_owned()),
+        "{found:?}"
+    );
+    let set_aside: Vec<_> = hub
+        .records()
+        .into_iter()
+        .filter(|record| record["record"] == "set-aside")
+        .collect();
     assert_eq!(set_aside.len(), 2, "{set_aside:?}");
-    assert!(hub.read("log").contains("it was received 21 times and never deleted"), "{}", hub.read("log"));
+    assert!(
+        hub.read("log")
+            .contains("it was received 21 times and never deleted"),
+        "{}",
+        hub.read("log")
+    );
     assert!(!hub.path("hooks").join(format!("prepare-db-{id}")).exists());
 }
 
 #[test]
 fn where_a_machine_has_an_agent_the_hub_only_watches() {
     let (control, queue) = (Control::start(), TestQueue::start());
-    let mut hub = Hub::new(&control.url(), Some(&queue), "agents = { machines = [\"web*\"] }");
+    let mut hub = Hub::new(
+        &control.url(),
+        Some(&queue),
+        "agents = { machines = [\"web*\"] }",
+    );
     let (machine, id) = (resource("virtualMachines", "web-1"), event_id(1));
     hub.start();
     queue.send(&message(&machine, &id, "Scheduled", &["web-1"]));
     hub.await_record("its event", |record| record["record"] == "decision");
     // Of one that has none, everything is done meanwhile.
-    queue.send(&message(&resource("virtualMachines", "db"), &event_id(2), "Scheduled", &["db"]));
-    hub.await_record("the other machine's approval", |record| record["record"] == "approval");
+    queue.send(&message(
+        &resource("virtualMachines", "db"),
+        &event_id(2),
+        "Scheduled",
+        &["db"],
+    ));
+    hub.await_record("the other machine's approval", |record| {
+        record["record"] == "approval"
+    });
     for status in ["Started", "Completed"] {
         queue.send(&message(&machine, &id, status, &["web-1"]));
     }
     hub.await_record("the end", |record| record["change"] == "completed");
-    assert!(!hub.path("hooks").join(format!("prepare-web-1-{id}")).exists());
+    assert!(
+        !hub.path("hooks")
+            .join(format!("prepare-web-1-{id}"))
+            .exists()
+    );
     assert_eq!(control.with(|world| world.approvals.len()), 1);
 }
 
@@ -262,13 +368,27 @@ fn an_approval_that_is_refused_in_part_is_repeated_for_the_rest() {
         ));
     });
     // Both in one message, so that they are most likely due together.
-    let both: Vec<_> =
-        ids.iter().zip(["front_0", "front_1"]).map(|(id, name)| message(&set, id, "Scheduled", &[name])).collect();
+    let both: Vec<_> = ids
+        .iter()
+        .zip(["front_0", "front_1"])
+        .map(|(id, name)| message(&set, id, "Scheduled", &[name]))
+        .collect();
     queue.send(&json!(both));
     let is_approved = |record: &&Value| record["record"] == "approval" && record["status"] == 200;
-    wait::until("both approvals", || (hub.records().iter().filter(is_approved).count() == 2).then_some(()));
+    wait::until("both approvals", || {
+        (hub.records().iter().filter(is_approved).count() == 2).then_some(())
+    });
     let requests = control.with(|world| world.approvals.clone());
-    let of = |id: &str| requests.iter().filter(|(path, _)| *path == approval(&set, id)).count();
-    assert_eq!(of(&ids[0]), 1, "what was refused is sent again, once: {requests:?}");
+    let of = |id: &str| {
+        requests
+            .iter()
+            .filter(|(path, _)| *path == approval(&set, id))
+            .count()
+    };
+    assert_eq!(
+        of(&ids[0]),
+        1,
+        "what was refused is sent again, once: {requests:?}"
+    );
     assert_eq!(requests.len(), 1 + of(&ids[1]), "{requests:?}");
 }

@@ -2,15 +2,35 @@
 
 /// Path, type and content of each file.
 pub(super) const ASSETS: [(&str, &str, &str); 10] = [
-    ("/", "text/html; charset=utf-8", include_str!("../../web/index.html")),
-    ("/page.css", "text/css; charset=utf-8", include_str!("../../web/page.css")),
-    ("/icon.svg", "image/svg+xml", include_str!("../../web/icon.svg")),
+    (
+        "/",
+        "text/html; charset=utf-8",
+        include_str!("../../web/index.html"),
+    ),
+    (
+        "/page.css",
+        "text/css; charset=utf-8",
+        include_str!("../../web/page.css"),
+    ),
+    (
+        "/icon.svg",
+        "image/svg+xml",
+        include_str!("../../web/icon.svg"),
+    ),
     ("/main.js", JAVASCRIPT, include_str!("../../web/main.js")),
     ("/api.js", JAVASCRIPT, include_str!("../../web/api.js")),
     ("/dom.js", JAVASCRIPT, include_str!("../../web/dom.js")),
     ("/model.js", JAVASCRIPT, include_str!("../../web/model.js")),
-    ("/timeline.js", JAVASCRIPT, include_str!("../../web/timeline.js")),
-    ("/panels.js", JAVASCRIPT, include_str!("../../web/panels.js")),
+    (
+        "/timeline.js",
+        JAVASCRIPT,
+        include_str!("../../web/timeline.js"),
+    ),
+    (
+        "/panels.js",
+        JAVASCRIPT,
+        include_str!("../../web/panels.js"),
+    ),
     ("/forms.js", JAVASCRIPT, include_str!("../../web/forms.js")),
 ];
 

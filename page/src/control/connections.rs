@@ -25,7 +25,12 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
     serve_with(listener, router, CONNECTIONS_MAX, HEAD_MAX).await;
 }
 
-async fn serve_with(listener: TcpListener, router: Router, connections_max: usize, head_max: Duration) {
+async fn serve_with(
+    listener: TcpListener,
+    router: Router,
+    connections_max: usize,
+    head_max: Duration,
+) {
     let free = Arc::new(Semaphore::new(connections_max));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_max);
@@ -35,7 +40,10 @@ async fn serve_with(listener: TcpListener, router: Router, connections_max: usiz
             tokio::time::sleep(RETRY).await;
             continue;
         };
-        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let connection = http.serve_connection(
+            TokioIo::new(stream),
+            TowerToHyperService::new(router.clone()),
+        );
         tokio::spawn(async move {
             // A connection that fails concerns its peer only.
             let _ = connection.await;
@@ -79,25 +87,40 @@ mod tests {
         listener.set_nonblocking(true).expect("a socket");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel();
-        let thread = thread::Builder::new().name(SERVER_THREAD.to_owned()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).expect("a listener");
-                let in_time = from_fn_with_state(Duration::from_millis(500), guard::in_time);
-                let router = Router::new().route("/", get(|| async { "ok" }).post(|_: String| async {}).layer(in_time));
-                tokio::select! {
-                    () = serve_with(listener, router, connections_max, head_max) => {}
-                    _ = stopped => {}
-                }
+        let thread = thread::Builder::new()
+            .name(SERVER_THREAD.to_owned())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .expect("a runtime");
+                runtime.block_on(async {
+                    let listener = TcpListener::from_std(listener).expect("a listener");
+                    let in_time = from_fn_with_state(Duration::from_millis(500), guard::in_time);
+                    let router = Router::new().route(
+                        "/",
+                        get(|| async { "ok" })
+                            .post(|_: String| async {})
+                            .layer(in_time),
+                    );
+                    tokio::select! {
+                        () = serve_with(listener, router, connections_max, head_max) => {}
+                        _ = stopped => {}
+                    }
+                });
             });
-        });
-        Server { address, running: Some((stop, thread.expect("a thread"))) }
+        Server {
+            address,
+            running: Some((stop, thread.expect("a thread"))),
+        }
     }
 
     fn connect(address: SocketAddr) -> TcpStream {
         let stream = TcpStream::connect(address).expect("a connection");
         // No test reaches this time unless it fails.
-        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a socket");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(120)))
+            .expect("a socket");
         stream
     }
 
@@ -137,16 +160,25 @@ mod tests {
         let first = connect(address);
         let next = thread::spawn(move || ask(address));
         drop(first);
-        assert!(next.join().expect("a thread").expect("an answer").ends_with("ok"));
+        assert!(
+            next.join()
+                .expect("a thread")
+                .expect("an answer")
+                .ends_with("ok")
+        );
     }
 
     #[test]
     fn a_body_that_does_not_arrive_is_given_up() {
         let server = start(1, Duration::from_secs(3600));
         let mut stream = connect(server.address);
-        stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf").expect("part of a request");
+        stream
+            .write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf")
+            .expect("part of a request");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer, and the end");
+        stream
+            .read_to_string(&mut answer)
+            .expect("an answer, and the end");
         assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     }
 }

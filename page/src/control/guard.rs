@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -24,34 +26,61 @@ const SECURITY: [(HeaderName, &str); 6] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (REFERRER_POLICY, "no-referrer"),
     (CACHE_CONTROL, "no-store"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
 ];
 
 /// Refuses requests to another name or from another site, and protects every response.
-pub(super) async fn check_address(State(control): State<Control>, request: Request, next: Next) -> Response {
+pub(super) async fn check_address(
+    State(control): State<Control>,
+    request: Request,
+    next: Next,
+) -> Response {
     let mut response = match control.keys.check_address(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(message) => Refusal(StatusCode::FORBIDDEN, message).into_response(),
     };
     for (name, value) in SECURITY {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }
 
 /// Refuses requests without the token.
-pub(super) async fn check_token(State(control): State<Control>, request: Request, next: Next) -> Response {
+pub(super) async fn check_token(
+    State(control): State<Control>,
+    request: Request,
+    next: Next,
+) -> Response {
     if control.keys.opens(request.headers()) {
         return next.run(request).await;
     }
-    let message = "the token is missing or wrong: open the link that the program printed when it started";
+    let message =
+        "the token is missing or wrong: open the link that the program printed when it started";
     Refusal(StatusCode::UNAUTHORIZED, message.to_owned()).into_response()
 }
 
 /// Gives up on a request that is not complete in time. Only for what needs no token: other requests may wait.
-pub(super) async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
-    tokio::time::timeout(limit, next.run(request)).await.unwrap_or_else(|_| {
-        Refusal(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time".to_owned()).into_response()
-    })
+pub(super) async fn in_time(
+    State(limit): State<Duration>,
+    request: Request,
+    next: Next,
+) -> Response {
+    tokio::time::timeout(limit, next.run(request))
+        .await
+        .unwrap_or_else(|_| {
+            Refusal(
+                StatusCode::REQUEST_TIMEOUT,
+                "the request did not arrive in time".to_owned(),
+            )
+            .into_response()
+        })
 }

@@ -26,7 +26,13 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(port: u16) -> Result<Self, String> {
         let ticket = Mutex::new(Some(random_key()?));
-        Ok(Self { port, token: random_key()?, ticket, created: Instant::now(), records: random_key()? })
+        Ok(Self {
+            port,
+            token: random_key()?,
+            ticket,
+            created: Instant::now(),
+            records: random_key()?,
+        })
     }
 
     pub(super) fn authority(&self) -> String {
@@ -38,7 +44,11 @@ impl Keys {
     }
 
     pub(super) fn ticket(&self) -> String {
-        self.ticket.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+        self.ticket
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .unwrap_or_default()
     }
 
     /// The token for the ticket, the first time.
@@ -60,20 +70,30 @@ impl Keys {
     }
 
     pub(super) fn opens(&self, headers: &HeaderMap) -> bool {
-        let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|token| same(&self.token, token))
+        let value = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
+        value
+            .and_then(|value| value.strip_prefix("Bearer "))
+            .is_some_and(|token| same(&self.token, token))
     }
 
     /// Whether a browser would send this `Host` for the page's own address.
     fn is_own_host(&self, host: &str) -> bool {
         let port = format!(":{}", self.port);
         // A browser leaves out the default port of HTTP.
-        let name = host.strip_suffix(&port).or_else(|| (self.port == 80).then_some(host));
+        let name = host
+            .strip_suffix(&port)
+            .or_else(|| (self.port == 80).then_some(host));
         name.is_some_and(|name| ["127.0.0.1", "localhost"].contains(&name))
     }
 
     pub(super) fn check_address(&self, headers: &HeaderMap) -> Result<(), String> {
-        let text = |name| headers.get(name).map(|value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()));
+        let text = |name| {
+            headers
+                .get(name)
+                .map(|value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()))
+        };
         let host = text(HOST).unwrap_or_default();
         if headers.get_all(HOST).iter().count() != 1 || !self.is_own_host(&host) {
             return Err(format!("found Host: {host}, expected {}", self.authority()));
@@ -94,7 +114,8 @@ fn same(one: &str, other: &str) -> bool {
 /// 128 random bits as hexadecimal digits.
 fn random_key() -> Result<String, String> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| format!("the system has no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| format!("the system has no random numbers: {error}"))?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
@@ -105,7 +126,15 @@ mod tests {
     use super::*;
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        fields.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+        fields
+            .iter()
+            .map(|(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -113,16 +142,32 @@ mod tests {
         let keys = Keys::new(8000).expect("random numbers");
         let check = |fields: &[_]| keys.check_address(&headers(fields)).is_ok();
         assert!(check(&[("host", "127.0.0.1:8000")]) && check(&[("host", "localhost:8000")]));
-        assert!(check(&[("host", "127.0.0.1:8000"), ("origin", "http://127.0.0.1:8000")]));
-        for host in
-            ["evil.example:8000", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:80000", "", "x127.0.0.1:8000", "[::1]:8000"]
-        {
+        assert!(check(&[
+            ("host", "127.0.0.1:8000"),
+            ("origin", "http://127.0.0.1:8000")
+        ]));
+        for host in [
+            "evil.example:8000",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "127.0.0.1:80000",
+            "",
+            "x127.0.0.1:8000",
+            "[::1]:8000",
+        ] {
             assert!(!check(&[("host", host)]), "{host}");
         }
-        for origin in
-            ["http://evil.example", "null", "https://127.0.0.1:8000", "http://127.0.0.1:8001", "http://localhost:8000"]
-        {
-            assert!(!check(&[("host", "127.0.0.1:8000"), ("origin", origin)]), "{origin}");
+        for origin in [
+            "http://evil.example",
+            "null",
+            "https://127.0.0.1:8000",
+            "http://127.0.0.1:8001",
+            "http://localhost:8000",
+        ] {
+            assert!(
+                !check(&[("host", "127.0.0.1:8000"), ("origin", origin)]),
+                "{origin}"
+            );
         }
         assert!(!check(&[]));
         let mut twice = headers(&[("host", "127.0.0.1:8000")]);
@@ -133,14 +178,21 @@ mod tests {
     #[test]
     fn each_key_opens_its_own_part_and_the_ticket_once() {
         let keys = Keys::new(8000).expect("random numbers");
-        assert!(keys.token().len() == 32 && keys.token() != keys.records() && keys.token() != keys.ticket());
+        assert!(
+            keys.token().len() == 32
+                && keys.token() != keys.records()
+                && keys.token() != keys.ticket()
+        );
         let ticket = keys.ticket();
         assert_eq!(keys.exchange("x"), None);
         assert_eq!(keys.exchange(&ticket), Some(keys.token()));
         assert_eq!(keys.exchange(&ticket), None);
         assert_eq!(keys.exchange(""), None);
         let mut old = Keys::new(8000).expect("random numbers");
-        old.created = old.created.checked_sub(TICKET_LIFETIME).expect("a time after the boot");
+        old.created = old
+            .created
+            .checked_sub(TICKET_LIFETIME)
+            .expect("a time after the boot");
         assert_eq!(old.exchange(&old.ticket()), None);
         assert!(keys.opens_records(keys.records()) && !keys.opens_records(keys.token()));
     }

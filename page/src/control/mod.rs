@@ -25,16 +25,27 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(player: Arc<Player>, port: u16) -> Result<Self, String> {
-        Ok(Self { player, keys: Arc::new(Keys::new(port)?) })
+        Ok(Self {
+            player,
+            keys: Arc::new(Keys::new(port)?),
+        })
     }
 
     /// The link that opens the page, for the person who started the program.
     pub(crate) fn link(&self) -> String {
-        format!("http://{}/#token={}", self.keys.authority(), self.keys.token())
+        format!(
+            "http://{}/#token={}",
+            self.keys.authority(),
+            self.keys.token()
+        )
     }
 
     /// A link that opens the page once. Other users of the machine may see it among the arguments of processes.
     pub(crate) fn link_for_browser(&self) -> String {
-        format!("http://{}/#ticket={}", self.keys.authority(), self.keys.ticket())
+        format!(
+            "http://{}/#ticket={}",
+            self.keys.authority(),
+            self.keys.ticket()
+        )
     }
 }

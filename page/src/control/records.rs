@@ -31,7 +31,10 @@ pub(super) async fn post(
         }
         let run = control.player.current();
         let Some(number) = run.machine(&machine) else {
-            return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no machine {machine:?}")));
+            return Err(Refusal(
+                StatusCode::NOT_FOUND,
+                format!("there is no machine {machine:?}"),
+            ));
         };
         if run.journal.record(number, line) {
             added += 1;

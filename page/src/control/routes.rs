@@ -60,19 +60,33 @@ fn router(control: Control) -> Router {
         .route("/api/played", get(played))
         .route("/api/report", get(report))
         .route("/api/recording", post(recording))
-        .route_layer(middleware::from_fn_with_state(control.clone(), guard::check_token));
+        .route_layer(middleware::from_fn_with_state(
+            control.clone(),
+            guard::check_token,
+        ));
     let ticket_in_time = middleware::from_fn_with_state(TICKET_WAIT, guard::in_time);
     let mut router = Router::new()
         .merge(api)
-        .route("/api/token", post(token).layer(DefaultBodyLimit::max(TICKET_MAX)).layer(ticket_in_time))
-        .route("/records/{key}/{machine}", put(records::post).post(records::post));
+        .route(
+            "/api/token",
+            post(token)
+                .layer(DefaultBodyLimit::max(TICKET_MAX))
+                .layer(ticket_in_time),
+        )
+        .route(
+            "/records/{key}/{machine}",
+            put(records::post).post(records::post),
+        );
     for (path, content_type, content) in ASSETS {
         let answer = move || async move { ([(CONTENT_TYPE, content_type)], content) };
         router = router.route(path, get(answer));
     }
     router
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(middleware::from_fn_with_state(control.clone(), guard::check_address))
+        .layer(middleware::from_fn_with_state(
+            control.clone(),
+            guard::check_address,
+        ))
         .with_state(control)
 }
 
@@ -91,7 +105,8 @@ async fn token(
 ) -> Result<Json<Value>, Refusal> {
     let Json(Ticket { ticket }) = body.map_err(refused)?;
     let token = control.keys.exchange(&ticket);
-    let message = "this link opens the page once, and was used: open the link that the program printed";
+    let message =
+        "this link opens the page once, and was used: open the link that the program printed";
     token
         .map(|token| Json(json!({"token": token})))
         .ok_or_else(|| Refusal(StatusCode::UNAUTHORIZED, message.to_owned()))
@@ -100,9 +115,17 @@ async fn token(
 /// What is played: settings, machines, and where clients post what they log.
 async fn describe(State(control): State<Control>) -> Json<Value> {
     let run = control.player.current();
-    let records = format!("http://{}/records/{}/", control.keys.authority(), control.keys.records());
-    let machines: Vec<_> =
-        run.server.machines().iter().map(|machine| json!({"name": machine.name, "url": machine.url()})).collect();
+    let records = format!(
+        "http://{}/records/{}/",
+        control.keys.authority(),
+        control.keys.records()
+    );
+    let machines: Vec<_> = run
+        .server
+        .machines()
+        .iter()
+        .map(|machine| json!({"name": machine.name, "url": machine.url()}))
+        .collect();
     Json(json!({
         "run": run.number,
         "settings": run.settings,
@@ -127,7 +150,11 @@ async fn updates(
     State(control): State<Control>,
     query: Result<Query<UpdatesQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    let Query(UpdatesQuery { run: number, after, wait }) = query.map_err(refused)?;
+    let Query(UpdatesQuery {
+        run: number,
+        after,
+        wait,
+    }) = query.map_err(refused)?;
     let journal = {
         // A run that waits here must not keep its server.
         let run = control.player.current();
@@ -195,22 +222,32 @@ async fn action(
     let Json(action) = action.map_err(refused)?;
     // Beginning again may wait for threads and addresses.
     let done = tokio::task::spawn_blocking(move || action.apply(&control.player)).await;
-    done.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.map_err(refused)?;
+    done.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
+        .map_err(refused)?;
     Ok(Json(json!({})))
 }
 
 /// What was played, as a scenario file.
 async fn played(State(control): State<Control>) -> Response {
     let run = control.player.current();
-    let mut text =
-        String::from("# Played by `scheduled-events-page`. Its faults are no part of the file; as options:\n");
+    let mut text = String::from(
+        "# Played by `scheduled-events-page`. Its faults are no part of the file; as options:\n",
+    );
     for (number, machine) in run.server.machines().iter().enumerate() {
         for fault in run.server.faults(number) {
-            let _ = writeln!(text, "# --fault {fault} ({})", machine.name.escape_default());
+            let _ = writeln!(
+                text,
+                "# --fault {fault} ({})",
+                machine.name.escape_default()
+            );
         }
     }
     // Writing to a string does not fail.
-    let _ = writeln!(text, "# --seed {} gives the same EventIds.", run.settings.seed);
+    let _ = writeln!(
+        text,
+        "# --seed {} gives the same EventIds.",
+        run.settings.seed
+    );
     text += &run.server.played(&run.scenario).to_toml();
     download("application/toml", "scenario.toml", text)
 }
@@ -227,14 +264,20 @@ async fn report(
     let Query(Format { format }) = query.map_err(refused)?;
     let name = format!("report.{format}");
     let Some(known) = ReportFormat::of(name.as_ref()) else {
-        return Err(refused(format!("found the format {format:?}, expected xml, ndjson or html")));
+        return Err(refused(format!(
+            "found the format {format:?}, expected xml, ndjson or html"
+        )));
     };
     let content_type = match known {
         ReportFormat::Junit => "application/xml",
         ReportFormat::Ndjson => "application/x-ndjson",
         ReportFormat::Html => "text/html; charset=utf-8",
     };
-    Ok(download(content_type, &name, verdicts::report(&control.player.current(), known)))
+    Ok(download(
+        content_type,
+        &name,
+        verdicts::report(&control.player.current(), known),
+    ))
 }
 
 /// The text of a scenario for a file that the user loads: a scenario file, or a recorded audit file.
@@ -246,12 +289,20 @@ async fn recording(body: Result<Bytes, BytesRejection>) -> Result<String, Refusa
         )),
         _ => refused(error),
     })?;
-    let text = std::str::from_utf8(&body).map_err(|error| refused(format!("the file is not UTF-8: {error}")))?;
+    let text = std::str::from_utf8(&body)
+        .map_err(|error| refused(format!("the file is not UTF-8: {error}")))?;
     from_file(text).map_err(refused)
 }
 
 fn download(content_type: &'static str, name: &str, text: String) -> Response {
     let disposition = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""));
     let disposition = disposition.unwrap_or_else(|_| HeaderValue::from_static("attachment"));
-    ([(CONTENT_TYPE, HeaderValue::from_static(content_type)), (CONTENT_DISPOSITION, disposition)], text).into_response()
+    (
+        [
+            (CONTENT_TYPE, HeaderValue::from_static(content_type)),
+            (CONTENT_DISPOSITION, disposition),
+        ],
+        text,
+    )
+        .into_response()
 }

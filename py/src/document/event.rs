@@ -36,13 +36,21 @@ impl PyEvent {
         let object = event.object();
         // The object borrows from the body, so the difference of the addresses is its offset there.
         let start = object.as_ptr() as usize - body.bytes().as_ptr() as usize;
-        Self { body: body.share(py), range: start..start + object.len(), layout: event.layout() }
+        Self {
+            body: body.share(py),
+            range: start..start + object.len(),
+            layout: event.layout(),
+        }
     }
 
     /// Parses an event's object.
     pub(crate) fn from_object(py: Python<'_>, object: &[u8]) -> PyResult<Self> {
         let body = Body::copy(py, &[b"{\"Events\":[", object, b"]}"].concat());
-        let event = body.parse(py)?.events().next().ok_or_else(|| PyValueError::new_err("not an event"))?;
+        let event = body
+            .parse(py)?
+            .events()
+            .next()
+            .ok_or_else(|| PyValueError::new_err("not an event"))?;
         Ok(Self::new(py, &body, &event))
     }
 
@@ -60,7 +68,11 @@ impl PyEvent {
 
 impl JsonObject for PyEvent {
     fn object(&self) -> &str {
-        self.body.bytes().get(self.range.clone()).and_then(|object| str::from_utf8(object).ok()).unwrap_or_default()
+        self.body
+            .bytes()
+            .get(self.range.clone())
+            .and_then(|object| str::from_utf8(object).ok())
+            .unwrap_or_default()
     }
 }
 
@@ -80,19 +92,31 @@ impl PyEvent {
     /// The expected impact: an ``EventType``, or a str for a word that this package does not know.
     #[getter]
     fn event_type<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        word(py, Enumeration::EventType, self.core().event_type().map(|word| word.text()))
+        word(
+            py,
+            Enumeration::EventType,
+            self.core().event_type().map(|word| word.text()),
+        )
     }
 
     /// The event's progress: an ``EventStatus``, or a str for a word that this package does not know.
     #[getter]
     fn event_status<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        word(py, Enumeration::EventStatus, self.core().event_status().map(|word| word.text()))
+        word(
+            py,
+            Enumeration::EventStatus,
+            self.core().event_status().map(|word| word.text()),
+        )
     }
 
     /// Who caused the event: an ``EventSource``, or a str for a word that this package does not know.
     #[getter]
     fn event_source<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        word(py, Enumeration::EventSource, self.core().event_source().map(|word| word.text()))
+        word(
+            py,
+            Enumeration::EventSource,
+            self.core().event_source().map(|word| word.text()),
+        )
     }
 
     /// ``VirtualMachine``.
@@ -111,7 +135,10 @@ impl PyEvent {
     /// The earliest time at which the event starts without an approval: an aware datetime in UTC.
     #[getter]
     fn not_before<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.core().not_before().moment().map_or(Ok(None), |moment| datetime(py, moment))
+        self.core()
+            .not_before()
+            .moment()
+            .map_or(Ok(None), |moment| datetime(py, moment))
     }
 
     /// Azure's description of the event.
@@ -141,11 +168,18 @@ impl PyEvent {
         api_version: Arg<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let vm_names = vm_names.unwrap_or_default();
-        let event = EventMembers::from_event(&self.core(), names_for(&vm_names.borrowed(), &api_version.0));
+        let event = EventMembers::from_event(
+            &self.core(),
+            names_for(&vm_names.borrowed(), &api_version.0),
+        );
         words::loads(py, &words::json(&Record::Event { event }))
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.item(py, name)
     }
 
@@ -187,7 +221,11 @@ impl PyEvent {
         self.view(py, "items")
     }
 
-    fn __eq__<'py>(&self, py: Python<'py>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __eq__<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.equals(py, other)
     }
 
@@ -204,8 +242,17 @@ impl PyEvent {
             None => PyResult::Ok("None".to_owned()),
         };
         let resources = event.resources();
-        let mut names = resources.iter().take(3).map(|name| shown(Some(name))).collect::<PyResult<Vec<_>>>()?;
-        if let Some(more) = resources.iter().count().checked_sub(3).filter(|&more| more > 0) {
+        let mut names = resources
+            .iter()
+            .take(3)
+            .map(|name| shown(Some(name)))
+            .collect::<PyResult<Vec<_>>>()?;
+        if let Some(more) = resources
+            .iter()
+            .count()
+            .checked_sub(3)
+            .filter(|&more| more > 0)
+        {
             names.push(format!("and {more} more"));
         }
         Ok(format!(
@@ -214,13 +261,21 @@ impl PyEvent {
             shown(event.event_type().map(|word| word.text()))?,
             shown(event.event_status().map(|word| word.text()))?,
             names.join(", "),
-            event.not_before().moment().map_or("None".to_owned(), |moment| moment.to_string()),
+            event
+                .not_before()
+                .moment()
+                .map_or("None".to_owned(), |moment| moment.to_string()),
             shown(event.event_source().map(|word| word.text()))?,
-            event.duration_in_seconds().map_or("None".to_owned(), |seconds| seconds.to_string()),
+            event
+                .duration_in_seconds()
+                .map_or("None".to_owned(), |seconds| seconds.to_string()),
         ))
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let function = py.import("scheduled_events._native")?.getattr("_event")?;
         Ok((function, (PyBytes::new(py, self.object().as_bytes()),)))
     }
@@ -237,7 +292,8 @@ pub(crate) fn unpickle_event(py: Python<'_>, object: &[u8]) -> PyResult<PyEvent>
 #[pyfunction]
 #[pyo3(name = "_event_of_record")]
 pub(crate) fn event_of_record(py: Python<'_>, record: &str) -> PyResult<PyEvent> {
-    let event: EventRecord = serde_json::from_str(record).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let event: EventRecord =
+        serde_json::from_str(record).map_err(|error| PyValueError::new_err(error.to_string()))?;
     PyEvent::from_object(py, event_object(&event).as_bytes())
 }
 
@@ -273,7 +329,11 @@ fn string<'py>(py: Python<'py>, text: Text<'_>) -> Bound<'py, PyString> {
     }
 }
 
-fn word<'py>(py: Python<'py>, known: Enumeration, word: Option<Text<'_>>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn word<'py>(
+    py: Python<'py>,
+    known: Enumeration,
+    word: Option<Text<'_>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(word) = word else { return Ok(None) };
     match word.as_str() {
         Some(word) => known.member(py, word),

@@ -43,14 +43,20 @@ pub(crate) struct PyDocument {
 impl PyDocument {
     fn new(py: Python<'_>, body: Body) -> PyResult<Self> {
         let document = body.parse(py)?;
-        let events = document.events().map(|event| Bound::new(py, PyEvent::new(py, &body, &event)));
+        let events = document
+            .events()
+            .map(|event| Bound::new(py, PyEvent::new(py, &body, &event)));
         let events = PyTuple::new(py, events.collect::<PyResult<Vec<_>>>()?)?.unbind();
         let incarnation = match document.incarnation() {
             Incarnation::Number(number) => number.into_pyobject(py)?.into_any().unbind(),
             Incarnation::Text(text) => text.to_string().into_pyobject(py)?.into_any().unbind(),
             Incarnation::Absent => py.None(),
         };
-        Ok(Self { events, incarnation, body })
+        Ok(Self {
+            events,
+            incarnation,
+            body,
+        })
     }
 
     /// Parses a copy of `bytes`.
@@ -66,7 +72,9 @@ impl PyDocument {
 
 impl JsonObject for PyDocument {
     fn object(&self) -> &str {
-        std::str::from_utf8(self.body.bytes()).unwrap_or_default().trim_start_matches('\u{feff}')
+        std::str::from_utf8(self.body.bytes())
+            .unwrap_or_default()
+            .trim_start_matches('\u{feff}')
     }
 
     /// `Events` is a list of `Event`.
@@ -88,7 +96,10 @@ impl PyDocument {
         let from_dict = record_class(py, "from_dict")?;
         let document = self.core(py)?;
         let problems = document.problems().map(|problem| {
-            let fields = loads(py, &json(&Record::from_problem(&problem, Some(self.body.bytes()))))?;
+            let fields = loads(
+                py,
+                &json(&Record::from_problem(&problem, Some(self.body.bytes()))),
+            )?;
             fields.set_item("offset", problem.offset)?;
             from_dict.call1((fields,))
         });
@@ -99,7 +110,11 @@ impl PyDocument {
     fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
         let events = self.events.bind(vm_names.py());
         with_names(vm_names, |names| {
-            events.iter_borrowed().any(|event| event.cast::<PyEvent>().is_ok_and(|event| event.get().is_about(names)))
+            events.iter_borrowed().any(|event| {
+                event
+                    .cast::<PyEvent>()
+                    .is_ok_and(|event| event.get().is_about(names))
+            })
         })
     }
 
@@ -108,7 +123,11 @@ impl PyDocument {
         loads(py, &json(&Record::from_document(&self.core(py)?)))
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.item(py, name)
     }
 
@@ -155,22 +174,41 @@ impl PyDocument {
         PyBytes::new(py, self.body.bytes())
     }
 
-    fn __eq__<'py>(&self, py: Python<'py>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __eq__<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.equals(py, other)
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<u64> {
         let mut hasher = DefaultHasher::new();
-        (self.incarnation.bind(py).hash()?, self.events.bind(py).len()).hash(&mut hasher);
+        (
+            self.incarnation.bind(py).hash()?,
+            self.events.bind(py).len(),
+        )
+            .hash(&mut hasher);
         Ok(hasher.finish())
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let (incarnation, events) = (self.incarnation.bind(py).repr()?, self.events.bind(py).len());
-        Ok(format!("<Document incarnation={incarnation} events={events}>"))
+        let (incarnation, events) = (
+            self.incarnation.bind(py).repr()?,
+            self.events.bind(py).len(),
+        );
+        Ok(format!(
+            "<Document incarnation={incarnation} events={events}>"
+        ))
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        Ok((py.import("scheduled_events")?.getattr("parse")?, (self.__bytes__(py),)))
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        Ok((
+            py.import("scheduled_events")?.getattr("parse")?,
+            (self.__bytes__(py),),
+        ))
     }
 }

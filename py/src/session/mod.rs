@@ -5,7 +5,9 @@ mod notified;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::{PyBaseException, PyConnectionError, PyConnectionRefusedError, PyTimeoutError};
+use pyo3::exceptions::{
+    PyBaseException, PyConnectionError, PyConnectionRefusedError, PyTimeoutError,
+};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -16,8 +18,9 @@ use scheduled_events::record::EventRecord;
 use scheduled_events::watch;
 use scheduled_events_core::record::{CauseWord, EventMembers, Record};
 use scheduled_events_core::{
-    AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response,
-    Session, SessionConfig, SessionSource, Step, Text, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
+    AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report,
+    RequestOutcome, Response, Session, SessionConfig, SessionSource, Step, Text, TrackedEvent,
+    UnixMillis, UnixSeconds, VmNames,
 };
 
 use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
@@ -143,7 +146,8 @@ impl PySession {
         let (clock, source) = (Clock::start(), source_of(py, &source.0)?);
         let config = SessionConfig {
             policy: PyPolicy::named(policy)?,
-            interval_ms: u32::try_from(span(py, interval.0, "interval")?.as_millis()).unwrap_or(u32::MAX),
+            interval_ms: u32::try_from(span(py, interval.0, "interval")?.as_millis())
+                .unwrap_or(u32::MAX),
             dry_run: dry_run.0,
             gate: gate.0,
             last_call: last_call_of(last_call)?,
@@ -163,7 +167,10 @@ impl PySession {
             attempts: Attempts::default(),
             notified: Notified::new(source),
         };
-        Ok(Self { inner: Mutex::new(inner), api_version: api_version.0 })
+        Ok(Self {
+            inner: Mutex::new(inner),
+            api_version: api_version.0,
+        })
     }
 
     /// Returns what to do now: a Get, Post, Wait, PrepareDue, RecoverDue, GateDue, Cancel or Report.
@@ -174,28 +181,60 @@ impl PySession {
         let seconds = |millis: u32| f64::from(millis) / 1000.0;
         match step {
             OwnedStep::Get { timeout_ms } => class("Get")?.call1((seconds(timeout_ms),)),
-            OwnedStep::Post { body, timeout_ms, event_ids } => {
-                class("Post")?.call1((PyBytes::new(py, &body), seconds(timeout_ms), PyTuple::new(py, event_ids)?))
+            OwnedStep::Post {
+                body,
+                timeout_ms,
+                event_ids,
+            } => class("Post")?.call1((
+                PyBytes::new(py, &body),
+                seconds(timeout_ms),
+                PyTuple::new(py, event_ids)?,
+            )),
+            OwnedStep::Wait { until, seconds } => {
+                class("Wait")?.call1((datetime(py, until.seconds())?, seconds))
             }
-            OwnedStep::Wait { until, seconds } => class("Wait")?.call1((datetime(py, until.seconds())?, seconds)),
-            OwnedStep::Prepare { event, attempt } => class("due")?.call1(("PrepareDue", event.fields(py, attempt)?)),
-            OwnedStep::Recover { events, own, attempt } => {
-                let objects = events.iter().map(|event| event.object(py)).collect::<PyResult<Vec<_>>>()?;
-                let Some(last) = events.first() else { unreachable!("a recovery is for at least one event") };
+            OwnedStep::Prepare { event, attempt } => {
+                class("due")?.call1(("PrepareDue", event.fields(py, attempt)?))
+            }
+            OwnedStep::Recover {
+                events,
+                own,
+                attempt,
+            } => {
+                let objects = events
+                    .iter()
+                    .map(|event| event.object(py))
+                    .collect::<PyResult<Vec<_>>>()?;
+                let Some(last) = events.first() else {
+                    unreachable!("a recovery is for at least one event")
+                };
                 let fields = last.fields(py, attempt)?;
-                fields.set_item("event_ids", PyTuple::new(py, events.iter().map(|event| &event.event_id))?)?;
+                fields.set_item(
+                    "event_ids",
+                    PyTuple::new(py, events.iter().map(|event| &event.event_id))?,
+                )?;
                 fields.set_item("events", PyTuple::new(py, objects)?)?;
                 fields.set_item("own", own)?;
                 class("due")?.call1(("RecoverDue", fields))
             }
-            OwnedStep::Gate { event, phase, attempt } => {
+            OwnedStep::Gate {
+                event,
+                phase,
+                attempt,
+            } => {
                 let fields = event.fields(py, attempt)?;
                 fields.set_item("phase", phase.word())?;
                 class("due")?.call1(("GateDue", fields))
             }
             OwnedStep::Cancel { attempt, event_id } => class("Cancel")?.call1((attempt, event_id)),
-            OwnedStep::Report { json, act_from: None } => class("Report")?.call1((words::record(py, &json)?,)),
-            OwnedStep::Report { json, act_from: Some(act_from) } => {
+            OwnedStep::Report {
+                json,
+                act_from: None,
+            } => class("Report")?.call1((words::record(py, &json)?,)),
+            OwnedStep::Report {
+                json,
+                act_from: Some(act_from),
+            } => {
                 let more = PyDict::new(py);
                 more.set_item("act_from", datetime(py, act_from)?)?;
                 let record = class("from_dict")?.call((words::loads(py, &json)?,), Some(&more))?;
@@ -215,13 +254,23 @@ impl PySession {
         now: Option<Moment>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let status = status.0;
-        let body = body.map(Body::from_python).transpose()?.map_or_else(Vec::new, |body| body.bytes().to_vec());
+        let body = body
+            .map(Body::from_python)
+            .transpose()?
+            .map_or_else(Vec::new, |body| body.bytes().to_vec());
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // It saturates.
         let retry_after = retry_after.map(|seconds| seconds.0.ceil() as u32);
         let record = {
             let mut inner = self.lock();
             let now = inner.now(now);
-            let outcome = inner.core.on_response(&Response { status, retry_after, body: &body }, now);
+            let outcome = inner.core.on_response(
+                &Response {
+                    status,
+                    retry_after,
+                    body: &body,
+                },
+                now,
+            );
             if outcome == RequestOutcome::Document {
                 inner.body = body;
             }
@@ -252,21 +301,39 @@ impl PySession {
     /// Applies a notification, if the source has them; then call next(). Returns ``applied``; ``ignored`` if it is late, its
     /// event is over or was never followed, or a document says more; ``untracked`` if too many events are followed.
     #[pyo3(signature = (notification, now=None))]
-    fn on_notification(&self, notification: Arg<Bound<'_, PyNotification>>, now: Option<Moment>) -> &'static str {
+    fn on_notification(
+        &self,
+        notification: Arg<Bound<'_, PyNotification>>,
+        now: Option<Moment>,
+    ) -> &'static str {
         let mut inner = self.lock();
         let now = inner.now(now);
         let Inner { core, notified, .. } = &mut *inner;
-        notified.apply(core, &notification.0.get().core(), now).word()
+        notified
+            .apply(core, &notification.0.get().core(), now)
+            .word()
     }
 
     /// Completes a PrepareDue, also one that was cancelled. False if the answer counts for nothing: no preparation for this
     /// event is in progress, it was cancelled, or ``attempt`` is the number of another one.
     #[pyo3(signature = (event_id, ready=Arg(true), attempt=None),
            text_signature = "($self, event_id, ready=True, attempt=None)")]
-    fn prepared(&self, event_id: EventIdArgument, ready: Arg<bool>, attempt: Option<Arg<u32>>) -> bool {
+    fn prepared(
+        &self,
+        event_id: EventIdArgument,
+        ready: Arg<bool>,
+        attempt: Option<Arg<u32>>,
+    ) -> bool {
         let attempt = attempt.map(|attempt| attempt.0);
-        let preparation = if ready.0 { Preparation::Ready } else { Preparation::Failed };
-        self.lock().answer(Task::Prepare, &event_id.0, attempt, |core, attempt| core.prepared(attempt, preparation))
+        let preparation = if ready.0 {
+            Preparation::Ready
+        } else {
+            Preparation::Failed
+        };
+        self.lock()
+            .answer(Task::Prepare, &event_id.0, attempt, |core, attempt| {
+                core.prepared(attempt, preparation)
+            })
     }
 
     /// Completes a RecoverDue, also one that was cancelled. One that is not done is issued again, after 5 seconds to 5 minutes.
@@ -284,7 +351,9 @@ impl PySession {
         let attempt = attempt.map(|attempt| attempt.0);
         let mut inner = self.lock();
         let now = inner.now(now);
-        inner.answer(Task::Recover, &event_id.0, attempt, |core, attempt| core.recovered(attempt, done.0, now))
+        inner.answer(Task::Recover, &event_id.0, attempt, |core, attempt| {
+            core.recovered(attempt, done.0, now)
+        })
     }
 
     /// Answers a GateDue: True to go on, False for not yet, or ``another-approves``. It is asked again after 5 seconds unless the
@@ -301,13 +370,20 @@ impl PySession {
         let answer: GateAnswer = gate_answer(answer)?;
         let mut inner = self.lock();
         let now = inner.now(now);
-        Ok(inner.answer(Task::Gate, &event_id.0, attempt, |core, attempt| core.gate_answered(attempt, answer, now)))
+        Ok(
+            inner.answer(Task::Gate, &event_id.0, attempt, |core, attempt| {
+                core.gate_answered(attempt, answer, now)
+            }),
+        )
     }
 
     /// Sets or replaces this machine's names.
     fn set_names(&self, py: Python<'_>, vm_names: Names) -> PyResult<()> {
         let names = vm_names.borrowed();
-        let set = self.lock().core.set_names(names_for(&names, &self.api_version));
+        let set = self
+            .lock()
+            .core
+            .set_names(names_for(&names, &self.api_version));
         set.map_err(|error| errors::config(py, &error.to_string()))
     }
 
@@ -340,10 +416,16 @@ impl PySession {
         let members: Vec<String> = {
             let inner = self.lock();
             let known = known(&inner.body, &inner.notified);
-            inner.core.events().map(|event| words::json(&members_of(&known, event))).collect()
+            inner
+                .core
+                .events()
+                .map(|event| words::json(&members_of(&known, event)))
+                .collect()
         };
         let class = words::record_class(py, "event_record")?;
-        let records = members.iter().map(|members| class.call1((words::loads(py, members)?,)));
+        let records = members
+            .iter()
+            .map(|members| class.call1((words::loads(py, members)?,)));
         PyTuple::new(py, records.collect::<PyResult<Vec<_>>>()?)
     }
 
@@ -391,39 +473,74 @@ impl Inner {
             Step::Post { body, timeout_ms } => {
                 let body = body.to_vec();
                 self.posted = self.core.posted().map(ToString::to_string).collect();
-                OwnedStep::Post { body, timeout_ms, event_ids: self.posted.clone() }
+                OwnedStep::Post {
+                    body,
+                    timeout_ms,
+                    event_ids: self.posted.clone(),
+                }
             }
             #[allow(clippy::cast_precision_loss)] // Waits are short.
-            Step::Wait { until } => OwnedStep::Wait { until, seconds: until.millis_since(now) as f64 / 1000.0 },
+            Step::Wait { until } => OwnedStep::Wait {
+                until,
+                seconds: until.millis_since(now) as f64 / 1000.0,
+            },
             Step::Prepare { event, attempt } => {
-                self.attempts.issued(attempt, Task::Prepare, event.event_id());
-                OwnedStep::Prepare { event: OwnedEvent::new(&known(), event), attempt }
+                self.attempts
+                    .issued(attempt, Task::Prepare, event.event_id());
+                OwnedStep::Prepare {
+                    event: OwnedEvent::new(&known(), event),
+                    attempt,
+                }
             }
-            Step::Recover { event, own, attempt } => {
-                self.attempts.issued(attempt, Task::Recover, event.event_id());
+            Step::Recover {
+                event,
+                own,
+                attempt,
+            } => {
+                self.attempts
+                    .issued(attempt, Task::Recover, event.event_id());
                 let known = known();
                 let mut events = vec![OwnedEvent::new(&known, event)];
                 if own {
                     let last = event.event_id().clone();
-                    let others = self.core.recovering().filter(|event| *event.event_id() != last);
+                    let others = self
+                        .core
+                        .recovering()
+                        .filter(|event| *event.event_id() != last);
                     events.extend(others.map(|event| OwnedEvent::new(&known, event)));
                 }
-                OwnedStep::Recover { events, own, attempt }
+                OwnedStep::Recover {
+                    events,
+                    own,
+                    attempt,
+                }
             }
-            Step::Gate { event, phase, attempt } => {
+            Step::Gate {
+                event,
+                phase,
+                attempt,
+            } => {
                 self.attempts.issued(attempt, Task::Gate, event.event_id());
-                OwnedStep::Gate { event: OwnedEvent::new(&known(), event), phase, attempt }
+                OwnedStep::Gate {
+                    event: OwnedEvent::new(&known(), event),
+                    phase,
+                    attempt,
+                }
             }
-            Step::Cancel { attempt } => {
-                OwnedStep::Cancel { attempt, event_id: self.attempts.event_id(attempt).map(ToString::to_string) }
-            }
+            Step::Cancel { attempt } => OwnedStep::Cancel {
+                attempt,
+                event_id: self.attempts.event_id(attempt).map(ToString::to_string),
+            },
             Step::Report(report) => {
                 let known = known();
                 let record = match &report {
-                    Report::Change { change, event } => {
-                        Record::Change { change: *change, event: members_of(&known, event) }
+                    Report::Change { change, event } => Record::Change {
+                        change: *change,
+                        event: members_of(&known, event),
+                    },
+                    Report::Decision { decision, event } => {
+                        Record::from_decision(decision, members_of(&known, event))
                     }
-                    Report::Decision { decision, event } => Record::from_decision(decision, members_of(&known, event)),
                     Report::LastCall { event } => Record::last_call(members_of(&known, event)),
                     _ => Record::from_report(&report, Some(&self.body)),
                 };
@@ -455,25 +572,37 @@ impl Inner {
     }
 
     /// The record of a request's outcome in JSON, if it has one.
-    fn record_of(&mut self, outcome: RequestOutcome, status: Option<u16>, now: UnixMillis) -> Option<String> {
+    fn record_of(
+        &mut self,
+        outcome: RequestOutcome,
+        status: Option<u16>,
+        now: UnixMillis,
+    ) -> Option<String> {
         let posted = std::mem::take(&mut self.posted);
         let event_ids: Vec<&str> = posted.iter().map(String::as_str).collect();
         let line = |record: Record<'_>| Some(words::json(&record.at(now.seconds())));
         match outcome {
-            RequestOutcome::PollFailed { cause, retry_in_ms } => {
-                line(Record::PollFailed { cause: CauseWord(cause), retry_in_ms })
-            }
+            RequestOutcome::PollFailed { cause, retry_in_ms } => line(Record::PollFailed {
+                cause: CauseWord(cause),
+                retry_in_ms,
+            }),
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
                 let known = known(&self.body, &self.notified);
                 let tracked: Vec<_> = self.core.events().chain(self.core.recovering()).collect();
                 let events: Vec<_> = posted
                     .iter()
-                    .map(|id| match tracked.iter().find(|event| event.event_id().as_str() == id) {
-                        Some(event) => members_of(&known, event),
-                        None => EventMembers::unknown(Text::plain(id)),
-                    })
+                    .map(
+                        |id| match tracked.iter().find(|event| event.event_id().as_str() == id) {
+                            Some(event) => members_of(&known, event),
+                            None => EventMembers::unknown(Text::plain(id)),
+                        },
+                    )
                     .collect();
-                line(Record::Approval { event_ids: &event_ids, status, events: &events })
+                line(Record::Approval {
+                    event_ids: &event_ids,
+                    status,
+                    events: &events,
+                })
             }
             _ => None,
         }
@@ -484,7 +613,11 @@ impl OwnedEvent {
     fn new(known: &[Option<Document<'_>>], event: &TrackedEvent) -> Self {
         let members = members_of(known, event);
         let object = event_object(&EventRecord::from(&members));
-        Self { event_id: event.event_id().to_string(), object, members: words::json(&members) }
+        Self {
+            event_id: event.event_id().to_string(),
+            object,
+            members: words::json(&members),
+        }
     }
 
     fn object(&self, py: Python<'_>) -> PyResult<PyEvent> {
@@ -505,7 +638,10 @@ fn known<'a>(body: &'a [u8], notified: &'a Notified) -> [Option<Document<'a>>; 2
 }
 
 /// All that is known of an event: its members in the first document that has the event, and what is tracked of it.
-pub(crate) fn members_of<'a>(documents: &[Option<Document<'a>>], tracked: &'a TrackedEvent) -> EventMembers<'a> {
+pub(crate) fn members_of<'a>(
+    documents: &[Option<Document<'a>>],
+    tracked: &'a TrackedEvent,
+) -> EventMembers<'a> {
     let known = EventMembers::from_tracked(tracked);
     let mut events = documents.iter().flatten().flat_map(Document::events);
     match events.find(|event| EventId::new(&event.event_id()) == *tracked.event_id()) {
@@ -528,16 +664,29 @@ fn cause_of(cause: &Bound<'_, PyAny>) -> PyResult<Cause> {
         let is = |kind: Bound<'_, pyo3::types::PyType>| cause.is_instance(&kind);
         return Ok(if is(py.get_type::<PyTimeoutError>())? {
             Cause::Timeout
-        } else if is(py.get_type::<PyConnectionRefusedError>())? || !is(py.get_type::<PyConnectionError>())? {
+        } else if is(py.get_type::<PyConnectionRefusedError>())?
+            || !is(py.get_type::<PyConnectionError>())?
+        {
             Cause::Unreachable
         } else {
             Cause::ConnectionLost
         });
     }
-    let known = [Cause::Timeout, Cause::Unreachable, Cause::ConnectionLost, Cause::TooLarge];
-    let word: String =
-        cause.extract().map_err(|_| errors::argument(py, "expected a cause as a str, or an exception"))?;
+    let known = [
+        Cause::Timeout,
+        Cause::Unreachable,
+        Cause::ConnectionLost,
+        Cause::TooLarge,
+    ];
+    let word: String = cause
+        .extract()
+        .map_err(|_| errors::argument(py, "expected a cause as a str, or an exception"))?;
     let words = || known.map(|cause| cause.word()).join(", ");
     let found = known.into_iter().find(|cause| cause.word() == word);
-    found.ok_or_else(|| errors::config(py, &format!("unknown cause {word:?}; expected one of {}", words())))
+    found.ok_or_else(|| {
+        errors::config(
+            py,
+            &format!("unknown cause {word:?}; expected one of {}", words()),
+        )
+    })
 }

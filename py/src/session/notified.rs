@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events_core::{
-    Arrival, Document, EventId, Notification, NotificationOrder, NotificationOutcome, Session, SessionSource,
-    UnixMillis,
+    Arrival, Document, EventId, Notification, NotificationOrder, NotificationOutcome, Session,
+    SessionSource, UnixMillis,
 };
 
 use crate::errors;
@@ -21,8 +21,13 @@ pub(crate) struct Notified {
 
 impl Notified {
     pub(crate) fn new(source: SessionSource) -> Self {
-        let order = (source != SessionSource::Documents).then(|| Box::new(NotificationOrder::new()));
-        Self { order, objects: Vec::new(), body: Vec::new() }
+        let order =
+            (source != SessionSource::Documents).then(|| Box::new(NotificationOrder::new()));
+        Self {
+            order,
+            objects: Vec::new(),
+            body: Vec::new(),
+        }
     }
 
     /// Passes a notification on to the session.
@@ -32,18 +37,27 @@ impl Notified {
         notification: &Notification<'_>,
         now: UnixMillis,
     ) -> NotificationOutcome {
-        let arrival = self.order.as_mut().map_or(Arrival::New, |order| order.observe(notification));
+        let arrival = self
+            .order
+            .as_mut()
+            .map_or(Arrival::New, |order| order.observe(notification));
         let outcome = session.on_notification(notification, arrival, now);
         if outcome == NotificationOutcome::Applied && !notification.state().is_end() {
             let event_id = EventId::new(&notification.event().event_id());
             self.objects.retain(|(id, _)| *id != event_id);
-            self.objects.push((event_id, notification.event().object().to_owned()));
+            self.objects
+                .push((event_id, notification.event().object().to_owned()));
             // To look for each of them takes long with many events.
             let followed = || session.events().chain(session.recovering());
             if self.objects.len() > followed().count() {
-                self.objects.retain(|(id, _)| followed().any(|event| event.event_id() == id));
+                self.objects
+                    .retain(|(id, _)| followed().any(|event| event.event_id() == id));
             }
-            let objects: Vec<_> = self.objects.iter().map(|(_, object)| object.as_str()).collect();
+            let objects: Vec<_> = self
+                .objects
+                .iter()
+                .map(|(_, object)| object.as_str())
+                .collect();
             self.body = format!(r#"{{"Events":[{}]}}"#, objects.join(",")).into_bytes();
         }
         outcome
@@ -64,7 +78,14 @@ impl Notified {
 
 /// The source of this word.
 pub(crate) fn source_of(py: Python<'_>, word: &str) -> PyResult<SessionSource> {
-    let found = SessionSource::ALL.into_iter().find(|known| known.word() == word);
+    let found = SessionSource::ALL
+        .into_iter()
+        .find(|known| known.word() == word);
     let words = || SessionSource::ALL.map(SessionSource::word).join(", ");
-    found.ok_or_else(|| errors::config(py, &format!("unknown source {word:?}; expected one of {}", words())))
+    found.ok_or_else(|| {
+        errors::config(
+            py,
+            &format!("unknown source {word:?}; expected one of {}", words()),
+        )
+    })
 }

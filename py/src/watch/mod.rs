@@ -21,7 +21,9 @@ use scheduled_events::state::StateFile;
 use scheduled_events::watch::{
     Completion, Host, Note, Reply, Severity, StopReason, Watcher, WatcherHandle, WatcherOptions,
 };
-use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation, Session, SessionConfig, VmNames};
+use scheduled_events_core::{
+    Change, GateAnswer, GatePhase, Preparation, Session, SessionConfig, VmNames,
+};
 
 use crate::convert::{Names, gate_answer, span};
 use crate::document::event::{PyEvent, event_object};
@@ -112,12 +114,17 @@ impl PyWatch {
         let endpoint = transport.endpoint().to_owned();
         // A session is built on the stack, and the stack of a thread is freed with it.
         let builder = thread::Builder::new().spawn(move || {
-            let open = if dry_run { StateFile::open_read_only } else { StateFile::open };
+            let open = if dry_run {
+                StateFile::open_read_only
+            } else {
+                StateFile::open
+            };
             let state = state.as_deref().map(open).transpose()?;
             Watcher::new(transport, options, state)
         })?;
         let built = py.detach(|| builder.join());
-        let watcher = built.map_err(|_| PyRuntimeError::new_err("the thread that builds the watcher panicked"))?;
+        let watcher = built
+            .map_err(|_| PyRuntimeError::new_err("the thread that builds the watcher panicked"))?;
         let mut watcher = watcher.map_err(|message| errors::state(py, &message))?;
         let handle = watcher.handle();
         let records = Arc::<Records>::default();
@@ -132,13 +139,15 @@ impl PyWatch {
             dry_run,
         };
         let end = EndOfRecords(Arc::clone(&records));
-        let thread = thread::Builder::new().name("scheduled-events-watch".into()).spawn(move || {
-            let end = end;
-            let reason = watcher.run(&mut host);
-            // Unlock the state file before the end is reported.
-            drop((watcher, host));
-            end.0.end(Some(reason));
-        })?;
+        let thread = thread::Builder::new()
+            .name("scheduled-events-watch".into())
+            .spawn(move || {
+                let end = end;
+                let reason = watcher.run(&mut host);
+                // Unlock the state file before the end is reported.
+                drop((watcher, host));
+                end.0.end(Some(reason));
+            })?;
         Ok(Self {
             handle,
             records,
@@ -176,24 +185,42 @@ impl PyWatch {
     /// reported.
     fn next<'py>(&self, py: Python<'py>, wait: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.is_elsewhere() {
-            return Err(errors::base(py, "the watcher belongs to the parent process; start one after the fork"));
+            return Err(errors::base(
+                py,
+                "the watcher belongs to the parent process; start one after the fork",
+            ));
         }
         let span = if wait { SLICE } else { Duration::ZERO };
         loop {
             match py.detach(|| self.records.next(span)) {
                 Next::Record(unread) => return self.read(py, &unread).map(Some),
-                Next::Dropped(count) => return words::record_class(py, "Dropped")?.call1((count,)).map(Some),
+                Next::Dropped(count) => {
+                    return words::record_class(py, "Dropped")?
+                        .call1((count,))
+                        .map(Some);
+                }
                 Next::Ended(StopReason::PollsDone { answered: false }) => {
-                    let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let cause = self
+                        .cause
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .take();
                     let cause = cause.as_deref().unwrap_or("no-document");
-                    let message = format!("no poll of {} returned a document: {cause}", self.endpoint);
-                    let status = cause.split_once("status-").and_then(|(_, status)| status.parse().ok());
+                    let message =
+                        format!("no poll of {} returned a document: {cause}", self.endpoint);
+                    let status = cause
+                        .split_once("status-")
+                        .and_then(|(_, status)| status.parse().ok());
                     return Err(errors::no_response(py, &message, cause, status));
                 }
                 Next::Nothing if wait => py.check_signals()?,
                 Next::Ended(_) | Next::Nothing => return Ok(None),
                 Next::Over => {
-                    let joined = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let joined = self
+                        .thread
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .take();
                     return match joined.map(|thread| py.detach(|| thread.join())) {
                         Some(Err(_)) => Err(PyRuntimeError::new_err("the watcher panicked")),
                         _ => Ok(None),
@@ -227,7 +254,13 @@ impl PyWatch {
         if self.is_elsewhere() {
             return None;
         }
-        py.detach(|| self.log.lock().unwrap_or_else(PoisonError::into_inner).recv().ok())
+        py.detach(|| {
+            self.log
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv()
+                .ok()
+        })
     }
 
     /// Returns the next preparation, recovery or question to the gate, or the number of an attempt that is void; None when the
@@ -236,7 +269,12 @@ impl PyWatch {
         if self.is_elsewhere() {
             return Ok(None);
         }
-        match py.detach(|| self.tasks.lock().unwrap_or_else(PoisonError::into_inner).recv()) {
+        match py.detach(|| {
+            self.tasks
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv()
+        }) {
             Ok(TaskMessage::Task(task)) => Ok(Some(Bound::new(py, task)?.into_any())),
             Ok(TaskMessage::Cancel(attempt)) => Ok(Some(attempt.into_pyobject(py)?.into_any())),
             Err(_) => Ok(None),
@@ -249,7 +287,11 @@ impl PyWatch {
             return;
         }
         self.handle.stop();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(thread) = thread {
             py.detach(|| drop(thread.join()));
         }
@@ -286,8 +328,15 @@ impl Drop for PyWatch {
 fn check(options: &WatcherOptions) -> Result<(), String> {
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
     let interval_ms = u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX);
-    let names = if names.is_empty() { VmNames::UNKNOWN } else { names_for(&names, &options.api_version) };
-    match Session::<1>::new(&SessionConfig { interval_ms, ..SessionConfig::new(names) }) {
+    let names = if names.is_empty() {
+        VmNames::UNKNOWN
+    } else {
+        names_for(&names, &options.api_version)
+    };
+    match Session::<1>::new(&SessionConfig {
+        interval_ms,
+        ..SessionConfig::new(names)
+    }) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
@@ -331,7 +380,10 @@ impl PyTask {
     /// The events, the one that it is about first.
     #[getter]
     fn events(&self, py: Python<'_>) -> PyResult<Vec<PyEvent>> {
-        self.objects.iter().map(|object| PyEvent::from_object(py, object.as_bytes())).collect()
+        self.objects
+            .iter()
+            .map(|object| PyEvent::from_object(py, object.as_bytes()))
+            .collect()
     }
 
     /// What the gate is asked: ``prepare`` or ``approve``.
@@ -345,10 +397,14 @@ impl PyTask {
 
     /// Reports whether it succeeded; of a gate, whether it is open. Only the first report counts.
     fn complete(&self, success: bool) {
-        let Some(reply) = self.take_reply() else { return };
+        let Some(reply) = self.take_reply() else {
+            return;
+        };
         match (self.kind, success) {
             (TaskKind::Preparation, true) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
-            (TaskKind::Preparation, false) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
+            (TaskKind::Preparation, false) => {
+                reply.prepared(Preparation::Failed, HookOutcome::Failed)
+            }
             (TaskKind::Recovery, true) => reply.recovered(HookOutcome::Done),
             (TaskKind::Recovery, false) => reply.recovered(HookOutcome::Failed),
             (TaskKind::Gate(phase), true) => reply.gate(phase, GateAnswer::Open),
@@ -375,7 +431,10 @@ impl PyTask {
 
 impl PyTask {
     fn take_reply(&self) -> Option<Reply> {
-        self.reply.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.reply
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 }
 
@@ -409,7 +468,12 @@ impl PyHost {
 
     fn task(&self, events: &[EventRecord], kind: TaskKind, reply: Reply) {
         let objects = events.iter().map(event_object).collect();
-        let task = PyTask { kind, attempt: reply.attempt(), objects, reply: Mutex::new(Some(reply)) };
+        let task = PyTask {
+            kind,
+            attempt: reply.attempt(),
+            objects,
+            reply: Mutex::new(Some(reply)),
+        };
         let _ = self.tasks.send(TaskMessage::Task(task));
     }
 }
@@ -423,20 +487,35 @@ impl Host for PyHost {
                 self.change = Some(json);
                 return;
             }
-            Record::PollFailed { cause, .. } => UnreadKind::PollFailed { cause: cause.to_string(), repeated: 0 },
+            Record::PollFailed { cause, .. } => UnreadKind::PollFailed {
+                cause: cause.to_string(),
+                repeated: 0,
+            },
             _ => UnreadKind::Other,
         };
         self.records.add(Unread { json, kind });
     }
 
     /// A change that nobody has read is an open hook for the watcher, which reports it again after a restart.
-    fn changed(&mut self, change: Change, event: &EventRecord, _: Option<Duration>, completion: Completion) -> bool {
+    fn changed(
+        &mut self,
+        change: Change,
+        event: &EventRecord,
+        _: Option<Duration>,
+        completion: Completion,
+    ) -> bool {
         let json = self.change.take().unwrap_or_else(|| {
             let names = event.resource_names();
-            let record = Record::Change { change, event: event.members(names.as_deref()) };
+            let record = Record::Change {
+                change,
+                event: event.members(names.as_deref()),
+            };
             words::json(&record.at(Clock::start().now().seconds()))
         });
-        self.records.add(Unread { json, kind: UnreadKind::Change(completion) });
+        self.records.add(Unread {
+            json,
+            kind: UnreadKind::Change(completion),
+        });
         true
     }
 
@@ -455,7 +534,8 @@ impl Host for PyHost {
         } else {
             self.log(
                 WARNING,
-                "the policy says to prepare, but there is no function for it; the event is held".to_owned(),
+                "the policy says to prepare, but there is no function for it; the event is held"
+                    .to_owned(),
             );
             reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
         }

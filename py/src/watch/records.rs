@@ -64,15 +64,24 @@ impl Records {
     pub(crate) fn add(&self, mut record: Unread) {
         let mut state = self.lock();
         if let UnreadKind::PollFailed { cause, repeated } = &mut record.kind
-            && let Some(Unread { kind: UnreadKind::PollFailed { cause: last, repeated: before }, .. }) =
-                state.queue.back()
+            && let Some(Unread {
+                kind:
+                    UnreadKind::PollFailed {
+                        cause: last,
+                        repeated: before,
+                    },
+                ..
+            }) = state.queue.back()
             && cause == last
         {
             *repeated = before + 1;
             state.queue.pop_back();
         }
         if state.queue.len() >= RECORDS_MAX {
-            let oldest = state.queue.iter().position(|unread| !matches!(unread.kind, UnreadKind::Change(_)));
+            let oldest = state
+                .queue
+                .iter()
+                .position(|unread| !matches!(unread.kind, UnreadKind::Change(_)));
             if let Some(dropped) = state.queue.remove(oldest.unwrap_or(0)) {
                 state.dropped += dropped.count();
                 dropped.complete();
@@ -97,7 +106,8 @@ impl Records {
 
     /// Takes the next record, and waits for it up to `span`.
     pub(crate) fn next(&self, span: Duration) -> Next {
-        let is_empty = |state: &mut State| state.queue.is_empty() && state.dropped == 0 && !state.has_ended;
+        let is_empty =
+            |state: &mut State| state.queue.is_empty() && state.dropped == 0 && !state.has_ended;
         let waiting = self.changed.wait_timeout_while(self.lock(), span, is_empty);
         let mut state = waiting.unwrap_or_else(PoisonError::into_inner).0;
         if state.dropped > 0 {
@@ -113,7 +123,9 @@ impl Records {
     /// Waits until more records were added than `seen`, and returns their number; `None` at the end.
     pub(crate) fn wait(&self, seen: u64, span: Duration) -> Option<u64> {
         let unchanged = |state: &mut State| state.added == seen && !state.has_ended;
-        let waiting = self.changed.wait_timeout_while(self.lock(), span, unchanged);
+        let waiting = self
+            .changed
+            .wait_timeout_while(self.lock(), span, unchanged);
         let state = waiting.unwrap_or_else(PoisonError::into_inner).0;
         (!state.has_ended).then_some(state.added)
     }

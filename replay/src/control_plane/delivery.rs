@@ -45,7 +45,11 @@ pub(crate) struct Schedule {
 impl Schedule {
     pub(crate) fn accept(&mut self, mail: Mail, now: Instant) {
         let (letters, delay, reversed) = match mail {
-            Mail::Letters { letters, delay, reversed } => (letters, delay, reversed),
+            Mail::Letters {
+                letters,
+                delay,
+                reversed,
+            } => (letters, delay, reversed),
             Mail::Finished => (Vec::new(), Duration::ZERO, Some(0)),
         };
         for letter in letters {
@@ -74,7 +78,9 @@ impl Schedule {
 
     /// Lets a message wait that could not be delivered.
     pub(crate) fn retry(&mut self, mut letter: Letter, now: Instant) {
-        let pause = PAUSE.saturating_mul(1 << letter.failures.min(6)).min(PAUSE_MAX);
+        let pause = PAUSE
+            .saturating_mul(1 << letter.failures.min(6))
+            .min(PAUSE_MAX);
         letter.failures += 1;
         self.add(now + pause, letter);
     }
@@ -90,11 +96,21 @@ mod tests {
     use super::*;
 
     fn letter(content: &str) -> Letter {
-        Letter { event_id: String::new(), status: "Started", content: content.into(), faults: Vec::new(), failures: 0 }
+        Letter {
+            event_id: String::new(),
+            status: "Started",
+            content: content.into(),
+            faults: Vec::new(),
+            failures: 0,
+        }
     }
 
     fn mail(content: &str, delay: u64, reversed: Option<usize>) -> Mail {
-        Mail::Letters { letters: vec![letter(content)], delay: Duration::from_secs(delay), reversed }
+        Mail::Letters {
+            letters: vec![letter(content)],
+            delay: Duration::from_secs(delay),
+            reversed,
+        }
     }
 
     /// What is delivered, each with its second, of mail that comes a second apart.
@@ -103,7 +119,10 @@ mod tests {
         let mut mails = mails.into_iter();
         for second in 0..100 {
             let now = start + Duration::from_secs(second);
-            mails.next().into_iter().for_each(|mail| schedule.accept(mail, now));
+            mails
+                .next()
+                .into_iter()
+                .for_each(|mail| schedule.accept(mail, now));
             while let Some(letter) = schedule.take_due(now) {
                 sent.push(format!("{}@{second}", letter.content));
             }
@@ -115,7 +134,10 @@ mod tests {
     fn messages_keep_their_order_unless_they_are_late_or_reversed() {
         let three = |delay, reversed| ["a", "b", "c"].map(|name| mail(name, delay, reversed));
         assert_eq!(delivered(three(0, None).into()), "a@0 b@1 c@2");
-        assert_eq!(delivered(vec![mail("a", 5, None), mail("b", 0, None)]), "b@1 a@5");
+        assert_eq!(
+            delivered(vec![mail("a", 5, None), mail("b", 0, None)]),
+            "b@1 a@5"
+        );
         assert_eq!(delivered(three(0, Some(3)).into()), "c@2 b@2 a@2");
         assert_eq!(delivered(three(4, Some(2)).into()), "b@5 a@5");
         // What is held is delivered when the scenario is over.

@@ -24,5 +24,8 @@ use serde_json::Value;
 
 /// The body of a request; null if it is not JSON.
 pub(crate) fn json(body: &[u8]) -> Value {
-    std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    std::str::from_utf8(body)
+        .ok()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }

@@ -55,7 +55,9 @@ enum Token {
 const TABLES: [&str; 2] = ["maintenanceresources", "resources"];
 
 /// Longer signs come before their beginnings. Those with letters are no words.
-const SIGNS: [&str; 14] = ["==", "=~", "!=", "!~", "in~", "!in~", "!in", "|", ",", "(", ")", "[", "]", "."];
+const SIGNS: [&str; 14] = [
+    "==", "=~", "!=", "!~", "in~", "!in~", "!in", "|", ",", "(", ")", "[", "]", ".",
+];
 
 const SUPPORTED: &str = "this emulator has the tables maintenanceresources and resources, the stages where, project, order by, sort by, \
                          take, limit and count, and the comparisons == != =~ !~ in in~ !in !in~ isempty() isnotempty(), joined by and";
@@ -65,8 +67,13 @@ impl Query {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser(tokens(text)?.into_iter().peekable());
         let name = parser.word("a table")?;
-        let table = TABLES.into_iter().find(|table| table.eq_ignore_ascii_case(&name));
-        let mut query = Self { table: table.ok_or_else(|| unsupported(&name))?, stages: Vec::new() };
+        let table = TABLES
+            .into_iter()
+            .find(|table| table.eq_ignore_ascii_case(&name));
+        let mut query = Self {
+            table: table.ok_or_else(|| unsupported(&name))?,
+            stages: Vec::new(),
+        };
         while parser.0.peek().is_some() {
             parser.expect("|")?;
             parser.stage(&mut query.stages)?;
@@ -105,7 +112,8 @@ impl Query {
                 Stage::Take(number) => rows.truncate(*number),
                 Stage::Count => {
                     // It is valid JSON.
-                    rows = serde_json::from_str(&format!(r#"[{{"Count":{}}}]"#, rows.len())).unwrap_or_default();
+                    rows = serde_json::from_str(&format!(r#"[{{"Count":{}}}]"#, rows.len()))
+                        .unwrap_or_default();
                 }
             }
         }
@@ -118,7 +126,11 @@ impl Condition {
         let found = text(member(row, &self.member)?);
         let mut is_any = false;
         for value in &self.values {
-            is_any |= if self.is_caseless { found.eq_ignore_ascii_case(value) } else { found == *value };
+            is_any |= if self.is_caseless {
+                found.eq_ignore_ascii_case(value)
+            } else {
+                found == *value
+            };
         }
         Ok(is_any != self.is_negated)
     }
@@ -133,8 +145,10 @@ fn ordered(rows: Vec<Value>, keys: &[(Path, bool)]) -> Result<Vec<Value>, String
         }
         let place = ordered.partition_point(|before| {
             let mut orders = keys.iter().map(|(key, ascends)| {
-                let order =
-                    order(member(before, key).unwrap_or(&Value::Null), member(&row, key).unwrap_or(&Value::Null));
+                let order = order(
+                    member(before, key).unwrap_or(&Value::Null),
+                    member(&row, key).unwrap_or(&Value::Null),
+                );
                 if *ascends { order } else { order.reverse() }
             });
             orders.find(|order| order.is_ne()) != Some(Ordering::Greater)
@@ -158,7 +172,11 @@ fn member<'a>(row: &'a Value, path: &Path) -> Result<&'a Value, String> {
     for (depth, name) in path.iter().enumerate() {
         value = match value.get(name) {
             Some(value) => value,
-            None if depth == 0 => return Err(format!("there is no column `{name}`; names compare with case")),
+            None if depth == 0 => {
+                return Err(format!(
+                    "there is no column `{name}`; names compare with case"
+                ));
+            }
             None => return Ok(&Value::Null),
         };
     }
@@ -195,7 +213,11 @@ impl Parser {
     }
 
     fn expect(&mut self, wanted: &str) -> Result<(), String> {
-        if self.takes(wanted) { Ok(()) } else { Err(expected(wanted, self.0.next())) }
+        if self.takes(wanted) {
+            Ok(())
+        } else {
+            Err(expected(wanted, self.0.next()))
+        }
     }
 
     fn word(&mut self, what: &str) -> Result<String, String> {
@@ -248,8 +270,12 @@ impl Parser {
         for (function, is_negated) in [("isempty", false), ("isnotempty", true)] {
             if self.takes(function) {
                 self.expect("(")?;
-                let condition =
-                    Condition { member: self.path()?, values: vec![String::new()], is_caseless: false, is_negated };
+                let condition = Condition {
+                    member: self.path()?,
+                    values: vec![String::new()],
+                    is_caseless: false,
+                    is_negated,
+                };
                 self.expect(")")?;
                 return Ok(condition);
             }
@@ -278,7 +304,12 @@ impl Parser {
         if is_list {
             self.expect(")")?;
         }
-        Ok(Condition { member, values, is_caseless: operator.ends_with('~'), is_negated: operator.starts_with('!') })
+        Ok(Condition {
+            member,
+            values,
+            is_caseless: operator.ends_with('~'),
+            is_negated: operator.starts_with('!'),
+        })
     }
 
     /// A column, with `.member` or `["member"]` after it, and alone or as the argument of `tostring`.
@@ -308,7 +339,9 @@ impl Parser {
 
 fn expected(what: &str, found: Option<(usize, Token)>) -> String {
     let found = match found {
-        Some((at, Token::Word(found) | Token::Text(found))) => format!("`{found}` at character {at}"),
+        Some((at, Token::Word(found) | Token::Text(found))) => {
+            format!("`{found}` at character {at}")
+        }
         Some((at, Token::Sign(sign))) => format!("`{sign}` at character {at}"),
         None => "the end".to_owned(),
     };
@@ -326,7 +359,10 @@ fn tokens(query: &str) -> Result<Vec<(usize, Token)>, String> {
     let mut rest = query;
     while let Some(first) = rest.chars().next() {
         let at = query.len() - rest.len();
-        let end = |found: Option<usize>| rest.split_at_checked(found.unwrap_or(rest.len())).unwrap_or((rest, ""));
+        let end = |found: Option<usize>| {
+            rest.split_at_checked(found.unwrap_or(rest.len()))
+                .unwrap_or((rest, ""))
+        };
         let (word, after_word) = end(rest.find(|char| !is_part(char)));
         let (token, left) = if rest.starts_with("//") {
             (None, end(rest.find('\n')).1)
@@ -334,9 +370,14 @@ fn tokens(query: &str) -> Result<Vec<(usize, Token)>, String> {
             let (text, left) = text
                 .split_once(first)
                 .filter(|(text, _)| !text.contains('\\'))
-                .ok_or_else(|| format!("found a text without an end, or with an escape, at character {at}"))?;
+                .ok_or_else(|| {
+                    format!("found a text without an end, or with an escape, at character {at}")
+                })?;
             (Some(Token::Text(text.to_owned())), left)
-        } else if let Some((sign, left)) = SIGNS.iter().find_map(|sign| Some((*sign, rest.strip_prefix(*sign)?))) {
+        } else if let Some((sign, left)) = SIGNS
+            .iter()
+            .find_map(|sign| Some((*sign, rest.strip_prefix(*sign)?)))
+        {
             (Some(Token::Sign(sign)), left)
         } else if !word.is_empty() {
             (Some(Token::Word(word.to_owned())), after_word)
@@ -365,24 +406,37 @@ mod tests {
                 "properties": { "EventId": id, "EventStatus": status, "DurationInSeconds": seconds, "Resources": ["vm"] },
             })
         };
-        vec![row("b", "Started", -1), row("a", "Scheduled", 9), row("c", "Completed", 30)]
+        vec![
+            row("b", "Started", -1),
+            row("a", "Scheduled", 9),
+            row("c", "Completed", 30),
+        ]
     }
 
     fn ask(query: &str) -> Vec<Value> {
-        let query =
-            Query::parse(&format!("maintenanceresources {query}")).unwrap_or_else(|error| panic!("{query}: {error}"));
-        query.apply(rows()).unwrap_or_else(|error| panic!("{error}"))
+        let query = Query::parse(&format!("maintenanceresources {query}"))
+            .unwrap_or_else(|error| panic!("{query}: {error}"));
+        query
+            .apply(rows())
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn ids(query: &str) -> String {
-        ask(query).iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
+        ask(query)
+            .iter()
+            .map(|row| row["id"].as_str().expect("an id").to_owned())
+            .collect()
     }
 
     #[test]
     fn fact_the_queries_of_microsofts_page_are_answered() {
-        let text = "\nmaintenanceresources\n| where type == \"microsoft.maintenance/scheduledevents\"\n";
+        let text =
+            "\nmaintenanceresources\n| where type == \"microsoft.maintenance/scheduledevents\"\n";
         let query = Query::parse(text).expect("it");
-        assert_eq!((query.table(), query.apply(rows()).expect("rows").len()), ("maintenanceresources", 3));
+        assert_eq!(
+            (query.table(), query.apply(rows()).expect("rows").len()),
+            ("maintenanceresources", 3)
+        );
         let text = "Maintenanceresources\n| where type == \"microsoft.maintenance/scheduledevents\"\n\
                     | sort by tostring(properties.EventStatus), tostring(properties.EventId) asc\n\
                     | project resourceGroup, zones, properties.EventStatus, properties.NotBefore, properties.Resources, \
@@ -391,7 +445,10 @@ mod tests {
         assert_eq!(query.table(), "maintenanceresources");
         let found = query.apply(rows()).expect("rows");
         // The order is descending unless the query says `asc`.
-        let statuses: Vec<_> = found.iter().map(|row| row["properties_EventStatus"].clone()).collect();
+        let statuses: Vec<_> = found
+            .iter()
+            .map(|row| row["properties_EventStatus"].clone())
+            .collect();
         assert_eq!(statuses, ["Started", "Scheduled", "Completed"]);
         assert_eq!(found[0]["zones"], json!(["1"]));
         assert_eq!(found[0]["properties_NotBefore"], Value::Null);
@@ -399,34 +456,65 @@ mod tests {
 
     #[test]
     fn the_queries_of_the_hub_are_answered() {
-        let columns = "| project id, name, type, resourceGroup, zones, properties | order by id asc";
+        let columns =
+            "| project id, name, type, resourceGroup, zones, properties | order by id asc";
         let events = "| where type == \"microsoft.maintenance/scheduledevents\"";
         for (filter, expected) in [
-            ("| where properties.EventStatus in~ (\"Scheduled\", \"Started\")", "ab"),
+            (
+                "| where properties.EventStatus in~ (\"Scheduled\", \"Started\")",
+                "ab",
+            ),
             ("", "abc"),
             ("| where name in~ (\"A\", \"C\")", "ac"),
         ] {
-            assert_eq!(ids(&format!("{events} {filter} {columns}")), expected, "{filter}");
+            assert_eq!(
+                ids(&format!("{events} {filter} {columns}")),
+                expected,
+                "{filter}"
+            );
         }
-        let tagged =
-            "| where type =~ \"Microsoft.Maintenance/scheduledevents\" | where isnotempty(tags) | project id, tags";
+        let tagged = "| where type =~ \"Microsoft.Maintenance/scheduledevents\" | where isnotempty(tags) | project id, tags";
         assert_eq!(ids(&format!("{tagged} | order by id asc")), "abc");
     }
 
     #[test]
     fn rows_are_filtered_and_sorted() {
         for (query, expected) in [
-            ("| where type == 'Microsoft.Maintenance/ScheduledEvents'", ""),
-            ("| where type =~ 'Microsoft.Maintenance/ScheduledEvents'", "bac"),
+            (
+                "| where type == 'Microsoft.Maintenance/ScheduledEvents'",
+                "",
+            ),
+            (
+                "| where type =~ 'Microsoft.Maintenance/ScheduledEvents'",
+                "bac",
+            ),
             ("| where id != 'a'", "bc"),
             ("| where id !~ 'A'", "bc"),
-            ("| where properties.EventStatus in ('Started', 'scheduled')", "b"),
-            ("| where properties.EventStatus in~ ('Started', 'scheduled') // a comment", "ba"),
-            ("| where properties.EventStatus !in~ ('Started', 'scheduled')", "c"),
+            (
+                "| where properties.EventStatus in ('Started', 'scheduled')",
+                "b",
+            ),
+            (
+                "| where properties.EventStatus in~ ('Started', 'scheduled') // a comment",
+                "ba",
+            ),
+            (
+                "| where properties.EventStatus !in~ ('Started', 'scheduled')",
+                "c",
+            ),
             ("| where properties['EventStatus'] !in (\"Started\")", "ac"),
-            ("| where tostring(properties.DurationInSeconds) == '-1'", "b"),
-            ("| where properties.DurationInSeconds == 30 and id == 'c'", "c"),
-            ("| where properties.DurationInSeconds == 30 and id == 'a'", ""),
+            (
+                "| where tostring(properties.DurationInSeconds) == '-1'",
+                "b",
+            ),
+            (
+                "| where properties.DurationInSeconds == 30 and id == 'c'",
+                "c",
+            ),
+            (
+                "| where properties.DurationInSeconds == 30 and id == 'a'",
+                "",
+            ),
             ("| where isnotempty(tags[\"a-b\"])", "bac"),
             ("| where isnotempty(tags)", "bac"),
             ("| where isnotempty(tags.empty)", ""),
@@ -436,7 +524,10 @@ mod tests {
             ("| order by id asc", "abc"),
             ("| order by id", "cba"),
             ("| order by id desc", "cba"),
-            ("| sort by type, properties.DurationInSeconds asc | limit 2", "ba"),
+            (
+                "| sort by type, properties.DurationInSeconds asc | limit 2",
+                "ba",
+            ),
             ("| take 1", "b"),
         ] {
             assert_eq!(ids(query), expected, "{query}");
@@ -452,14 +543,26 @@ mod tests {
     fn what_is_not_supported_is_refused_with_a_place_and_advice() {
         for (query, expected) in [
             ("", "expected a table"),
-            ("healthresources", "`healthresources` is not supported; this emulator has the tables"),
+            (
+                "healthresources",
+                "`healthresources` is not supported; this emulator has the tables",
+            ),
             ("resources | summarize count() by type", "`summarize`"),
             ("resources | where", "expected the name of a column"),
             ("resources | where name", "expected a comparison"),
-            ("resources | where name =~", "expected a value, found the end"),
+            (
+                "resources | where name =~",
+                "expected a value, found the end",
+            ),
             ("resources | where name == \"x", "without an end"),
-            ("resources | where strlen(name) == 3", "`(` is not supported"),
-            ("resources | where name matches regex 'x'", "found `matches` at character 23"),
+            (
+                "resources | where strlen(name) == 3",
+                "`(` is not supported",
+            ),
+            (
+                "resources | where name matches regex 'x'",
+                "found `matches` at character 23",
+            ),
             ("resources | where name == 'x' or name == 'y'", "expected |"),
             ("resources | where name in ()", "expected a value"),
             ("resources | project", "a column"),
@@ -471,7 +574,9 @@ mod tests {
             let error = Query::parse(query).expect_err(query);
             assert!(error.contains(expected), "{query}: {error}");
         }
-        let unknown = Query::parse("resources | where nme == 'x'").expect("it").apply(rows());
+        let unknown = Query::parse("resources | where nme == 'x'")
+            .expect("it")
+            .apply(rows());
         assert!(unknown.is_err_and(|error| error.contains("no column `nme`")));
     }
 }

@@ -67,19 +67,27 @@ impl FromStr for QueueAddress {
     fn from_str(text: &str) -> Result<Self, QueueAddressError> {
         let (url, query) = text.split_once('?').unwrap_or((text, ""));
         let url = url.trim_end_matches('/');
-        let parts: Vec<_> = url.strip_prefix("http://").unwrap_or_default().split('/').collect();
+        let parts: Vec<_> = url
+            .strip_prefix("http://")
+            .unwrap_or_default()
+            .split('/')
+            .collect();
         let query = match parts[..] {
             [_, EMULATOR_ACCOUNT, _] if query.is_empty() => EMULATOR_SAS,
             _ => query,
         };
-        let is_complete = parts.len() > 1 && parts.iter().all(|part| !part.is_empty()) && !query.is_empty();
+        let is_complete =
+            parts.len() > 1 && parts.iter().all(|part| !part.is_empty()) && !query.is_empty();
         if !is_complete || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(QueueAddressError(format!(
                 "found the queue {url:?}, expected one by http, such as http://127.0.0.1:10001/{EMULATOR_ACCOUNT}/QUEUE, with a SAS \
                  token after `?` for another account"
             )));
         }
-        Ok(Self { url: url.to_owned(), query: query.to_owned() })
+        Ok(Self {
+            url: url.to_owned(),
+            query: query.to_owned(),
+        })
     }
 }
 
@@ -111,13 +119,18 @@ impl QueueAddress {
     pub(crate) fn create(&self) -> Result<(), String> {
         match self.request("PUT", "", "")? {
             201 | 204 | 403 | 409 => Ok(()),
-            status => Err(format!("the queue {self} answers {status} when it is created")),
+            status => Err(format!(
+                "the queue {self} answers {status} when it is created"
+            )),
         }
     }
 
     /// Adds a message: any bytes, encoded in Base64.
     pub(crate) fn send(&self, message: &[u8]) -> Result<(), String> {
-        let body = format!("<QueueMessage><MessageText>{}</MessageText></QueueMessage>", base64(message));
+        let body = format!(
+            "<QueueMessage><MessageText>{}</MessageText></QueueMessage>",
+            base64(message)
+        );
         match self.request("POST", "/messages", &body)? {
             201 => Ok(()),
             status => Err(format!("the queue {self} answers {status}")),
@@ -126,22 +139,39 @@ impl QueueAddress {
 
     /// Sends a request, and returns the status of its answer.
     fn request(&self, method: &str, suffix: &str, body: &str) -> Result<u16, String> {
-        let (host, path) = self.url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).unwrap_or_default();
+        let (host, path) = self
+            .url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split_once('/'))
+            .unwrap_or_default();
         let (query, length) = (&self.query, body.len());
         let request = format!(
             "{method} /{path}{suffix}?{query} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nx-ms-version: {VERSION}\r\n\
              Content-Type: application/xml\r\nContent-Length: {length}\r\n\r\n{body}"
         );
-        exchange(host, request.as_bytes()).map_err(|error| format!("the queue {self} cannot be reached: {error}"))
+        exchange(host, request.as_bytes())
+            .map_err(|error| format!("the queue {self} cannot be reached: {error}"))
     }
 }
 
 /// Sends a request on a connection of its own, and returns the status of the answer.
 fn exchange(host: &str, request: &[u8]) -> io::Result<u16> {
     let deadline = Instant::now() + TIMEOUT;
-    let left = || Some(deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let place = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let left = || {
+        Some(
+            deadline
+                .saturating_duration_since(Instant::now())
+                .max(Duration::from_millis(1)),
+        )
+    };
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let place = if has_port {
+        host.to_owned()
+    } else {
+        format!("{host}:80")
+    };
     let mut connected = Err(io::ErrorKind::NotFound.into());
     for address in place.to_socket_addrs()? {
         connected = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
@@ -160,7 +190,9 @@ fn exchange(host: &str, request: &[u8]) -> io::Result<u16> {
             length => answer.extend_from_slice(&part[..length]),
         }
     }
-    let status = answer.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
+    let status = answer
+        .strip_prefix(b"HTTP/1.")
+        .and_then(|rest| rest.get(2..5));
     let status = status.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
     status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
 }
@@ -170,10 +202,16 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
-        let bits = (0..3).fold(0, |bits, at| bits << 8 | usize::from(group.get(at).copied().unwrap_or(0)));
+        let bits = (0..3).fold(0, |bits, at| {
+            bits << 8 | usize::from(group.get(at).copied().unwrap_or(0))
+        });
         for place in 0..4 {
             let is_padding = place > group.len();
-            text.push(if is_padding { '=' } else { char::from(ALPHABET[bits >> (18 - 6 * place) & 63]) });
+            text.push(if is_padding {
+                '='
+            } else {
+                char::from(ALPHABET[bits >> (18 - 6 * place) & 63])
+            });
         }
     }
     text
@@ -202,8 +240,13 @@ mod tests {
 
     #[test]
     fn an_address_says_what_is_wrong_and_keeps_its_secret() {
-        let queue: QueueAddress = "http://storage:80/other/q/?sv=1&sig=SECRET".parse().expect("an address");
-        assert!(!format!("{queue} {queue:?}").contains("SECRET") && queue.with_access().ends_with("sig=SECRET"));
+        let queue: QueueAddress = "http://storage:80/other/q/?sv=1&sig=SECRET"
+            .parse()
+            .expect("an address");
+        assert!(
+            !format!("{queue} {queue:?}").contains("SECRET")
+                && queue.with_access().ends_with("sig=SECRET")
+        );
         for text in [
             "https://127.0.0.1/devstoreaccount1/q",
             "http://127.0.0.1:10001",
@@ -214,7 +257,10 @@ mod tests {
             "http://127.0.0.1/other/q?sig=SECRET\n",
         ] {
             let error = text.parse::<QueueAddress>().expect_err(text).to_string();
-            assert!(error.contains("with a SAS token after `?`") && !error.contains("SECRET"), "{text}: {error}");
+            assert!(
+                error.contains("with a SAS token after `?`") && !error.contains("SECRET"),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::http::wire;
 use crate::resource::{
-    LOCATION, RESOURCE_GROUP, SUBSCRIPTION, TAGS, ZONE, event_id, machine_id, scale_set_id, target_id, uniform,
+    LOCATION, RESOURCE_GROUP, SUBSCRIPTION, TAGS, ZONE, event_id, machine_id, scale_set_id,
+    target_id, uniform,
 };
 use crate::timeline::document::{DocumentEvent, EventStatus};
 use scheduled_events_core::UnixSeconds;
@@ -16,18 +17,37 @@ pub(crate) fn event_row(event: &DocumentEvent, status: EventStatus, epoch: Syste
     let (target, name) = (target_id(&event.facts.resources), &event.facts.event_id);
     let id = text(&event_id(&target, name));
     let properties = wire::properties(event, status, epoch, Some(&target));
-    row(&id, &text(name), "microsoft.maintenance/scheduledevents", &format!(r#""properties":{properties}"#))
+    row(
+        &id,
+        &text(name),
+        "microsoft.maintenance/scheduledevents",
+        &format!(r#""properties":{properties}"#),
+    )
 }
 
 /// The rows of the table `resources`: machines that are in no scale set, and the scale sets of the others, whose machines are no
 /// resources of their own there.
 pub(crate) fn resource_rows(machines: &[String]) -> Vec<Value> {
     let mut rows: Vec<Value> = Vec::new();
-    let tags = TAGS.map(|(name, value)| format!(r#""{name}":"{value}""#)).join(",");
+    let tags = TAGS
+        .map(|(name, value)| format!(r#""{name}":"{value}""#))
+        .join(",");
     for machine in machines {
         let (id, name, resource_type) = uniform(machine).map_or_else(
-            || (machine_id(machine), machine.as_str(), "microsoft.compute/virtualmachines"),
-            |(set, _)| (scale_set_id(set), set, "microsoft.compute/virtualmachinescalesets"),
+            || {
+                (
+                    machine_id(machine),
+                    machine.as_str(),
+                    "microsoft.compute/virtualmachines",
+                )
+            },
+            |(set, _)| {
+                (
+                    scale_set_id(set),
+                    set,
+                    "microsoft.compute/virtualmachinescalesets",
+                )
+            },
         );
         let more = format!(r#""tags":{{{tags}}},"properties":{{}}"#);
         if !rows.iter().any(|row| row["id"] == id) {
@@ -57,9 +77,15 @@ pub(crate) fn message(
 ) -> String {
     let name = &event.facts.event_id;
     let id = text(&event_id(&target_id(&event.facts.resources), name));
-    let since = changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = changed
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     let seconds = UnixSeconds(i64::try_from(since.as_secs()).unwrap_or_default()).to_string();
-    let time = format!("{}.{:06}Z", seconds.trim_end_matches('Z'), since.subsec_micros());
+    let time = format!(
+        "{}.{:06}Z",
+        seconds.trim_end_matches('Z'),
+        since.subsec_micros()
+    );
     let properties = wire::properties(event, status, epoch, None);
     format!(
         r#"{{"id":"{outer_id}","topic":"/subscriptions/{SUBSCRIPTION}","subject":{id},"eventType":"Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted","eventTime":"{time}","dataVersion":"1","metadataVersion":"1","data":{{"resourceInfo":{{"id":{id},"name":"{name}","type":"microsoft.maintenance/scheduledevents","location":"{LOCATION}","tags":{{}},"properties":{properties}}},"operationalInfo":{{"resourceEventTime":"{time}"}},"apiVersion":"2020-03-01"}}}}"#
@@ -83,7 +109,12 @@ mod tests {
 
     /// An event that is announced, with a time.
     fn event() -> DocumentEvent {
-        let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").expect("known"), "WestNO_0", 60.0, 7);
+        let mut timeline = Timeline::new(
+            &Scenario::builtin("user-reboot").expect("known"),
+            "WestNO_0",
+            60.0,
+            7,
+        );
         timeline.advance(Duration::from_secs(1));
         timeline.document().events[0].clone()
     }
@@ -91,15 +122,31 @@ mod tests {
     #[test]
     fn fact_a_message_has_the_members_of_event_grid_and_of_a_document() {
         let (event, epoch) = (event(), SystemTime::UNIX_EPOCH);
-        let text = message("outer", &event, EventStatus::Scheduled, epoch, epoch + Duration::from_millis(1500));
+        let text = message(
+            "outer",
+            &event,
+            EventStatus::Scheduled,
+            epoch,
+            epoch + Duration::from_millis(1500),
+        );
         let message: Value = serde_json::from_str(&text).expect("JSON");
         let info = &message["data"]["resourceInfo"];
-        assert_eq!((&message["id"], &message["subject"]), (&json!("outer"), &info["id"]));
+        assert_eq!(
+            (&message["id"], &message["subject"]),
+            (&json!("outer"), &info["id"])
+        );
         assert_eq!(message["eventTime"], "1970-01-01T00:00:01.500000Z");
-        assert_eq!(message["data"]["operationalInfo"]["resourceEventTime"], message["eventTime"]);
+        assert_eq!(
+            message["data"]["operationalInfo"]["resourceEventTime"],
+            message["eventTime"]
+        );
         assert_eq!(info["name"], event.facts.event_id);
-        let mut members: Vec<_> =
-            info["properties"].as_object().expect("an object").keys().map(String::as_str).collect();
+        let mut members: Vec<_> = info["properties"]
+            .as_object()
+            .expect("an object")
+            .keys()
+            .map(String::as_str)
+            .collect();
         members.sort_unstable();
         let expected = [
             "Description",
@@ -127,7 +174,11 @@ mod tests {
             let properties: Value = serde_json::from_str(&text).expect("JSON");
             assert_eq!(properties["EventStatus"], word);
             let not_before = properties["NotBefore"].as_str().expect("a text");
-            assert_eq!(!not_before.is_empty(), status == EventStatus::Scheduled, "{word}: {not_before}");
+            assert_eq!(
+                !not_before.is_empty(),
+                status == EventStatus::Scheduled,
+                "{word}: {not_before}"
+            );
         }
     }
 
@@ -136,19 +187,40 @@ mod tests {
         let row = event_row(&event(), EventStatus::Completed, SystemTime::UNIX_EPOCH);
         assert_eq!(
             (&row["name"], &row["type"]),
-            (&row["properties"]["EventId"], &json!("microsoft.maintenance/scheduledevents"))
+            (
+                &row["properties"]["EventId"],
+                &json!("microsoft.maintenance/scheduledevents")
+            )
         );
-        let target = row["properties"]["TargetResourceId"].as_str().expect("a text");
-        assert!(row["id"].as_str().is_some_and(|id| id.starts_with(target) && id.len() > target.len()));
-        assert_eq!((&row["resourceGroup"], &row["zones"]), (&json!(RESOURCE_GROUP), &json!([ZONE])));
+        let target = row["properties"]["TargetResourceId"]
+            .as_str()
+            .expect("a text");
+        assert!(
+            row["id"]
+                .as_str()
+                .is_some_and(|id| id.starts_with(target) && id.len() > target.len())
+        );
+        assert_eq!(
+            (&row["resourceGroup"], &row["zones"]),
+            (&json!(RESOURCE_GROUP), &json!([ZONE]))
+        );
     }
 
     #[test]
     fn instances_of_a_scale_set_are_no_resources_of_their_own() {
         let names = ["WestNO_0", "WestNO_1", "db"].map(str::to_owned);
         let rows = resource_rows(&names);
-        let types: Vec<_> = rows.iter().map(|row| row["type"].as_str().unwrap_or_default()).collect();
-        assert_eq!(types, ["microsoft.compute/virtualmachinescalesets", "microsoft.compute/virtualmachines"]);
+        let types: Vec<_> = rows
+            .iter()
+            .map(|row| row["type"].as_str().unwrap_or_default())
+            .collect();
+        assert_eq!(
+            types,
+            [
+                "microsoft.compute/virtualmachinescalesets",
+                "microsoft.compute/virtualmachines"
+            ]
+        );
         assert_eq!(rows[1]["tags"]["environment"], "test");
     }
 }

@@ -135,7 +135,13 @@ impl std::error::Error for FaultError {}
 impl FaultKind {
     /// Whether the fault changes what a document holds, which only a GET returns.
     pub(crate) fn alters_document(&self) -> bool {
-        matches!(self, Self::Stale(_) | Self::IncarnationBack(_) | Self::Vanish | Self::StartedWithoutScheduled)
+        matches!(
+            self,
+            Self::Stale(_)
+                | Self::IncarnationBack(_)
+                | Self::Vanish
+                | Self::StartedWithoutScheduled
+        )
     }
 }
 
@@ -219,8 +225,15 @@ impl Argument for IdleTime {
 
     fn parse(text: &str) -> Option<Self> {
         let (idle, delay) = text.split_once(',').unwrap_or((text, ""));
-        let delay = if delay.is_empty() { FIRST_DELAY } else { parse_seconds(delay)? };
-        Some(Self { idle: parse_seconds(idle)?, delay })
+        let delay = if delay.is_empty() {
+            FIRST_DELAY
+        } else {
+            parse_seconds(delay)?
+        };
+        Some(Self {
+            idle: parse_seconds(idle)?,
+            delay,
+        })
     }
 }
 
@@ -230,7 +243,9 @@ impl Argument for ByteCount {
     fn parse(text: &str) -> Option<Self> {
         let upper = text.to_ascii_uppercase();
         let units = [("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1000)];
-        let with_unit = units.into_iter().find_map(|(suffix, unit)| Some((upper.strip_suffix(suffix)?, unit)));
+        let with_unit = units
+            .into_iter()
+            .find_map(|(suffix, unit)| Some((upper.strip_suffix(suffix)?, unit)));
         let (number, unit) = with_unit.unwrap_or((&upper, 1));
         number.parse::<u64>().ok()?.checked_mul(unit).map(Self)
     }
@@ -248,7 +263,10 @@ impl Argument for MessageCount {
     const EXPECTED: &str = "a count from 2 to 1000";
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse().ok().filter(|count| (2..=1000).contains(count)).map(Self)
+        text.parse()
+            .ok()
+            .filter(|count| (2..=1000).contains(count))
+            .map(Self)
     }
 }
 
@@ -264,7 +282,10 @@ impl Argument for StatusCode {
     const EXPECTED: &str = "a status from 200 to 599";
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse().ok().filter(|code| (200..=599).contains(code)).map(Self)
+        text.parse()
+            .ok()
+            .filter(|code| (200..=599).contains(code))
+            .map(Self)
     }
 }
 
@@ -282,8 +303,14 @@ impl Argument for Location {
 
     fn parse(text: &str) -> Option<Self> {
         let (status, location) = text.split_once(',').unwrap_or((text, DEFAULT_LOCATION));
-        let status = status.parse().ok().filter(|status| matches!(status, 301..=303 | 307 | 308))?;
-        Some(Self { status, location: HeaderValue::parse(location)?.0 })
+        let status = status
+            .parse()
+            .ok()
+            .filter(|status| matches!(status, 301..=303 | 307 | 308))?;
+        Some(Self {
+            status,
+            location: HeaderValue::parse(location)?.0,
+        })
     }
 }
 
@@ -307,7 +334,11 @@ impl fmt::Display for Seconds {
 impl fmt::Display for IdleTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.idle.as_secs_f64())?;
-        if self.delay == FIRST_DELAY { Ok(()) } else { write!(f, ",{}", self.delay.as_secs_f64()) }
+        if self.delay == FIRST_DELAY {
+            Ok(())
+        } else {
+            write!(f, ",{}", self.delay.as_secs_f64())
+        }
     }
 }
 
@@ -322,12 +353,23 @@ macro_rules! display_value {
     )*};
 }
 
-display_value!(ByteCount, FieldCount, MessageCount, Decrement, StatusCode, HeaderValue);
+display_value!(
+    ByteCount,
+    FieldCount,
+    MessageCount,
+    Decrement,
+    StatusCode,
+    HeaderValue
+);
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
-        if self.location == DEFAULT_LOCATION { Ok(()) } else { write!(f, ",{}", self.location) }
+        if self.location == DEFAULT_LOCATION {
+            Ok(())
+        } else {
+            write!(f, ",{}", self.location)
+        }
     }
 }
 
@@ -347,16 +389,31 @@ pub(crate) fn name_of(syntax: &'static str) -> &'static str {
 
 fn unknown_kind(name: &str, kinds: &[(&'static str, &str)]) -> FaultError {
     let names = kinds.iter().map(|(syntax, _)| name_of(syntax));
-    let hint = nearest(name, names).map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
-    let all = kinds.iter().map(|(syntax, _)| *syntax).collect::<Vec<_>>().join(", ");
-    FaultError(format!("unknown fault `{name}`{hint}; the faults are {all}"))
+    let hint = nearest(name, names).map_or_else(String::new, |nearest| {
+        format!(" (did you mean `{nearest}`?)")
+    });
+    let all = kinds
+        .iter()
+        .map(|(syntax, _)| *syntax)
+        .collect::<Vec<_>>()
+        .join(", ");
+    FaultError(format!(
+        "unknown fault `{name}`{hint}; the faults are {all}"
+    ))
 }
 
 fn parse_argument<A: Argument>(syntax: &'static str, text: Option<&str>) -> Result<A, FaultError> {
     match text {
-        None | Some("") => Err(FaultError(format!("{} needs an argument: write {syntax}", name_of(syntax)))),
-        Some(text) => A::parse(text)
-            .ok_or_else(|| FaultError(format!("expected {}, found `{text}`: write {syntax}", A::EXPECTED))),
+        None | Some("") => Err(FaultError(format!(
+            "{} needs an argument: write {syntax}",
+            name_of(syntax)
+        ))),
+        Some(text) => A::parse(text).ok_or_else(|| {
+            FaultError(format!(
+                "expected {}, found `{text}`: write {syntax}",
+                A::EXPECTED
+            ))
+        }),
     }
 }
 

@@ -115,7 +115,9 @@ impl Fault {
         match self.window {
             FaultWindow::Always => true,
             FaultWindow::Count(from, to) => count >= from && to.is_none_or(|to| count <= to),
-            FaultWindow::Time(from, to) => since_first >= from && to.is_none_or(|to| since_first < to),
+            FaultWindow::Time(from, to) => {
+                since_first >= from && to.is_none_or(|to| since_first < to)
+            }
         }
     }
 }
@@ -123,11 +125,17 @@ impl Fault {
 impl Fault {
     /// Whether the fault applies outside the machines.
     pub(crate) fn is_outside(&self) -> bool {
-        matches!(self.scope, FaultScope::Arm | FaultScope::Graph | FaultScope::Message)
+        matches!(
+            self.scope,
+            FaultScope::Arm | FaultScope::Graph | FaultScope::Message
+        )
     }
 
     fn is_first_call_delay(&self) -> bool {
-        matches!(self.action, FaultAction::Request(FaultKind::FirstCallDelay(_)))
+        matches!(
+            self.action,
+            FaultAction::Request(FaultKind::FirstCallDelay(_))
+        )
     }
 
     /// This fault with a window that counts from request number `requests` of its scope, `since_first` after the first one. `None` for
@@ -139,12 +147,14 @@ impl Fault {
         self.window = match self.window {
             FaultWindow::Always if requests == 0 => FaultWindow::Always,
             FaultWindow::Always => FaultWindow::Count(requests + 1, None),
-            FaultWindow::Count(from, to) => {
-                FaultWindow::Count(from.saturating_add(requests), to.map(|to| to.saturating_add(requests)))
-            }
-            FaultWindow::Time(from, to) => {
-                FaultWindow::Time(from.saturating_add(since_first), to.map(|to| to.saturating_add(since_first)))
-            }
+            FaultWindow::Count(from, to) => FaultWindow::Count(
+                from.saturating_add(requests),
+                to.map(|to| to.saturating_add(requests)),
+            ),
+            FaultWindow::Time(from, to) => FaultWindow::Time(
+                from.saturating_add(since_first),
+                to.map(|to| to.saturating_add(since_first)),
+            ),
         };
         Some(self)
     }
@@ -166,8 +176,14 @@ impl FromStr for Fault {
             Some((prefix, name)) => {
                 let scope = SCOPES.iter().find(|(known, _)| *known == prefix);
                 let unknown = || {
-                    let all: Vec<_> = SCOPES.iter().map(|(prefix, _)| format!("{prefix}.")).collect();
-                    FaultError::new(format!("unknown scope `{prefix}.`: write {}, or no scope", all.join(", ")))
+                    let all: Vec<_> = SCOPES
+                        .iter()
+                        .map(|(prefix, _)| format!("{prefix}."))
+                        .collect();
+                    FaultError::new(format!(
+                        "unknown scope `{prefix}.`: write {}, or no scope",
+                        all.join(", ")
+                    ))
                 };
                 (scope.ok_or_else(unknown)?.1, name)
             }
@@ -175,7 +191,11 @@ impl FromStr for Fault {
         };
         if scope == FaultScope::Message {
             let action = FaultAction::Message(MessageFaultKind::parse(name, argument)?);
-            return Ok(Self { scope, action, window });
+            return Ok(Self {
+                scope,
+                action,
+                window,
+            });
         }
         let kind = FaultKind::parse(name, argument)?;
         if matches!(kind, FaultKind::FirstCallDelay(_)) && window != FaultWindow::Always {
@@ -190,7 +210,11 @@ impl FromStr for Fault {
                 "{name} alters the document, which only a GET returns: remove the scope"
             )));
         }
-        Ok(Self { scope, action: FaultAction::Request(kind), window })
+        Ok(Self {
+            scope,
+            action: FaultAction::Request(kind),
+            window,
+        })
     }
 }
 
@@ -221,7 +245,11 @@ impl FromStr for FaultWindow {
             return Ok(Self::Count(from, to));
         }
         let seconds = |text: &str| {
-            if is_count(text) { None } else { parse_seconds(text) }
+            if is_count(text) {
+                None
+            } else {
+                parse_seconds(text)
+            }
         };
         let start = seconds(from).ok_or_else(invalid)?;
         let end = match to {
@@ -247,7 +275,9 @@ impl fmt::Display for Fault {
             FaultWindow::Count(from, Some(to)) if from == to => write!(f, "@{from}"),
             FaultWindow::Count(from, Some(to)) => write!(f, "@{from}-{to}"),
             FaultWindow::Count(from, None) => write!(f, "@{from}-"),
-            FaultWindow::Time(from, Some(to)) => write!(f, "@{}s-{}s", from.as_secs_f64(), to.as_secs_f64()),
+            FaultWindow::Time(from, Some(to)) => {
+                write!(f, "@{}s-{}s", from.as_secs_f64(), to.as_secs_f64())
+            }
             FaultWindow::Time(from, None) => write!(f, "@{}s-", from.as_secs_f64()),
         }
     }
@@ -259,7 +289,8 @@ mod tests {
     use crate::fault::kind::name_of;
 
     fn fault(text: &str) -> Fault {
-        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+        text.parse()
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
     #[test]
@@ -340,9 +371,15 @@ mod tests {
     #[test]
     fn parses_scopes() {
         assert_eq!(fault("get.empty").scope, FaultScope::Get);
-        assert_eq!(fault("post.status:500@1-3").window, FaultWindow::Count(1, Some(3)));
+        assert_eq!(
+            fault("post.status:500@1-3").window,
+            FaultWindow::Count(1, Some(3))
+        );
         assert_eq!(fault("name.status:404").to_string(), "name.status:404");
-        assert_eq!(fault("redirect:302,http://a.example/").scope, FaultScope::Events);
+        assert_eq!(
+            fault("redirect:302,http://a.example/").scope,
+            FaultScope::Events
+        );
     }
 
     #[test]
@@ -352,7 +389,10 @@ mod tests {
             ("statsu:500", "started-without-scheduled"),
             ("", "unknown fault ``; the faults are empty"),
             ("status", "write status:CODE"),
-            ("status:99", "expected a status from 200 to 599, found `99`: write status:CODE"),
+            (
+                "status:99",
+                "expected a status from 200 to 599, found `99`: write status:CODE",
+            ),
             ("status:", "needs an argument"),
             ("empty:1", "takes no argument"),
             ("stale:-1", "a number of seconds"),
@@ -361,8 +401,14 @@ mod tests {
             ("huge-body:many", "a number of bytes"),
             ("redirect:304", "301, 302, 303, 307 or 308"),
             ("content-type:a\r\nb", "a header value"),
-            ("put.empty", "write get., post., name., arm., graph., message., or no scope"),
-            ("message.status:500", "unknown fault `status`; the faults are late:SECONDS, lost"),
+            (
+                "put.empty",
+                "write get., post., name., arm., graph., message., or no scope",
+            ),
+            (
+                "message.status:500",
+                "unknown fault `status`; the faults are late:SECONDS, lost",
+            ),
             ("arm.lost", "unknown fault `lost`"),
             ("message.reversed:1", "a count from 2 to 1000"),
             ("graph.vanish", "alters the document"),
@@ -383,11 +429,19 @@ mod tests {
 
     #[test]
     fn a_window_selects_requests_by_number_or_time() {
-        let hit = |text: &str, count, seconds| fault(text).applies(count, Duration::from_secs(seconds));
+        let hit =
+            |text: &str, count, seconds| fault(text).applies(count, Duration::from_secs(seconds));
         assert!(hit("empty", 1, 0) && hit("empty", 1_000_000, 99));
-        assert!(!hit("empty@3-5", 2, 0) && hit("empty@3-5", 3, 0) && hit("empty@3-5", 5, 0) && !hit("empty@3-5", 6, 0));
+        assert!(
+            !hit("empty@3-5", 2, 0)
+                && hit("empty@3-5", 3, 0)
+                && hit("empty@3-5", 5, 0)
+                && !hit("empty@3-5", 6, 0)
+        );
         assert!(!hit("empty@3", 4, 0) && hit("empty@3-", 4, 0));
-        assert!(hit("empty@0s-70s", 9, 0) && hit("empty@0s-70s", 9, 69) && !hit("empty@0s-70s", 9, 70));
+        assert!(
+            hit("empty@0s-70s", 9, 0) && hit("empty@0s-70s", 9, 69) && !hit("empty@0s-70s", 9, 70)
+        );
         assert!(!hit("empty@5s-", 1, 4) && hit("empty@5s-", 1, 5));
         assert!(hit("first-call-delay:1", 1, 0) && !hit("first-call-delay:1", 2, 0));
     }

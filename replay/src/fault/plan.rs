@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fault::kind::{
-    ByteCount, FaultKind, FieldCount, HeaderValue, Location, MessageCount, MessageFaultKind, RetryTime, StatusCode,
+    ByteCount, FaultKind, FieldCount, HeaderValue, Location, MessageCount, MessageFaultKind,
+    RetryTime, StatusCode,
 };
 use crate::fault::{Fault, FaultAction, FaultScope};
 
@@ -116,15 +117,24 @@ pub(crate) struct FaultPlanner {
 
 impl FaultPlanner {
     pub(crate) fn new(faults: Arc<[Fault]>) -> Self {
-        Self { faults, counts: [0; 6], last: None }
+        Self {
+            faults,
+            counts: [0; 6],
+            last: None,
+        }
     }
 
     /// Adds a fault with precedence over the others. Its window counts from now on: the next request of its scope is the first. Returns
     /// false for `first-call-delay` after the first request.
     pub(crate) fn inject(&mut self, fault: Fault, since_first: Duration) -> bool {
         let requests = self.count(fault.scope);
-        let Some(fault) = fault.later(requests, since_first) else { return false };
-        self.faults = [fault].into_iter().chain(self.faults.iter().cloned()).collect();
+        let Some(fault) = fault.later(requests, since_first) else {
+            return false;
+        };
+        self.faults = [fault]
+            .into_iter()
+            .chain(self.faults.iter().cloned())
+            .collect();
         true
     }
 
@@ -142,17 +152,24 @@ impl FaultPlanner {
     pub(crate) fn plan(&mut self, kind: RequestKind, since_first: Duration) -> FaultPlan {
         self.counts[kind as usize] += 1;
         let mut plan = FaultPlan::default();
-        let idle = self.last.map_or(Duration::ZERO, |last| since_first.saturating_sub(last));
+        let idle = self
+            .last
+            .map_or(Duration::ZERO, |last| since_first.saturating_sub(last));
         if matches!(kind, RequestKind::EventsGet | RequestKind::EventsPost) {
             self.last = Some(since_first);
         }
-        for fault in self.faults.iter().filter(|fault| fault.scope.kinds().contains(&kind)) {
+        for fault in self
+            .faults
+            .iter()
+            .filter(|fault| fault.scope.kinds().contains(&kind))
+        {
             if !fault.applies(self.count(fault.scope), since_first) {
                 continue;
             }
             match &fault.action {
                 FaultAction::Request(FaultKind::IdleOff(limit)) if idle < limit.idle => {}
-                FaultAction::Request(what) if kind != RequestKind::EventsGet && what.alters_document() => {}
+                FaultAction::Request(what)
+                    if kind != RequestKind::EventsGet && what.alters_document() => {}
                 FaultAction::Request(what) => plan.add(fault, what),
                 FaultAction::Message(what) => plan.add_to_message(fault, what),
             }
@@ -162,7 +179,11 @@ impl FaultPlanner {
 
     /// How many requests of a scope there were.
     fn count(&self, scope: FaultScope) -> u64 {
-        scope.kinds().iter().map(|kind| self.counts[*kind as usize]).sum()
+        scope
+            .kinds()
+            .iter()
+            .map(|kind| self.counts[*kind as usize])
+            .sum()
     }
 }
 
@@ -172,9 +193,12 @@ impl FaultPlan {
         let arrives = match &self.answer {
             None => true,
             // The service's answer to an approval has no body that matters.
-            Some(AnswerFault::Empty | AnswerFault::NotJson | AnswerFault::HalfDocument | AnswerFault::Gzip) => {
-                kind == RequestKind::EventsPost
-            }
+            Some(
+                AnswerFault::Empty
+                | AnswerFault::NotJson
+                | AnswerFault::HalfDocument
+                | AnswerFault::Gzip,
+            ) => kind == RequestKind::EventsPost,
             Some(_) => false,
         };
         arrives && self.delay + self.slow_headers + self.slow_body < SOON
@@ -246,9 +270,15 @@ impl FaultPlan {
             FaultKind::ResetMidBody => Some(AnswerFault::Damage(Damage::ResetMidBody)),
             FaultKind::ShortBody => Some(AnswerFault::Damage(Damage::ShortBody)),
             FaultKind::EndlessBody => Some(AnswerFault::Damage(Damage::EndlessBody)),
-            FaultKind::HugeBody(ByteCount(bytes)) => Some(AnswerFault::Damage(Damage::HugeBody(*bytes))),
-            FaultKind::ManyHeaders(FieldCount(count)) => Some(AnswerFault::Damage(Damage::ManyHeaders(*count))),
-            FaultKind::LongHeader(ByteCount(bytes)) => Some(AnswerFault::Damage(Damage::LongHeader(*bytes))),
+            FaultKind::HugeBody(ByteCount(bytes)) => {
+                Some(AnswerFault::Damage(Damage::HugeBody(*bytes)))
+            }
+            FaultKind::ManyHeaders(FieldCount(count)) => {
+                Some(AnswerFault::Damage(Damage::ManyHeaders(*count)))
+            }
+            FaultKind::LongHeader(ByteCount(bytes)) => {
+                Some(AnswerFault::Damage(Damage::LongHeader(*bytes)))
+            }
         };
         if answer.is_some() {
             if self.answer.is_some() {
@@ -265,18 +295,41 @@ mod tests {
     use super::*;
 
     fn planner(faults: &[&str]) -> FaultPlanner {
-        FaultPlanner::new(faults.iter().map(|text| text.parse().expect(text)).collect())
+        FaultPlanner::new(
+            faults
+                .iter()
+                .map(|text| text.parse().expect(text))
+                .collect(),
+        )
     }
 
     #[test]
     fn the_first_answer_fault_applies_and_delays_add_up() {
-        let mut planner =
-            planner(&["slow-body:1", "status:500", "empty", "slow-body:2", "first-call-delay:3", "vanish"]);
+        let mut planner = planner(&[
+            "slow-body:1",
+            "status:500",
+            "empty",
+            "slow-body:2",
+            "first-call-delay:3",
+            "vanish",
+        ]);
         let plan = planner.plan(RequestKind::EventsGet, Duration::ZERO);
         assert_eq!(plan.answer, Some(AnswerFault::Status(500)));
-        assert_eq!((plan.slow_body, plan.delay), (Duration::from_secs(3), Duration::from_secs(3)));
+        assert_eq!(
+            (plan.slow_body, plan.delay),
+            (Duration::from_secs(3), Duration::from_secs(3))
+        );
         assert!(plan.vanish);
-        assert_eq!(plan.names, ["slow-body:1", "status:500", "slow-body:2", "first-call-delay:3", "vanish"]);
+        assert_eq!(
+            plan.names,
+            [
+                "slow-body:1",
+                "status:500",
+                "slow-body:2",
+                "first-call-delay:3",
+                "vanish"
+            ]
+        );
         let second = planner.plan(RequestKind::EventsGet, Duration::ZERO);
         assert_eq!(second.delay, Duration::ZERO);
     }
@@ -299,14 +352,29 @@ mod tests {
     #[test]
     fn a_time_window_counts_from_the_first_request() {
         let mut planner = planner(&["status:410@0s-70s"]);
-        assert!(planner.plan(RequestKind::EventsGet, Duration::from_secs(69)).answer.is_some());
-        assert!(planner.plan(RequestKind::EventsPost, Duration::from_secs(70)).answer.is_none());
+        assert!(
+            planner
+                .plan(RequestKind::EventsGet, Duration::from_secs(69))
+                .answer
+                .is_some()
+        );
+        assert!(
+            planner
+                .plan(RequestKind::EventsPost, Duration::from_secs(70))
+                .answer
+                .is_none()
+        );
     }
 
     #[test]
     fn a_pause_switches_the_service_off_once() {
         let mut planner = planner(&["idle-off:24h", "idle-off:25h,3"]);
-        let mut delay = |kind, hours: u64| planner.plan(kind, Duration::from_secs(hours * 3600)).delay.as_secs();
+        let mut delay = |kind, hours: u64| {
+            planner
+                .plan(kind, Duration::from_secs(hours * 3600))
+                .delay
+                .as_secs()
+        };
         assert_eq!(delay(RequestKind::EventsGet, 0), 0);
         assert_eq!(delay(RequestKind::EventsGet, 23), 0);
         // A request for the name does not count.
@@ -314,10 +382,25 @@ mod tests {
         assert_eq!(delay(RequestKind::EventsGet, 47), 120);
         assert_eq!(delay(RequestKind::EventsPost, 48), 0);
         assert_eq!(delay(RequestKind::EventsGet, 73), 123);
-        let refused = "idle-off:1d,x".parse::<super::Fault>().unwrap_err().to_string();
-        assert!(refused.contains("write idle-off:SECONDS[,DELAY]"), "{refused}");
-        assert_eq!("idle-off:24h".parse::<super::Fault>().unwrap().to_string(), "idle-off:86400");
-        assert_eq!("idle-off:2,0.5".parse::<super::Fault>().unwrap().to_string(), "idle-off:2,0.5");
+        let refused = "idle-off:1d,x"
+            .parse::<super::Fault>()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("write idle-off:SECONDS[,DELAY]"),
+            "{refused}"
+        );
+        assert_eq!(
+            "idle-off:24h".parse::<super::Fault>().unwrap().to_string(),
+            "idle-off:86400"
+        );
+        assert_eq!(
+            "idle-off:2,0.5"
+                .parse::<super::Fault>()
+                .unwrap()
+                .to_string(),
+            "idle-off:2,0.5"
+        );
     }
 
     #[test]
@@ -338,13 +421,29 @@ mod tests {
         assert!(inject(&mut planner, "status:501@2", 1));
         assert!(inject(&mut planner, "post.status:502@1", 1));
         assert!(inject(&mut planner, "get.status:503@10s-20s", 1));
-        let seen = [(RequestKind::EventsGet, 2), (RequestKind::EventsGet, 3), (RequestKind::EventsPost, 4)];
-        assert_eq!(seen.map(|(kind, second)| at(&mut planner, kind, second)), [500, 501, 502]);
+        let seen = [
+            (RequestKind::EventsGet, 2),
+            (RequestKind::EventsGet, 3),
+            (RequestKind::EventsPost, 4),
+        ];
+        assert_eq!(
+            seen.map(|(kind, second)| at(&mut planner, kind, second)),
+            [500, 501, 502]
+        );
         assert_eq!(at(&mut planner, RequestKind::EventsGet, 12), 503);
         assert_eq!(at(&mut planner, RequestKind::EventsGet, 21), 500);
         assert!(inject(&mut planner, "reset", 21));
         let all: Vec<_> = planner.faults().iter().map(ToString::to_string).collect();
-        assert_eq!(all, ["reset@8-", "get.status:503@11s-21s", "post.status:502@2", "status:501@4", "status:500"]);
+        assert_eq!(
+            all,
+            [
+                "reset@8-",
+                "get.status:503@11s-21s",
+                "post.status:502@2",
+                "status:501@4",
+                "status:500"
+            ]
+        );
         for fault in planner.faults() {
             assert_eq!(&fault.to_string().parse::<Fault>().expect("a fault"), fault);
         }
@@ -356,7 +455,10 @@ mod tests {
     #[test]
     fn faults_that_alter_the_document_leave_other_requests_alone() {
         let mut planner = planner(&["vanish"]);
-        assert_eq!(planner.plan(RequestKind::EventsPost, Duration::ZERO), FaultPlan::default());
+        assert_eq!(
+            planner.plan(RequestKind::EventsPost, Duration::ZERO),
+            FaultPlan::default()
+        );
         assert!(planner.plan(RequestKind::EventsGet, Duration::ZERO).vanish);
     }
 }

@@ -32,13 +32,20 @@ const MEMBERS: [(&str, &str); 14] = [
 pub(crate) fn vm_id(vm_name: &str) -> String {
     let mut hasher = DefaultHasher::new();
     vm_name.hash(&mut hasher);
-    format!("00000000-0000-4000-8000-{:012x}", hasher.finish() & 0xffff_ffff_ffff)
+    format!(
+        "00000000-0000-4000-8000-{:012x}",
+        hasher.finish() & 0xffff_ffff_ffff
+    )
 }
 
 /// The object `compute` of the machine with this name, with the members that `version` has.
 pub(crate) fn compute(vm_name: &str, version: &str) -> Value {
     let members = MEMBERS.iter().filter(|(_, since)| *since <= version);
-    Value::Object(members.map(|(member, _)| ((*member).to_owned(), value(vm_name, member))).collect::<Map<_, _>>())
+    Value::Object(
+        members
+            .map(|(member, _)| ((*member).to_owned(), value(vm_name, member)))
+            .collect::<Map<_, _>>(),
+    )
 }
 
 fn value(vm_name: &str, member: &str) -> Value {
@@ -50,8 +57,14 @@ fn value(vm_name: &str, member: &str) -> Value {
         "resourceGroupName" => json!(RESOURCE_GROUP),
         "resourceId" => json!(machine_id(vm_name)),
         "subscriptionId" => json!(SUBSCRIPTION),
-        "tags" => json!(TAGS.map(|(name, value)| format!("{name}:{value}")).join(";")),
-        "tagsList" => TAGS.iter().map(|(name, value)| json!({"name": name, "value": value})).collect(),
+        "tags" => json!(
+            TAGS.map(|(name, value)| format!("{name}:{value}"))
+                .join(";")
+        ),
+        "tagsList" => TAGS
+            .iter()
+            .map(|(name, value)| json!({"name": name, "value": value}))
+            .collect(),
         "vmId" => json!(vm_id(vm_name)),
         "vmScaleSetName" => json!(uniform(vm_name).map(|(set, _)| set).unwrap_or_default()),
         "zone" => json!(ZONE),
@@ -65,10 +78,17 @@ fn value(vm_name: &str, member: &str) -> Value {
 pub(crate) fn token(vm_name: &str, target: &str) -> String {
     const LIFE: u64 = 24 * 60 * 60;
     let parameters = parameters(target.split_once('?').map_or("", |(_, query)| query));
-    let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let value = |wanted: &str| {
+        parameters
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| value.clone())
+    };
     // A text cannot fail.
     let text = |text: String| serde_json::to_string(&text).unwrap_or_default();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     format!(
         r#"{{"access_token":{},"client_id":{},"expires_in":"{LIFE}","expires_on":"{}","not_before":"{now}","resource":{},"token_type":"Bearer"}}"#,
         text(format!("token-of-{vm_name}")),
@@ -87,8 +107,14 @@ mod tests {
         let compute = compute("WestNO_7", "2021-12-13");
         assert_eq!(compute["vmScaleSetName"], "WestNO");
         let id = compute["resourceId"].as_str().unwrap_or_default();
-        assert!(id.ends_with("/virtualMachineScaleSets/WestNO/virtualMachines/7"), "{id}");
-        assert_eq!(compute["tags"], "environment:test;served-by:scheduled-events");
+        assert!(
+            id.ends_with("/virtualMachineScaleSets/WestNO/virtualMachines/7"),
+            "{id}"
+        );
+        assert_eq!(
+            compute["tags"],
+            "environment:test;served-by:scheduled-events"
+        );
         assert_eq!(compute["tagsList"][1]["value"], "scheduled-events");
     }
 
@@ -96,27 +122,50 @@ mod tests {
     fn other_machines_have_no_scale_set() {
         for name in ["db-node", "flex_a1b2c3d4", "_3", "x_", ""] {
             let compute = compute(name, "2021-12-13");
-            assert_eq!((&compute["name"], &compute["vmScaleSetName"]), (&json!(name), &json!("")));
-            assert!(compute["resourceId"].as_str().is_some_and(|id| id.ends_with(&format!("/virtualMachines/{name}"))));
+            assert_eq!(
+                (&compute["name"], &compute["vmScaleSetName"]),
+                (&json!(name), &json!(""))
+            );
+            assert!(
+                compute["resourceId"]
+                    .as_str()
+                    .is_some_and(|id| id.ends_with(&format!("/virtualMachines/{name}")))
+            );
         }
     }
 
     #[test]
     fn a_token_names_its_machine_and_is_for_what_was_asked() {
-        let token = token("WestNO_7", "/x?resource=https%3A%2F%2Fstorage.azure.com%2F&client_id=c");
+        let token = token(
+            "WestNO_7",
+            "/x?resource=https%3A%2F%2Fstorage.azure.com%2F&client_id=c",
+        );
         let token: Value = serde_json::from_str(&token).expect("JSON");
         assert_eq!(token["access_token"], "token-of-WestNO_7");
-        assert_eq!((&token["resource"], &token["client_id"]), (&json!("https://storage.azure.com/"), &json!("c")));
-        let number = |name: &str| token[name].as_str().and_then(|text| text.parse::<u64>().ok());
+        assert_eq!(
+            (&token["resource"], &token["client_id"]),
+            (&json!("https://storage.azure.com/"), &json!("c"))
+        );
+        let number = |name: &str| {
+            token[name]
+                .as_str()
+                .and_then(|text| text.parse::<u64>().ok())
+        };
         assert_eq!(
             number("expires_on"),
-            number("not_before").zip(number("expires_in")).map(|(from, life)| from + life)
+            number("not_before")
+                .zip(number("expires_in"))
+                .map(|(from, life)| from + life)
         );
     }
 
     #[test]
     fn members_of_later_versions_are_left_out() {
-        assert!(compute("a", "2017-03-01").as_object().is_some_and(Map::is_empty));
+        assert!(
+            compute("a", "2017-03-01")
+                .as_object()
+                .is_some_and(Map::is_empty)
+        );
         let compute = compute("a", "2019-06-01");
         assert!(compute.get("resourceId").is_some() && compute.get("tagsList").is_none());
         assert_ne!(vm_id("a"), vm_id("b"));

@@ -32,7 +32,11 @@ const INCOMPLETE: Duration = Duration::from_secs(30);
 
 /// How long a read may wait before it checks whether the server closes the connection. On Windows, shutting a socket down does
 /// not end a read that waits.
-const READ_MAX: Duration = if cfg!(windows) { Duration::from_millis(100) } else { Duration::MAX };
+const READ_MAX: Duration = if cfg!(windows) {
+    Duration::from_millis(100)
+} else {
+    Duration::MAX
+};
 
 /// How long a client may take to read a response and close the connection.
 const LINGER: Duration = Duration::from_secs(5);
@@ -51,7 +55,9 @@ impl ReplayRequest {
     /// The values of a header field, its name compared without case.
     pub(crate) fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let fields = self.headers.iter();
-        fields.filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        fields
+            .filter(move |(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -65,15 +71,22 @@ pub(crate) struct ReplayResponse {
 
 impl ReplayResponse {
     pub(crate) fn new(status: u16) -> Self {
-        Self { status, ..Self::default() }
+        Self {
+            status,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn json(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self::new(status).with("Content-Type", "application/json; charset=utf-8").body(body)
+        Self::new(status)
+            .with("Content-Type", "application/json; charset=utf-8")
+            .body(body)
     }
 
     pub(crate) fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self::new(status).with("Content-Type", "text/plain; charset=utf-8").body(body)
+        Self::new(status)
+            .with("Content-Type", "text/plain; charset=utf-8")
+            .body(body)
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -125,7 +138,10 @@ pub(crate) struct ClientStream {
 
 impl ClientStream {
     pub(crate) fn new(socket: TcpStream) -> Self {
-        Self { socket, is_closed: AtomicBool::new(false) }
+        Self {
+            socket,
+            is_closed: AtomicBool::new(false),
+        }
     }
 
     /// Ends the connection. A read that waits ends, too.
@@ -138,14 +154,21 @@ impl ClientStream {
     fn wait_for_data(&self, patience: Option<Duration>) -> io::Result<()> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         loop {
-            let left = deadline.map_or(READ_MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.map_or(READ_MAX, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let timeout = left.min(READ_MAX);
-            self.socket.set_read_timeout((timeout < Duration::MAX).then_some(timeout))?;
+            self.socket
+                .set_read_timeout((timeout < Duration::MAX).then_some(timeout))?;
             match self.socket.peek(&mut [0]) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+                    ) => {}
                 result => return result.map(drop),
             }
             if self.is_closed.load(Ordering::SeqCst) {
@@ -166,7 +189,11 @@ pub(crate) struct RequestReader<'a> {
 
 impl<'a> RequestReader<'a> {
     pub(crate) fn new(stream: &'a ClientStream) -> Self {
-        Self { stream, buffered: Vec::new(), unread: 0 }
+        Self {
+            stream,
+            buffered: Vec::new(),
+            unread: 0,
+        }
     }
 
     /// Waits for a complete request and leaves its last byte unread.
@@ -200,7 +227,8 @@ impl<'a> RequestReader<'a> {
             }
             patience = left;
             let before = self.buffered.len();
-            self.buffered.extend_from_slice(peeked.get(..seen).unwrap_or_default());
+            self.buffered
+                .extend_from_slice(peeked.get(..seen).unwrap_or_default());
             match frame(&self.buffered) {
                 RequestFrame::Complete(request, length) => {
                     // The bytes buffered before were incomplete, so at least one byte is unread.
@@ -243,7 +271,9 @@ pub(crate) fn close(stream: &ClientStream) {
     let mut scratch = [0; 16 * 1024];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let read = stream.wait_for_data(Some(left)).and_then(|()| (&stream.socket).read(&mut scratch));
+        let read = stream
+            .wait_for_data(Some(left))
+            .and_then(|()| (&stream.socket).read(&mut scratch));
         if !matches!(read, Ok(1..)) {
             return;
         }
@@ -253,7 +283,12 @@ pub(crate) fn close(stream: &ClientStream) {
 /// Reads and discards data until the client closes the connection or the server shuts the socket down.
 pub(crate) fn drain(stream: &ClientStream) {
     let mut scratch = [0; 4096];
-    while matches!(stream.wait_for_data(None).and_then(|()| (&stream.socket).read(&mut scratch)), Ok(1..)) {}
+    while matches!(
+        stream
+            .wait_for_data(None)
+            .and_then(|()| (&stream.socket).read(&mut scratch)),
+        Ok(1..)
+    ) {}
 }
 
 enum RequestFrame {
@@ -263,7 +298,10 @@ enum RequestFrame {
 }
 
 fn refused(status: u16, message: &str) -> RequestFrame {
-    RequestFrame::Refused(ReplayResponse::json(status, crate::http::wire::error_body(message)))
+    RequestFrame::Refused(ReplayResponse::json(
+        status,
+        crate::http::wire::error_body(message),
+    ))
 }
 
 /// Parses the first request in `bytes` and returns it with its length.
@@ -273,7 +311,9 @@ fn frame(bytes: &[u8]) -> RequestFrame {
     let head_length = match head.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
         Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => {
-            return RequestFrame::Incomplete { expects_continue: false };
+            return RequestFrame::Incomplete {
+                expects_continue: false,
+            };
         }
         Ok(_) | Err(httparse::Error::TooManyHeaders) => {
             return refused(431, "Request header fields too large");
@@ -286,12 +326,20 @@ fn frame(bytes: &[u8]) -> RequestFrame {
         headers: head
             .headers
             .iter()
-            .map(|field| (field.name.to_owned(), String::from_utf8_lossy(field.value).into_owned()))
+            .map(|field| {
+                (
+                    field.name.to_owned(),
+                    String::from_utf8_lossy(field.value).into_owned(),
+                )
+            })
             .collect(),
         ..ReplayRequest::default()
     };
     let has_token = |name: &str, token: &str| {
-        request.header(name).flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(token))
+        request
+            .header(name)
+            .flat_map(|value| value.split(','))
+            .any(|it| it.trim().eq_ignore_ascii_case(token))
     };
     let keep_alive = match head.version {
         Some(0) => has_token("Connection", "keep-alive"),
@@ -335,9 +383,15 @@ fn body(request: &ReplayRequest, rest: &[u8]) -> RequestBody {
             if length > MAX_BODY {
                 return refuse(413, "Request body too large");
             }
-            rest.get(..length).map_or(RequestBody::Incomplete, |body| RequestBody::Complete(body.to_vec(), length))
+            rest.get(..length).map_or(RequestBody::Incomplete, |body| {
+                RequestBody::Complete(body.to_vec(), length)
+            })
         }
-        (Some(coding), None) if coding.eq_ignore_ascii_case("chunked") && codings.next().is_none() => chunked(rest),
+        (Some(coding), None)
+            if coding.eq_ignore_ascii_case("chunked") && codings.next().is_none() =>
+        {
+            chunked(rest)
+        }
         _ => refuse(400, "Bad request. The body's length is ambiguous"),
     }
 }
@@ -435,13 +489,25 @@ mod tests {
     fn a_request_ends_where_its_body_ends() {
         let get = "GET /x?y=1 HTTP/1.1\r\nMetadata: true\r\n\r\n";
         let (request, length) = complete(&format!("{get}GET /next"));
-        assert_eq!((request.method.as_str(), request.target.as_str(), length), ("GET", "/x?y=1", get.len()));
+        assert_eq!(
+            (request.method.as_str(), request.target.as_str(), length),
+            ("GET", "/x?y=1", get.len())
+        );
         assert!(request.keep_alive && request.header("metadata").eq(["true"]));
         let post = "POST / HTTP/1.1\r\nContent-Length: 4\r\nConnection: close\r\n\r\nabcd";
         let (request, length) = complete(&format!("{post}e"));
-        assert_eq!((request.body.as_slice(), length, request.keep_alive), (&b"abcd"[..], post.len(), false));
+        assert_eq!(
+            (request.body.as_slice(), length, request.keep_alive),
+            (&b"abcd"[..], post.len(), false)
+        );
         for end in 0..post.len() {
-            assert!(matches!(frame(&post.as_bytes()[..end]), RequestFrame::Incomplete { .. }), "{end}");
+            assert!(
+                matches!(
+                    frame(&post.as_bytes()[..end]),
+                    RequestFrame::Incomplete { .. }
+                ),
+                "{end}"
+            );
         }
     }
 
@@ -449,16 +515,29 @@ mod tests {
     fn chunked_bodies_are_joined() {
         let text = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n";
         let (request, length) = complete(text);
-        assert_eq!((request.body.as_slice(), length), (&b"abc0123456789"[..], text.len()));
+        assert_eq!(
+            (request.body.as_slice(), length),
+            (&b"abc0123456789"[..], text.len())
+        );
         for end in 1..text.len() {
-            assert!(matches!(frame(&text.as_bytes()[..end]), RequestFrame::Incomplete { .. }), "{end}");
+            assert!(
+                matches!(
+                    frame(&text.as_bytes()[..end]),
+                    RequestFrame::Incomplete { .. }
+                ),
+                "{end}"
+            );
         }
     }
 
     #[test]
     fn http_1_0_closes_the_connection_unless_told_to_keep_it() {
         assert!(!complete("GET / HTTP/1.0\r\n\r\n").0.keep_alive);
-        assert!(complete("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").0.keep_alive);
+        assert!(
+            complete("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")
+                .0
+                .keep_alive
+        );
     }
 
     #[test]
@@ -466,12 +545,35 @@ mod tests {
         let long = "a".repeat(MAX_HEAD);
         assert_eq!(refusal(&format!("GET /{long} HTTP/1.1\r\n\r\n")), 431);
         assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nA: {long}")), 431);
-        assert_eq!(refusal(&format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MAX_FIELDS + 1))), 431);
-        assert_eq!(refusal(&format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", MAX_BODY + 1)), 413);
-        assert_eq!(refusal("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n"), 413);
-        assert_eq!(refusal("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n"), 413);
+        assert_eq!(
+            refusal(&format!(
+                "GET / HTTP/1.1\r\n{}\r\n",
+                "A: b\r\n".repeat(MAX_FIELDS + 1)
+            )),
+            431
+        );
+        assert_eq!(
+            refusal(&format!(
+                "POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
+                MAX_BODY + 1
+            )),
+            413
+        );
+        assert_eq!(
+            refusal("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
+            413
+        );
+        assert_eq!(
+            refusal("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n"),
+            413
+        );
         let chunks = "1\r\na\r\n".repeat(2 * MAX_BODY / 6 + 1);
-        assert_eq!(refusal(&format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")), 413);
+        assert_eq!(
+            refusal(&format!(
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"
+            )),
+            413
+        );
         for malformed in [
             "\u{16}\u{3}\u{1} a TLS hello",
             "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",

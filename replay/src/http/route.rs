@@ -29,7 +29,9 @@ impl Route {
         match self {
             Self::EventsGet(_) => RequestKind::EventsGet,
             Self::EventsPost => RequestKind::EventsPost,
-            Self::Name | Self::VmId | Self::Instance(_) | Self::Compute(_) | Self::Token => RequestKind::Name,
+            Self::Name | Self::VmId | Self::Instance(_) | Self::Compute(_) | Self::Token => {
+                RequestKind::Name
+            }
         }
     }
 }
@@ -49,9 +51,14 @@ const TOKEN_VERSION: &str = "2018-02-01";
 /// (400).
 pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     if !is_local(request) {
-        return Err(bad_request("The Host header must be an IP address or localhost"));
+        return Err(bad_request(
+            "The Host header must be an IP address or localhost",
+        ));
     }
-    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    let (path, query) = request
+        .target
+        .split_once('?')
+        .unwrap_or((&request.target, ""));
     let instance = match path {
         EVENTS_PATH => false,
         INSTANCE_PATH | COMPUTE_PATH | NAME_PATH | VM_ID_PATH | TOKEN_PATH => true,
@@ -62,27 +69,42 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
         ("POST", false) => true,
         _ => {
             let allow = if instance { "GET" } else { "GET, POST" };
-            return Err(ReplayResponse::json(405, wire::error_body("Method not allowed")).with("Allow", allow));
+            return Err(
+                ReplayResponse::json(405, wire::error_body("Method not allowed"))
+                    .with("Allow", allow),
+            );
         }
     };
     let parameters = parameters(query);
-    let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let value = |wanted: &str| {
+        parameters
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| value.as_str())
+    };
     // The header is required since the version after the preview.
     let needs_header = instance || value("api-version") != Some(UNDERSCORED_API_VERSION);
     if needs_header && !request.header("Metadata").eq(["true"]) {
         return Err(ReplayResponse::json(400, wire::MISSING_HEADER));
     }
     if request.header("X-Forwarded-For").next().is_some() {
-        return Err(bad_request("Requests with an X-Forwarded-For header are not served"));
+        return Err(bad_request(
+            "Requests with an X-Forwarded-For header are not served",
+        ));
     }
-    let repeated = parameters
-        .iter()
-        .enumerate()
-        .find(|(index, (name, _))| parameters.iter().skip(index + 1).any(|(other, _)| other == name));
+    let repeated = parameters.iter().enumerate().find(|(index, (name, _))| {
+        parameters
+            .iter()
+            .skip(index + 1)
+            .any(|(other, _)| other == name)
+    });
     if let Some((_, (name, _))) = repeated.filter(|(_, (name, _))| name != "api-version") {
-        return Err(bad_request(&format!("The query parameter {name} is repeated")));
+        return Err(bad_request(&format!(
+            "The query parameter {name} is repeated"
+        )));
     }
-    let version = value("api-version").filter(|version| repeated.is_none() && has_version(path, version));
+    let version =
+        value("api-version").filter(|version| repeated.is_none() && has_version(path, version));
     let bad_version = || ReplayResponse::json(400, wire::bad_version(instance));
     if path == TOKEN_PATH {
         return match value("resource").filter(|resource| !resource.is_empty()) {
@@ -92,7 +114,9 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
         };
     }
     if instance {
-        let version = version.and_then(wire::instance_version).ok_or_else(bad_version)?;
+        let version = version
+            .and_then(wire::instance_version)
+            .ok_or_else(bad_version)?;
         // JSON is the default format. A single value is not available in it, and an object is not served in another one.
         let format = value("format").unwrap_or("json");
         return match path {
@@ -101,13 +125,21 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
             }
             INSTANCE_PATH => Ok(Route::Instance(version)),
             COMPUTE_PATH => Ok(Route::Compute(version)),
-            _ if format != "text" => Err(bad_request("A single value needs format=text in the query")),
+            _ if format != "text" => {
+                Err(bad_request("A single value needs format=text in the query"))
+            }
             NAME_PATH => Ok(Route::Name),
             _ => Ok(Route::VmId),
         };
     }
-    let version = version.and_then(ApiVersion::parse).ok_or_else(bad_version)?;
-    Ok(if post { Route::EventsPost } else { Route::EventsGet(version) })
+    let version = version
+        .and_then(ApiVersion::parse)
+        .ok_or_else(bad_version)?;
+    Ok(if post {
+        Route::EventsPost
+    } else {
+        Route::EventsGet(version)
+    })
 }
 
 /// Whether the service has this path, and the method for it.
@@ -128,7 +160,9 @@ pub(crate) fn is_events(path: &str) -> bool {
 pub(crate) fn has_version(path: &str, version: &str) -> bool {
     match path {
         EVENTS_PATH => ApiVersion::parse(version).is_some(),
-        TOKEN_PATH => wire::instance_version(version).is_some_and(|version| version >= TOKEN_VERSION),
+        TOKEN_PATH => {
+            wire::instance_version(version).is_some_and(|version| version >= TOKEN_VERSION)
+        }
         _ => wire::instance_version(version).is_some(),
     }
 }
@@ -155,12 +189,17 @@ fn is_address(host: &str) -> bool {
 
 /// Parses the body of a POST into the `EventIds` that it approves.
 pub(crate) fn start_requests(body: &[u8]) -> Result<Vec<String>, ReplayResponse> {
-    let body: ApprovalBody = serde_json::from_slice(body)
-        .map_err(|error| bad_request(&format!("The body is not a list of StartRequests: {error}")))?;
+    let body: ApprovalBody = serde_json::from_slice(body).map_err(|error| {
+        bad_request(&format!("The body is not a list of StartRequests: {error}"))
+    })?;
     if body.start_requests.is_empty() {
         return Err(bad_request("StartRequests is empty"));
     }
-    Ok(body.start_requests.into_iter().map(|request| request.event_id).collect())
+    Ok(body
+        .start_requests
+        .into_iter()
+        .map(|request| request.event_id)
+        .collect())
 }
 
 pub(crate) fn bad_request(message: &str) -> ReplayResponse {
@@ -218,7 +257,10 @@ mod tests {
         ReplayRequest {
             method: method.into(),
             target: target.into(),
-            headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            headers: headers
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
             ..ReplayRequest::default()
         }
     }
@@ -236,20 +278,46 @@ mod tests {
         assert_eq!(status("GET", EVENTS, TRUE), 200);
         assert_eq!(route(&request("POST", EVENTS, TRUE)), Ok(Route::EventsPost));
         assert_eq!(route(&request("GET", NAME, TRUE)), Ok(Route::Name));
-        assert_eq!(route(&request("GET", &NAME.replace("/name", "/vmId"), TRUE)), Ok(Route::VmId));
+        assert_eq!(
+            route(&request("GET", &NAME.replace("/name", "/vmId"), TRUE)),
+            Ok(Route::VmId)
+        );
         let instance = "/metadata/instance?api-version=2021-12-13&format=json";
-        assert_eq!(route(&request("GET", instance, TRUE)), Ok(Route::Instance("2021-12-13")));
-        let token =
-            "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F";
+        assert_eq!(
+            route(&request("GET", instance, TRUE)),
+            Ok(Route::Instance("2021-12-13"))
+        );
+        let token = "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F";
         assert_eq!(route(&request("GET", token, TRUE)), Ok(Route::Token));
         let compute = "/metadata/instance/compute?api-version=2019-03-11";
-        assert_eq!(route(&request("GET", compute, TRUE)), Ok(Route::Compute("2019-03-11")));
-        assert_eq!(status("GET", "/metadata/scheduledevents?api%2Dversion=2017%2d03-01", TRUE), 200);
+        assert_eq!(
+            route(&request("GET", compute, TRUE)),
+            Ok(Route::Compute("2019-03-11"))
+        );
+        assert_eq!(
+            status(
+                "GET",
+                "/metadata/scheduledevents?api%2Dversion=2017%2d03-01",
+                TRUE
+            ),
+            200
+        );
         for version in ["2017-03-01", "2017-08-01", "2020-07-01"] {
             let target = format!("/metadata/scheduledevents?api-version={version}");
-            assert_eq!(status("GET", &target, &[]), if version == "2017-03-01" { 200 } else { 400 }, "{version}");
+            assert_eq!(
+                status("GET", &target, &[]),
+                if version == "2017-03-01" { 200 } else { 400 },
+                "{version}"
+            );
         }
-        assert_eq!(status("GET", "/metadata/scheduledevents?other=1&api-version=2017-08-01", TRUE), 200);
+        assert_eq!(
+            status(
+                "GET",
+                "/metadata/scheduledevents?other=1&api-version=2017-08-01",
+                TRUE
+            ),
+            200
+        );
     }
 
     #[test]
@@ -257,17 +325,62 @@ mod tests {
         for (method, target, headers, expected) in [
             ("GET", "/", TRUE, 404),
             ("GET", "/metadata/scheduledevents/", TRUE, 404),
-            ("GET", "/metadata/instance/network?api-version=2021-02-01", TRUE, 404),
+            (
+                "GET",
+                "/metadata/instance/network?api-version=2021-02-01",
+                TRUE,
+                404,
+            ),
             ("GET", "/metadata/instance?api-version=2021-02-01", &[], 400),
             ("GET", "/metadata/instance", TRUE, 400),
-            ("GET", "/metadata/instance?api-version=2020-07-01", TRUE, 400),
-            ("GET", "/metadata/instance?api-version=2021-02-01&format=text", TRUE, 400),
-            ("POST", "/metadata/instance?api-version=2021-02-01", TRUE, 405),
-            ("GET", "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=a", &[], 400),
-            ("GET", "/metadata/identity/oauth2/token?api-version=2018-02-01", TRUE, 400),
-            ("GET", "/metadata/identity/oauth2/token?api-version=2017-12-01&resource=a", TRUE, 400),
-            ("GET", "/metadata/identity/oauth2/token?resource=a", TRUE, 400),
-            ("POST", "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=a", TRUE, 405),
+            (
+                "GET",
+                "/metadata/instance?api-version=2020-07-01",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/instance?api-version=2021-02-01&format=text",
+                TRUE,
+                400,
+            ),
+            (
+                "POST",
+                "/metadata/instance?api-version=2021-02-01",
+                TRUE,
+                405,
+            ),
+            (
+                "GET",
+                "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=a",
+                &[],
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/identity/oauth2/token?api-version=2018-02-01",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/identity/oauth2/token?api-version=2017-12-01&resource=a",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/identity/oauth2/token?resource=a",
+                TRUE,
+                400,
+            ),
+            (
+                "POST",
+                "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=a",
+                TRUE,
+                405,
+            ),
             ("PUT", EVENTS, TRUE, 405),
             ("HEAD", EVENTS, TRUE, 405),
             ("POST", NAME, TRUE, 405),
@@ -276,20 +389,74 @@ mod tests {
             ("POST", EVENTS, &[], 400),
             ("GET", EVENTS, &[("Metadata", "false")], 400),
             ("GET", EVENTS, &[("Metadata", "True")], 400),
-            ("GET", EVENTS, &[("Metadata", "true"), ("Metadata", "true")], 400),
-            ("GET", EVENTS, &[("Metadata", "true"), ("x-forwarded-for", "")], 400),
-            ("GET", NAME, &[("Metadata", "true"), ("X-Forwarded-For", "10.0.0.1")], 400),
+            (
+                "GET",
+                EVENTS,
+                &[("Metadata", "true"), ("Metadata", "true")],
+                400,
+            ),
+            (
+                "GET",
+                EVENTS,
+                &[("Metadata", "true"), ("x-forwarded-for", "")],
+                400,
+            ),
+            (
+                "GET",
+                NAME,
+                &[("Metadata", "true"), ("X-Forwarded-For", "10.0.0.1")],
+                400,
+            ),
             ("GET", "/metadata/scheduledevents", TRUE, 400),
             ("GET", "/metadata/scheduledevents?api-version=", TRUE, 400),
-            ("GET", "/metadata/scheduledevents?api-version=latest", TRUE, 400),
-            ("GET", "/metadata/scheduledevents?api-version=2021-02-01", TRUE, 400),
-            ("GET", "/metadata/scheduledevents?api-version=2020-07-01&api-version=2020-07-01", TRUE, 400),
-            ("GET", "/metadata/scheduledevents?api-version=2020-07-01&API-Version=2020-07-01", TRUE, 400),
-            ("GET", "/metadata/scheduledevents?api-version=2020-07-01&a=1&a=2", TRUE, 400),
-            ("GET", "/metadata/instance/compute/name?api-version=2021-02-01", TRUE, 400),
-            ("GET", "/metadata/instance/compute/name?format=text", TRUE, 400),
+            (
+                "GET",
+                "/metadata/scheduledevents?api-version=latest",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/scheduledevents?api-version=2021-02-01",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/scheduledevents?api-version=2020-07-01&api-version=2020-07-01",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/scheduledevents?api-version=2020-07-01&API-Version=2020-07-01",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/scheduledevents?api-version=2020-07-01&a=1&a=2",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/instance/compute/name?api-version=2021-02-01",
+                TRUE,
+                400,
+            ),
+            (
+                "GET",
+                "/metadata/instance/compute/name?format=text",
+                TRUE,
+                400,
+            ),
         ] {
-            assert_eq!(status(method, target, headers), expected, "{method} {target} {headers:?}");
+            assert_eq!(
+                status(method, target, headers),
+                expected,
+                "{method} {target} {headers:?}"
+            );
         }
     }
 
@@ -307,7 +474,11 @@ mod tests {
             r#"{"StartRequests":[{}]}"#,
             r#"{"StartRequests":[{"EventId":1}]}"#,
         ] {
-            assert_eq!(start_requests(body.as_bytes()).map_err(|response| response.status), Err(400), "{body}");
+            assert_eq!(
+                start_requests(body.as_bytes()).map_err(|response| response.status),
+                Err(400),
+                "{body}"
+            );
         }
     }
 

@@ -76,10 +76,15 @@ pub(crate) fn instance_version(text: &str) -> Option<&'static str> {
 
 /// Writes a document as compact JSON in the service's member order; time zero of the timeline is `epoch`.
 pub(crate) fn render(document: &ReplayDocument, version: ApiVersion, epoch: SystemTime) -> String {
-    let events = document.events.iter().filter(|event| version.includes(event));
+    let events = document
+        .events
+        .iter()
+        .filter(|event| version.includes(event));
     let body = WireDocument {
         incarnation: document.incarnation,
-        events: events.map(|event| WireEvent::new(event, event.status(), version, epoch)).collect(),
+        events: events
+            .map(|event| WireEvent::new(event, event.status(), version, epoch))
+            .collect(),
     };
     // Serializing text, numbers and sequences does not fail.
     serde_json::to_string(&body).unwrap_or_default()
@@ -93,8 +98,10 @@ pub(crate) fn properties(
     epoch: SystemTime,
     target: Option<&str>,
 ) -> String {
-    let event =
-        WireEvent { target_resource_id: target, ..WireEvent::new(event, status, ApiVersion(API_VERSION), epoch) };
+    let event = WireEvent {
+        target_resource_id: target,
+        ..WireEvent::new(event, status, ApiVersion(API_VERSION), epoch)
+    };
     // As above.
     serde_json::to_string(&event).unwrap_or_default()
 }
@@ -134,29 +141,51 @@ struct WireEvent<'a> {
 }
 
 impl<'a> WireEvent<'a> {
-    fn new(event: &'a DocumentEvent, status: EventStatus, version: ApiVersion, epoch: SystemTime) -> Self {
+    fn new(
+        event: &'a DocumentEvent,
+        status: EventStatus,
+        version: ApiVersion,
+        epoch: SystemTime,
+    ) -> Self {
         let facts = &event.facts;
-        let prefix = if version.0 == UNDERSCORED_API_VERSION { "_" } else { "" };
+        let prefix = if version.0 == UNDERSCORED_API_VERSION {
+            "_"
+        } else {
+            ""
+        };
         Self {
             event_id: &facts.event_id,
             event_status: status.word(),
             event_type: &facts.event_type,
             resource_type: "VirtualMachine",
-            resources: facts.resources.iter().map(|name| format!("{prefix}{name}")).collect(),
+            resources: facts
+                .resources
+                .iter()
+                .map(|name| format!("{prefix}{name}"))
+                .collect(),
             not_before: event
                 .not_before
                 .filter(|_| status == EventStatus::Scheduled)
-                .map_or_else(String::new, |offset| httpdate::fmt_http_date(wall_time(epoch, offset))),
-            description: version.has(Feature::Description).then_some(&*facts.description),
-            event_source: version.has(Feature::EventSource).then_some(&*facts.event_source),
-            duration_in_seconds: version.has(Feature::DurationInSeconds).then_some(facts.duration_in_seconds),
+                .map_or_else(String::new, |offset| {
+                    httpdate::fmt_http_date(wall_time(epoch, offset))
+                }),
+            description: version
+                .has(Feature::Description)
+                .then_some(&*facts.description),
+            event_source: version
+                .has(Feature::EventSource)
+                .then_some(&*facts.event_source),
+            duration_in_seconds: version
+                .has(Feature::DurationInSeconds)
+                .then_some(facts.duration_in_seconds),
             target_resource_id: None,
         }
     }
 }
 
 /// The body of a 400 for a missing `Metadata` header, with the spaces of one captured in public.
-pub(crate) const MISSING_HEADER: &str = "{ \"error\": \"Bad request: . Required metadata header not specified\" }";
+pub(crate) const MISSING_HEADER: &str =
+    "{ \"error\": \"Bad request: . Required metadata header not specified\" }";
 
 /// The body of a 400 for a missing, repeated or unknown version.
 pub(crate) fn bad_version(instance: bool) -> String {
@@ -218,12 +247,23 @@ mod tests {
             resources: vec!["WestNO_0".into(), "WestNO_1".into()],
         };
         let not_before = (!started).then_some(Duration::from_millis(1500));
-        ReplayDocument { incarnation: 2, events: vec![DocumentEvent { facts: Arc::new(facts), started, not_before }] }
+        ReplayDocument {
+            incarnation: 2,
+            events: vec![DocumentEvent {
+                facts: Arc::new(facts),
+                started,
+                not_before,
+            }],
+        }
     }
 
     fn written(event_type: &str, started: bool, version: &str) -> String {
         let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_649_716_017);
-        render(&document(event_type, started), ApiVersion::parse(version).expect(version), epoch)
+        render(
+            &document(event_type, started),
+            ApiVersion::parse(version).expect(version),
+            epoch,
+        )
     }
 
     #[test]
@@ -237,7 +277,10 @@ mod tests {
     #[test]
     fn older_versions_omit_members_and_types() {
         let started = written("Freeze", true, "2017-03-01");
-        assert!(started.ends_with(r#""Resources":["_WestNO_0","_WestNO_1"],"NotBefore":""}]}"#), "{started}");
+        assert!(
+            started.ends_with(r#""Resources":["_WestNO_0","_WestNO_1"],"NotBefore":""}]}"#),
+            "{started}"
+        );
         for (version, description, source, duration) in [
             ("2017-08-01", false, false, false),
             ("2019-01-01", false, false, false),
@@ -251,9 +294,10 @@ mod tests {
             assert_eq!(text.contains("EventSource"), source, "{version}");
             assert_eq!(text.contains("DurationInSeconds"), duration, "{version}");
         }
-        for (event_type, hidden, shown) in
-            [("Preempt", "2017-08-01", "2017-11-01"), ("Terminate", "2017-11-01", "2019-01-01")]
-        {
+        for (event_type, hidden, shown) in [
+            ("Preempt", "2017-08-01", "2017-11-01"),
+            ("Terminate", "2017-11-01", "2019-01-01"),
+        ] {
             assert!(written(event_type, false, hidden).ends_with("\"Events\":[]}"));
             assert!(written(event_type, false, shown).contains(event_type));
         }
@@ -263,8 +307,13 @@ mod tests {
     fn parses_only_known_versions() {
         assert_eq!(ApiVersion::parse("2020-07-02"), None);
         assert_eq!(ApiVersion::parse(""), None);
-        assert!(instance_version("2021-02-01").is_some() && instance_version("2021-02-02").is_none());
-        assert!(bad_version(false).ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#));
+        assert!(
+            instance_version("2021-02-01").is_some() && instance_version("2021-02-02").is_none()
+        );
+        assert!(
+            bad_version(false)
+                .ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#)
+        );
         assert!(INSTANCE_VERSIONS.is_sorted());
     }
 

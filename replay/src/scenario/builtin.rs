@@ -32,15 +32,21 @@ impl Scenario {
             return Ok(scenario);
         }
         if !Path::new(name).exists() {
-            return Err(format!("there is no scenario and no file {name:?}; {}", Self::suggestion(name)));
+            return Err(format!(
+                "there is no scenario and no file {name:?}; {}",
+                Self::suggestion(name)
+            ));
         }
-        let text = fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
+        let text =
+            fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
         Self::parse(&text).map_err(|error| format!("{name}:{error}"))
     }
 
     /// The names and descriptions of the built-in scenarios, in the order of the table.
     pub fn builtins() -> impl Iterator<Item = (&'static str, String)> {
-        BUILTINS.iter().filter_map(|&(name, text)| Some((name, Self::parse(text).ok()?.about)))
+        BUILTINS
+            .iter()
+            .filter_map(|&(name, text)| Some((name, Self::parse(text).ok()?.about)))
     }
 
     /// The built-in scenario that `name` is probably a misspelling of.
@@ -50,13 +56,18 @@ impl Scenario {
 
     /// What to do about a `name` that no scenario has, for an error message.
     pub fn suggestion(name: &str) -> String {
-        let nearest = Self::nearest(name).map_or(String::new(), |nearest| format!("did you mean {nearest:?}? "));
+        let nearest = Self::nearest(name).map_or(String::new(), |nearest| {
+            format!("did you mean {nearest:?}? ")
+        });
         nearest + "`scenarios` lists all scenarios"
     }
 
     /// The TOML text of the built-in scenario `name`, as a start for another scenario.
     pub fn builtin_source(name: &str) -> Option<&'static str> {
-        BUILTINS.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
+        BUILTINS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|&(_, text)| text)
     }
 }
 
@@ -92,7 +103,8 @@ mod tests {
     #[test]
     fn every_builtin_scenario_parses_and_has_a_description() {
         for &(name, text) in BUILTINS {
-            let scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{name}.toml:{error}"));
+            let scenario =
+                Scenario::parse(text).unwrap_or_else(|error| panic!("{name}.toml:{error}"));
             assert!(scenario.about.ends_with('.'), "{name}");
             assert!(!scenario.about.contains('\n'), "{name}");
         }
@@ -107,20 +119,34 @@ mod tests {
             Scenario::load("preempt").map(|named| named.about)
         );
         let refused = |name: &str| Scenario::load(name).map(|_| ()).unwrap_err();
-        let message =
-            "there is no scenario and no file \"preemt\"; did you mean \"preempt\"? `scenarios` lists all scenarios";
+        let message = "there is no scenario and no file \"preemt\"; did you mean \"preempt\"? `scenarios` lists all scenarios";
         assert_eq!(refused("preemt"), message);
-        assert_eq!(refused("xyzzy"), "there is no scenario and no file \"xyzzy\"; `scenarios` lists all scenarios");
+        assert_eq!(
+            refused("xyzzy"),
+            "there is no scenario and no file \"xyzzy\"; `scenarios` lists all scenarios"
+        );
         assert!(refused(env!("CARGO_MANIFEST_DIR")).starts_with("cannot read "));
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        assert!(refused(manifest).starts_with(&format!("{manifest}:")), "{}", refused(manifest));
+        assert!(
+            refused(manifest).starts_with(&format!("{manifest}:")),
+            "{}",
+            refused(manifest)
+        );
     }
 
     #[test]
     fn the_table_and_the_folder_have_the_same_scenarios() {
-        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")).expect("the folder");
-        let files = folder.map(|file| file.expect("an entry").file_name().into_string().expect("a UTF-8 name"));
-        let mut files: Vec<_> = files.map(|file| file.trim_end_matches(".toml").to_owned()).collect();
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios"))
+            .expect("the folder");
+        let files = folder.map(|file| {
+            file.expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a UTF-8 name")
+        });
+        let mut files: Vec<_> = files
+            .map(|file| file.trim_end_matches(".toml").to_owned())
+            .collect();
         files.sort();
         let mut names: Vec<_> = BUILTINS.iter().map(|(name, _)| *name).collect();
         names.sort_unstable();
@@ -129,10 +155,16 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_scenario() {
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md")).expect("the page");
-        let rows = page.lines().skip_while(|line| *line != "| scenario | what happens |").skip(2);
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md"))
+            .expect("the page");
+        let rows = page
+            .lines()
+            .skip_while(|line| *line != "| scenario | what happens |")
+            .skip(2);
         let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
-        let expected: Vec<_> = Scenario::builtins().map(|(name, about)| format!("| `{name}` | {about} |")).collect();
+        let expected: Vec<_> = Scenario::builtins()
+            .map(|(name, about)| format!("| `{name}` | {about} |"))
+            .collect();
         assert_eq!(rows, expected);
     }
 
@@ -140,10 +172,10 @@ mod tests {
     fn descriptions_of_invented_documents_say_that_they_are_invented() {
         for (name, about) in Scenario::builtins() {
             let scenario = Scenario::builtin(name).expect(name);
-            let invented = scenario
-                .events
-                .iter()
-                .any(|e| e.event_type == "Terminate" || (e.event_type == "Redeploy" && e.event_source == "Platform"));
+            let invented = scenario.events.iter().any(|e| {
+                e.event_type == "Terminate"
+                    || (e.event_type == "Redeploy" && e.event_source == "Platform")
+            });
             assert_eq!(about.contains("invented"), invented, "{name}: {about}");
         }
     }

@@ -11,7 +11,8 @@ use toml::Spanned;
 
 use super::names;
 use super::{
-    EventScript, IncarnationReset, MAX_DURATION, MAX_EVENTS, MAX_RESOURCES, Reschedule, Scenario, ScenarioError,
+    EventScript, IncarnationReset, MAX_DURATION, MAX_EVENTS, MAX_RESOURCES, Reschedule, Scenario,
+    ScenarioError,
 };
 use crate::suggest::nearest;
 
@@ -37,8 +38,12 @@ impl Scenario {
 
 /// Parses the text of a scenario file. An error is the offset in the text, and what is wrong there.
 fn parse(text: &str) -> Result<Scenario, (usize, String)> {
-    let raw: RawScenario = toml::from_str(text)
-        .map_err(|error| (error.span().map_or(0, |span| span.start), with_suggestion(error.message())))?;
+    let raw: RawScenario = toml::from_str(text).map_err(|error| {
+        (
+            error.span().map_or(0, |span| span.start),
+            with_suggestion(error.message()),
+        )
+    })?;
     raw.check().map_err(|(span, message)| (span.start, message))
 }
 
@@ -123,7 +128,9 @@ impl<'de> Deserialize<'de> for DurationText {
                     ))
                 })?;
                 if duration > MAX_DURATION {
-                    return Err(E::custom(format_args!("`{text}` is longer than 366 days: write a shorter duration")));
+                    return Err(E::custom(format_args!(
+                        "`{text}` is longer than 366 days: write a shorter duration"
+                    )));
                 }
                 Ok(DurationText(duration))
             }
@@ -140,12 +147,22 @@ impl RawScenario {
     fn check(self) -> Result<Scenario, CheckError> {
         let about = self.about.as_ref().trim();
         if about.is_empty() {
-            return Err((self.about.span(), "`about` is empty: describe in one sentence what happens".to_owned()));
+            return Err((
+                self.about.span(),
+                "`about` is empty: describe in one sentence what happens".to_owned(),
+            ));
         }
         if self.event.as_ref().is_empty() {
-            return Err((self.event.span(), "the scenario has no events: add an [[event]] table".to_owned()));
+            return Err((
+                self.event.span(),
+                "the scenario has no events: add an [[event]] table".to_owned(),
+            ));
         }
-        let timeout = self.not_before_timeout.as_ref().map(terminate_timeout).transpose()?;
+        let timeout = self
+            .not_before_timeout
+            .as_ref()
+            .map(terminate_timeout)
+            .transpose()?;
         let mut total: u32 = 0;
         let mut events = Vec::with_capacity(self.event.as_ref().len());
         for event in self.event.into_inner() {
@@ -153,16 +170,20 @@ impl RawScenario {
             let event = event.into_inner().check(timeout)?;
             total = total.saturating_add(event.count);
             if total > MAX_EVENTS {
-                return Err((span, format!("more than {MAX_EVENTS} events: lower a `count` or remove events")));
+                return Err((
+                    span,
+                    format!("more than {MAX_EVENTS} events: lower a `count` or remove events"),
+                ));
             }
             events.push(event);
         }
         Ok(Scenario {
             about: about.to_owned(),
             first_incarnation: self.first_incarnation,
-            incarnation_reset: self
-                .incarnation_reset
-                .map(|reset| IncarnationReset { after: reset.after.0, to: reset.to }),
+            incarnation_reset: self.incarnation_reset.map(|reset| IncarnationReset {
+                after: reset.after.0,
+                to: reset.to,
+            }),
             events,
         })
     }
@@ -171,17 +192,25 @@ impl RawScenario {
 impl RawEvent {
     fn check(mut self, terminate: Option<NotBeforeTimeout>) -> Result<EventScript, CheckError> {
         self.check_words()?;
-        if let Some(timeout) = terminate.filter(|_| self.event_type.as_ref() == "Terminate" && !self.without_notice) {
+        if let Some(timeout) =
+            terminate.filter(|_| self.event_type.as_ref() == "Terminate" && !self.without_notice)
+        {
             let notice = DurationText(Duration::from_secs(timeout.as_seconds().into()));
-            self.notice.get_or_insert(Spanned::new(self.event_type.span(), notice));
+            self.notice
+                .get_or_insert(Spanned::new(self.event_type.span(), notice));
         }
         self.check_timing()?;
         let count = self.count.as_ref().map_or(1, |count| *count.as_ref());
         let resources = self.checked_resources(count)?;
         let event_type = self.event_type.into_inner();
         Ok(EventScript {
-            notice: self.notice.map_or_else(|| default_notice(&event_type), |notice| notice.into_inner().0),
-            event_source: self.event_source.map_or_else(|| "Platform".to_owned(), Spanned::into_inner),
+            notice: self.notice.map_or_else(
+                || default_notice(&event_type),
+                |notice| notice.into_inner().0,
+            ),
+            event_source: self
+                .event_source
+                .map_or_else(|| "Platform".to_owned(), Spanned::into_inner),
             description: self.description,
             duration_in_seconds: self.duration_in_seconds.map_or(-1, Spanned::into_inner),
             resources,
@@ -191,11 +220,16 @@ impl RawEvent {
                 .starts_after_approval
                 .map_or(Duration::from_secs(5), |delay| delay.into_inner().0),
             starts_after: self.starts_after.map(|after| after.into_inner().0),
-            started_for: self.started_for.map_or(Duration::from_secs(600), |span| span.0),
+            started_for: self
+                .started_for
+                .map_or(Duration::from_secs(600), |span| span.0),
             cancelled_after: self.cancelled_after.map(|after| after.into_inner().0),
             reschedule: self.reschedule.map(|reschedule| {
                 let RawReschedule { after, notice } = reschedule.into_inner();
-                Reschedule { after: after.0, notice: notice.0 }
+                Reschedule {
+                    after: after.0,
+                    notice: notice.0,
+                }
             }),
             without_notice: self.without_notice,
             approval_group: self.approval_group.map(Spanned::into_inner),
@@ -204,8 +238,12 @@ impl RawEvent {
     }
 
     fn check_words(&self) -> Result<(), CheckError> {
-        let words =
-            [Some(("event_type", &self.event_type)), self.event_source.as_ref().map(|word| ("event_source", word))];
+        let words = [
+            Some(("event_type", &self.event_type)),
+            self.event_source
+                .as_ref()
+                .map(|word| ("event_source", word)),
+        ];
         for (member, word) in words.into_iter().flatten() {
             if word.as_ref().is_empty() {
                 return Err((
@@ -230,11 +268,19 @@ impl RawEvent {
         if self.without_notice {
             let without_effect = [
                 self.notice.as_ref().map(|it| ("notice", it.span())),
-                self.starts_after_approval.as_ref().map(|it| ("starts_after_approval", it.span())),
-                self.starts_after.as_ref().map(|it| ("starts_after", it.span())),
-                self.cancelled_after.as_ref().map(|it| ("cancelled_after", it.span())),
+                self.starts_after_approval
+                    .as_ref()
+                    .map(|it| ("starts_after_approval", it.span())),
+                self.starts_after
+                    .as_ref()
+                    .map(|it| ("starts_after", it.span())),
+                self.cancelled_after
+                    .as_ref()
+                    .map(|it| ("cancelled_after", it.span())),
                 self.reschedule.as_ref().map(|it| ("reschedule", it.span())),
-                self.approval_group.as_ref().map(|it| ("approval_group", it.span())),
+                self.approval_group
+                    .as_ref()
+                    .map(|it| ("approval_group", it.span())),
             ];
             if let Some((member, span)) = without_effect.into_iter().flatten().next() {
                 return Err((
@@ -246,8 +292,10 @@ impl RawEvent {
             }
             return Ok(());
         }
-        let notice =
-            self.notice.as_ref().map_or_else(|| default_notice(self.event_type.as_ref()), |notice| notice.as_ref().0);
+        let notice = self.notice.as_ref().map_or_else(
+            || default_notice(self.event_type.as_ref()),
+            |notice| notice.as_ref().0,
+        );
         if let Some(reschedule) = &self.reschedule
             && reschedule.as_ref().after.0 >= notice
         {
@@ -263,11 +311,15 @@ impl RawEvent {
         {
             return Err((
                 starts.span(),
-                "the event starts at NotBefore anyway: make `starts_after` shorter than `notice`".to_owned(),
+                "the event starts at NotBefore anyway: make `starts_after` shorter than `notice`"
+                    .to_owned(),
             ));
         }
         if let Some(cancelled) = &self.cancelled_after {
-            let last_notice = self.reschedule.as_ref().map_or(notice, |it| it.as_ref().after.0 + it.as_ref().notice.0);
+            let last_notice = self
+                .reschedule
+                .as_ref()
+                .map_or(notice, |it| it.as_ref().after.0 + it.as_ref().notice.0);
             if cancelled.as_ref().0 >= last_notice {
                 return Err((
                     cancelled.span(),
@@ -282,23 +334,36 @@ impl RawEvent {
         if let Some(count) = &self.count
             && !(1..=MAX_EVENTS).contains(count.as_ref())
         {
-            return Err((count.span(), format!("`count` must be between 1 and {MAX_EVENTS}")));
+            return Err((
+                count.span(),
+                format!("`count` must be between 1 and {MAX_EVENTS}"),
+            ));
         }
         let Some(resources) = &self.resources else {
             if let Some(span) = self.count.as_ref().map(Spanned::span)
                 && count > 1
             {
-                return Err((span, "all copies name the same VM: write `resources = [\"{peer:index}\"]`".to_owned()));
+                return Err((
+                    span,
+                    "all copies name the same VM: write `resources = [\"{peer:index}\"]`"
+                        .to_owned(),
+                ));
             }
             return Ok(vec!["{vm}".to_owned()]);
         };
         let names = resources.as_ref();
         if names.len() > MAX_RESOURCES {
-            return Err((resources.span(), format!("more than {MAX_RESOURCES} names: remove some")));
+            return Err((
+                resources.span(),
+                format!("more than {MAX_RESOURCES} names: remove some"),
+            ));
         }
         for name in names {
             if name.as_ref().is_empty() {
-                return Err((name.span(), "empty name: write \"{vm}\", \"{peer:1}\" or a VM's name".to_owned()));
+                return Err((
+                    name.span(),
+                    "empty name: write \"{vm}\", \"{peer:1}\" or a VM's name".to_owned(),
+                ));
             }
             if let Some(unknown) = names::unknown_placeholder(name.as_ref()) {
                 return Err((
@@ -309,7 +374,11 @@ impl RawEvent {
                 ));
             }
         }
-        if count > 1 && !names.iter().any(|name| names::depends_on_index(name.as_ref())) {
+        if count > 1
+            && !names
+                .iter()
+                .any(|name| names::depends_on_index(name.as_ref()))
+        {
             return Err((
                 resources.span(),
                 "all copies name the same VMs: use {peer:index} or {index} in a name".to_owned(),
@@ -321,7 +390,8 @@ impl RawEvent {
 
 /// The time-out of a scale set's model.
 fn terminate_timeout(text: &Spanned<String>) -> Result<NotBeforeTimeout, CheckError> {
-    NotBeforeTimeout::parse(text.as_ref()).map_err(|rule| (text.span(), format!("{} ({rule})", rule.message())))
+    NotBeforeTimeout::parse(text.as_ref())
+        .map_err(|rule| (text.span(), format!("{} ({rule})", rule.message())))
 }
 
 /// Adds the nearest known name to serde's error about an unknown one.

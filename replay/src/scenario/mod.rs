@@ -262,16 +262,27 @@ mod tests {
 
     #[test]
     fn the_default_notice_is_the_documented_minimum() {
-        for (event_type, seconds) in
-            [("Freeze", 900), ("Reboot", 900), ("Redeploy", 600), ("Preempt", 30), ("Terminate", 300), ("Unknown", 900)]
-        {
+        for (event_type, seconds) in [
+            ("Freeze", 900),
+            ("Reboot", 900),
+            ("Redeploy", 600),
+            ("Preempt", 30),
+            ("Terminate", 300),
+            ("Unknown", 900),
+        ] {
             let text = format!("about = \"A test.\"\n[[event]]\nevent_type = \"{event_type}\"\n");
             let scenario = Scenario::parse(&text).expect(event_type);
             let event = &scenario.events[0];
             assert_eq!(event.notice, Duration::from_secs(seconds), "{event_type}");
             assert_eq!((event.duration_in_seconds, event.count), (-1, 1));
-            assert_eq!((event.event_source.as_str(), event.description.as_str()), ("Platform", ""));
-            assert_eq!((event.appears, event.started_for), (Duration::ZERO, Duration::from_secs(600)));
+            assert_eq!(
+                (event.event_source.as_str(), event.description.as_str()),
+                ("Platform", "")
+            );
+            assert_eq!(
+                (event.appears, event.started_for),
+                (Duration::ZERO, Duration::from_secs(600))
+            );
         }
     }
 
@@ -304,10 +315,22 @@ mod tests {
         )
         .expect("valid");
         assert_eq!(scenario.first_incarnation, 279);
-        assert_eq!(scenario.incarnation_reset, Some(IncarnationReset { after: Duration::from_secs(120), to: 1 }));
+        assert_eq!(
+            scenario.incarnation_reset,
+            Some(IncarnationReset {
+                after: Duration::from_secs(120),
+                to: 1
+            })
+        );
         let event = &scenario.events[0];
-        assert_eq!((event.count, event.started_for), (3, Duration::from_millis(500)));
-        assert_eq!(event.reschedule.map(|it| it.notice), Some(Duration::from_secs(900)));
+        assert_eq!(
+            (event.count, event.started_for),
+            (3, Duration::from_millis(500))
+        );
+        assert_eq!(
+            event.reschedule.map(|it| it.notice),
+            Some(Duration::from_secs(900))
+        );
         assert_eq!(event.cancelled_after, Some(Duration::from_secs(360)));
         assert_eq!(event.starts_after, Some(Duration::from_secs(540)));
         assert_eq!(event.approval_group.as_deref(), Some("g"));
@@ -318,27 +341,91 @@ mod tests {
     fn errors_have_line_column_and_advice() {
         let cases: &[(&str, (usize, usize), &str)] = &[
             ("about = \"A test.\"\n", (1, 1), "add an [[event]]"),
-            ("about = \"A test.\"\nevent = []\n", (2, 9), "add an [[event]]"),
-            ("[[event]]\nevent_type = \"Freeze\"\n", (1, 1), "missing field `about`: add it"),
-            ("about = \"  \"\n[[event]]\nevent_type = \"Freeze\"\n", (1, 9), "one sentence"),
-            ("about = \"x\"\n[[event]]\n", (2, 1), "missing field `event_type`: add it"),
+            (
+                "about = \"A test.\"\nevent = []\n",
+                (2, 9),
+                "add an [[event]]",
+            ),
+            (
+                "[[event]]\nevent_type = \"Freeze\"\n",
+                (1, 1),
+                "missing field `about`: add it",
+            ),
+            (
+                "about = \"  \"\n[[event]]\nevent_type = \"Freeze\"\n",
+                (1, 9),
+                "one sentence",
+            ),
+            (
+                "about = \"x\"\n[[event]]\n",
+                (2, 1),
+                "missing field `event_type`: add it",
+            ),
             ("about = \"x\n", (1, 11), ""),
             (&event("notise = \"1s\""), (4, 1), "did you mean `notice`?"),
-            (&event("notice = 15"), (4, 10), "a duration in quotes, such as \"15min\""),
-            (&event("notice = \"15 parsecs\""), (4, 10), "write one such as \"15min\""),
-            (&event("notice = \"2years\""), (4, 10), "longer than 366 days"),
-            (&event("without_notice = true\nnotice = \"1s\""), (5, 10), "`notice` has no effect"),
-            (&event("without_notice = true\nstarts_after = \"1s\""), (5, 16), "`starts_after` has no effect"),
-            (&event("starts_after = \"15min\""), (4, 16), "make `starts_after` shorter"),
-            (&event("cancelled_after = \"15min\""), (4, 19), "make `cancelled_after` shorter"),
-            (&event("reschedule = { after = \"1h\", notice = \"1h\" }"), (4, 14), "make `after` shorter"),
-            (&event("resources = [\"{vm}\", \"{pear:1}\"]"), (4, 22), "unknown placeholder `{pear:1}`"),
+            (
+                &event("notice = 15"),
+                (4, 10),
+                "a duration in quotes, such as \"15min\"",
+            ),
+            (
+                &event("notice = \"15 parsecs\""),
+                (4, 10),
+                "write one such as \"15min\"",
+            ),
+            (
+                &event("notice = \"2years\""),
+                (4, 10),
+                "longer than 366 days",
+            ),
+            (
+                &event("without_notice = true\nnotice = \"1s\""),
+                (5, 10),
+                "`notice` has no effect",
+            ),
+            (
+                &event("without_notice = true\nstarts_after = \"1s\""),
+                (5, 16),
+                "`starts_after` has no effect",
+            ),
+            (
+                &event("starts_after = \"15min\""),
+                (4, 16),
+                "make `starts_after` shorter",
+            ),
+            (
+                &event("cancelled_after = \"15min\""),
+                (4, 19),
+                "make `cancelled_after` shorter",
+            ),
+            (
+                &event("reschedule = { after = \"1h\", notice = \"1h\" }"),
+                (4, 14),
+                "make `after` shorter",
+            ),
+            (
+                &event("resources = [\"{vm}\", \"{pear:1}\"]"),
+                (4, 22),
+                "unknown placeholder `{pear:1}`",
+            ),
             (&event("resources = [\"\"]"), (4, 14), "empty name"),
             (&event("count = 0"), (4, 9), "between 1 and 1000"),
             (&event("count = 2"), (4, 9), "{peer:index}"),
-            (&event("count = 2\nresources = [\"{vm}\"]"), (5, 13), "all copies name the same VMs"),
-            (&event("duration_in_seconds = -2"), (4, 23), "-1 for unknown"),
-            (&event("event_source = \"\""), (4, 16), "`event_source` is empty"),
+            (
+                &event("count = 2\nresources = [\"{vm}\"]"),
+                (5, 13),
+                "all copies name the same VMs",
+            ),
+            (
+                &event("duration_in_seconds = -2"),
+                (4, 23),
+                "-1 for unknown",
+            ),
+            (
+                &event("event_source = \"\""),
+                (4, 16),
+                "`event_source` is empty",
+            ),
         ];
         for (text, position, advice) in cases {
             let (line, column, message) = error_of(text);
@@ -353,16 +440,32 @@ mod tests {
             format!("about = \"A test.\"\n{top}\n[[event]]\nevent_type = \"Terminate\"\n{event}\n")
         };
         let notice = |top: &str, event: &str| {
-            let scenario = Scenario::parse(&text(top, event)).unwrap_or_else(|error| panic!("{error}"));
+            let scenario =
+                Scenario::parse(&text(top, event)).unwrap_or_else(|error| panic!("{error}"));
             scenario.events[0].notice.as_secs()
         };
         assert_eq!(notice("", ""), 300);
         assert_eq!(notice("not_before_timeout = \"PT7M30S\"", ""), 450);
-        assert_eq!(notice("not_before_timeout = \"PT10M\"", "notice = \"1h\""), 3600);
+        assert_eq!(
+            notice("not_before_timeout = \"PT10M\"", "notice = \"1h\""),
+            3600
+        );
         for (top, position, expected) in [
-            ("not_before_timeout = \"PT4M\"", (2, 22), "(at-least-5-minutes)"),
-            ("not_before_timeout = \"PT16M\"", (2, 22), "(at-most-15-minutes)"),
-            ("not_before_timeout = \"10min\"", (2, 22), "(iso-8601-duration)"),
+            (
+                "not_before_timeout = \"PT4M\"",
+                (2, 22),
+                "(at-least-5-minutes)",
+            ),
+            (
+                "not_before_timeout = \"PT16M\"",
+                (2, 22),
+                "(at-most-15-minutes)",
+            ),
+            (
+                "not_before_timeout = \"10min\"",
+                (2, 22),
+                "(iso-8601-duration)",
+            ),
         ] {
             let (line, column, message) = error_of(&text(top, ""));
             assert_eq!((line, column), position, "{message}");
@@ -372,7 +475,8 @@ mod tests {
 
     #[test]
     fn rejects_more_events_than_the_limit() {
-        let one = "[[event]]\nevent_type = \"Freeze\"\ncount = 600\nresources = [\"{peer:index}\"]\n";
+        let one =
+            "[[event]]\nevent_type = \"Freeze\"\ncount = 600\nresources = [\"{peer:index}\"]\n";
         let (line, _, message) = error_of(&format!("about = \"A test.\"\n{one}{one}"));
         assert!(message.contains("more than 1000 events"), "{message}");
         assert_eq!(line, 6);
@@ -380,7 +484,8 @@ mod tests {
 
     #[test]
     fn columns_count_characters() {
-        let (line, column, _) = error_of("about = \"ä\"\n[[event]]\nevent_type = \"é\"\ndescription = \"ü\" 1\n");
+        let (line, column, _) =
+            error_of("about = \"ä\"\n[[event]]\nevent_type = \"é\"\ndescription = \"ü\" 1\n");
         assert_eq!(line, 4);
         assert_eq!(column, 19);
     }

@@ -24,7 +24,9 @@ pub(crate) fn expand(template: &str, vm_name: &str, index: u32) -> String {
 
 /// The template for one copy of an event: without the placeholders that depend on the copy's number.
 pub(crate) fn of_copy(template: &str, index: u32) -> String {
-    template.replace("{peer:index}", &format!("{{peer:{index}}}")).replace("{index}", &index.to_string())
+    template
+        .replace("{peer:index}", &format!("{{peer:{index}}}"))
+        .replace("{index}", &index.to_string())
 }
 
 /// The first unknown placeholder in `template`.
@@ -118,17 +120,26 @@ mod tests {
         assert_eq!(peer("db-node", 1), "db-node_1");
         assert_eq!(peer("flex_a1b2c3d4", 2), "flex_a1b2c3d4_2");
         assert_eq!(peer("empty_", 1), "empty__1");
-        assert_eq!(peer("big_18446744073709551615", 1), "big_18446744073709551615_1");
+        assert_eq!(
+            peer("big_18446744073709551615", 1),
+            "big_18446744073709551615_1"
+        );
         assert_eq!(peer("", 1), "_1");
     }
 
     #[test]
     fn placeholders_are_replaced() {
         assert_eq!(expand("{vm}", "WestNO_4", 0), "WestNO_4");
-        assert_eq!(expand("x-{peer:1}-{index}-y", "WestNO_4", 7), "x-WestNO_5-7-y");
+        assert_eq!(
+            expand("x-{peer:1}-{index}-y", "WestNO_4", 7),
+            "x-WestNO_5-7-y"
+        );
         assert_eq!(expand("{peer:index}", "WestNO_4", 3), "WestNO_7");
         assert_eq!(expand("plain", "WestNO_4", 3), "plain");
-        assert_eq!(expand(&of_copy("{peer:index}-{index}", 3), "WestNO_4", 0), "WestNO_7-3");
+        assert_eq!(
+            expand(&of_copy("{peer:index}-{index}", 3), "WestNO_4", 0),
+            "WestNO_7-3"
+        );
         assert_eq!(expand("{what}{", "WestNO_4", 3), "{what}{");
     }
 

@@ -76,12 +76,22 @@ impl Members {
     /// The members of a record; `None` if one has another type than records have.
     fn of(record: &Map<String, Value>) -> Option<Self> {
         let member = |name: &str| record.get(name).filter(|value| !value.is_null());
-        let text = |name: &str| member(name).map_or(Some(None), |value| Some(Some(value.as_str()?.to_owned())));
+        let text = |name: &str| {
+            member(name).map_or(Some(None), |value| Some(Some(value.as_str()?.to_owned())))
+        };
         let names = |value: &Value| {
-            value.as_array()?.iter().map(|name| Some(name.as_str()?.to_owned())).collect::<Option<Vec<_>>>()
+            value
+                .as_array()?
+                .iter()
+                .map(|name| Some(name.as_str()?.to_owned()))
+                .collect::<Option<Vec<_>>>()
         };
         let time = |value: &Value| value.as_str().and_then(UnixSeconds::parse);
-        let seconds = |value: &Value| value.as_u64().and_then(|seconds| u32::try_from(seconds).ok());
+        let seconds = |value: &Value| {
+            value
+                .as_u64()
+                .and_then(|seconds| u32::try_from(seconds).ok())
+        };
         Some(Self {
             event_id: text("event_id")??,
             event_type: text("event_type")?,
@@ -89,7 +99,8 @@ impl Members {
             not_before: member("not_before").map_or(Some(None), |value| time(value).map(Some))?,
             description: text("description")?,
             event_source: text("event_source")?,
-            duration_in_seconds: member("duration_in_seconds").map_or(Some(None), |value| seconds(value).map(Some))?,
+            duration_in_seconds: member("duration_in_seconds")
+                .map_or(Some(None), |value| seconds(value).map(Some))?,
             mine: member("mine").map_or(Some(None), |value| value.as_bool().map(Some))?,
         })
     }
@@ -121,21 +132,39 @@ impl Recording {
             return;
         };
         let word = |name: &str| record.get(name).and_then(Value::as_str);
-        let (Some(kind), Some(time)) = (word("record"), word("time").and_then(UnixSeconds::parse)) else { return };
+        let (Some(kind), Some(time)) = (word("record"), word("time").and_then(UnixSeconds::parse))
+        else {
+            return;
+        };
         self.first = Some(self.first.map_or(time, |first| first.min(time)));
         self.last = Some(self.last.map_or(time, |last| last.max(time)));
         match kind {
             "change" => {
-                let change = Change::ALL.into_iter().find(|change| Some(change.word()) == word("change"));
+                let change = Change::ALL
+                    .into_iter()
+                    .find(|change| Some(change.word()) == word("change"));
                 match (change, Members::of(&record)) {
                     (Some(change), Some(event)) => self.change(change, event, time),
                     _ => self.unreadable += 1,
                 }
             }
-            "approval" if record.get("status").and_then(Value::as_u64).is_some_and(|code| code / 100 == 2) => {
-                let ids = record.get("event_ids").and_then(Value::as_array).into_iter().flatten();
+            "approval"
+                if record
+                    .get("status")
+                    .and_then(Value::as_u64)
+                    .is_some_and(|code| code / 100 == 2) =>
+            {
+                let ids = record
+                    .get("event_ids")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten();
                 for id in ids.filter_map(Value::as_str) {
-                    if let Some(event) = self.index.get(&key(id)).and_then(|index| self.events.get_mut(*index)) {
+                    if let Some(event) = self
+                        .index
+                        .get(&key(id))
+                        .and_then(|index| self.events.get_mut(*index))
+                    {
                         event.approved.get_or_insert(time);
                     }
                 }
@@ -149,7 +178,10 @@ impl Recording {
         let known = self.index.get(&key(&event.event_id)).copied();
         let Some(recorded) = known.and_then(|index| self.events.get_mut(index)) else {
             // The end of an event whose beginning is not in the file.
-            if !matches!(change, Change::Completed | Change::Cancelled | Change::Ended) {
+            if !matches!(
+                change,
+                Change::Completed | Change::Cancelled | Change::Ended
+            ) {
                 self.index.insert(key(&event.event_id), self.events.len());
                 self.events.push(Recorded::new(change, event, time));
             }
@@ -201,8 +233,7 @@ impl Recording {
             1 => {}
             // Each of them explains what was seen.
             _ => {
-                text +=
-                    "# Other names fit as well: all its events name several VMs, and the first one is taken for it.\n";
+                text += "# Other names fit as well: all its events name several VMs, and the first one is taken for it.\n";
             }
         }
         let machines = names.count();
@@ -217,17 +248,34 @@ impl Recording {
         }
         match Scenario::parse(&text) {
             Ok(_) => Ok(text),
-            Err(error) => Err(format!("what was seen cannot be a scenario: {}", error.message())),
+            Err(error) => Err(format!(
+                "what was seen cannot be a scenario: {}",
+                error.message()
+            )),
         }
     }
 
     /// The names that can be the VM's: all its own events have them, and no other event has.
     fn own_names(&self) -> Vec<String> {
         let resources = |event: &Recorded| event.members.resources.clone().unwrap_or_default();
-        let has = |event: &Recorded, name: &str| resources(event).iter().any(|other| other.eq_ignore_ascii_case(name));
-        let Some(own) = self.events.iter().find(|event| event.members.mine == Some(true)) else { return Vec::new() };
+        let has = |event: &Recorded, name: &str| {
+            resources(event)
+                .iter()
+                .any(|other| other.eq_ignore_ascii_case(name))
+        };
+        let Some(own) = self
+            .events
+            .iter()
+            .find(|event| event.members.mine == Some(true))
+        else {
+            return Vec::new();
+        };
         let mut names = resources(own);
-        names.retain(|name| self.events.iter().all(|event| has(event, name) == (event.members.mine == Some(true))));
+        names.retain(|name| {
+            self.events
+                .iter()
+                .all(|event| has(event, name) == (event.members.mine == Some(true)))
+        });
         names
     }
 }
@@ -258,19 +306,50 @@ impl Recorded {
             text.push_str("# Other members changed later; these are the first ones.\n");
         }
         if self.moves > 1 {
-            let _ = writeln!(text, "# It was rescheduled {} times; this is the last NotBefore.", self.moves);
+            let _ = writeln!(
+                text,
+                "# It was rescheduled {} times; this is the last NotBefore.",
+                self.moves
+            );
         }
         let word = |word: &Option<String>, default: &str| {
-            quoted(word.as_deref().filter(|word| !word.is_empty()).unwrap_or(default))
+            quoted(
+                word.as_deref()
+                    .filter(|word| !word.is_empty())
+                    .unwrap_or(default),
+            )
         };
-        let _ = writeln!(text, "event_type = {}", word(&members.event_type, "Unknown"));
-        let _ = writeln!(text, "event_source = {}", word(&members.event_source, "Platform"));
-        let description = members.description.as_deref().filter(|text| !(mask && names.occur_in(text)));
-        let _ = writeln!(text, "description = {}", quoted(description.unwrap_or_default()));
+        let _ = writeln!(
+            text,
+            "event_type = {}",
+            word(&members.event_type, "Unknown")
+        );
+        let _ = writeln!(
+            text,
+            "event_source = {}",
+            word(&members.event_source, "Platform")
+        );
+        let description = members
+            .description
+            .as_deref()
+            .filter(|text| !(mask && names.occur_in(text)));
+        let _ = writeln!(
+            text,
+            "description = {}",
+            quoted(description.unwrap_or_default())
+        );
         let duration = members.duration_in_seconds.map_or(-1, i64::from);
         let _ = writeln!(text, "duration_in_seconds = {duration}");
-        let resources = members.resources.iter().flatten().map(|name| quoted(&names.in_scenario(name)));
-        let _ = writeln!(text, "resources = [{}]", resources.collect::<Vec<_>>().join(", "));
+        let resources = members
+            .resources
+            .iter()
+            .flatten()
+            .map(|name| quoted(&names.in_scenario(name)));
+        let _ = writeln!(
+            text,
+            "resources = [{}]",
+            resources.collect::<Vec<_>>().join(", ")
+        );
         time(text, "appears", self.appeared.since(first));
         if self.without_notice {
             text.push_str("without_notice = true\n");
@@ -284,22 +363,40 @@ impl Recorded {
     fn write_timing(&self, text: &mut String) {
         let end = self.ended.map(|(_, at)| at);
         // An unknown start: as long as the event was seen Scheduled.
-        let unknown = || self.started.or(end).map_or(FOREVER, |at| at.since(self.appeared));
-        let notice = self.members.not_before.map_or_else(unknown, |at| at.since(self.appeared)).max(1);
+        let unknown = || {
+            self.started
+                .or(end)
+                .map_or(FOREVER, |at| at.since(self.appeared))
+        };
+        let notice = self
+            .members
+            .not_before
+            .map_or_else(unknown, |at| at.since(self.appeared))
+            .max(1);
         let mut last_notice = notice;
         time(text, "notice", notice);
         if let Some((since, not_before)) = self.moved {
-            let after = since.since(self.appeared).clamp(0, notice.saturating_sub(1));
+            let after = since
+                .since(self.appeared)
+                .clamp(0, notice.saturating_sub(1));
             let moved = not_before.since(since).max(1);
             last_notice = after.saturating_add(moved);
             let (after, moved) = (duration(after), duration(moved));
             let _ = writeln!(text, "reschedule = {{ after = {after}, notice = {moved} }}");
         }
         if let Some((Change::Cancelled, at)) = self.ended {
-            time(text, "cancelled_after", at.since(self.appeared).clamp(0, last_notice.saturating_sub(1)));
+            time(
+                text,
+                "cancelled_after",
+                at.since(self.appeared)
+                    .clamp(0, last_notice.saturating_sub(1)),
+            );
         }
         // An event that was never seen Started began and ended between two polls.
-        let over = self.ended.filter(|(change, _)| *change == Change::Ended).map(|(_, at)| at);
+        let over = self
+            .ended
+            .filter(|(change, _)| *change == Change::Ended)
+            .map(|(_, at)| at);
         if let Some(began) = self.started.or(over) {
             let after = began.since(self.appeared);
             if let Some(approved) = self.approved.filter(|at| *at <= began) {
@@ -328,16 +425,22 @@ impl Names {
             in_scenario.insert(own.to_ascii_lowercase(), "{vm}".to_owned());
         }
         let mut peers = 0;
-        for name in events.iter().filter_map(|event| event.members.resources.as_ref()).flatten() {
-            in_scenario.entry(name.to_ascii_lowercase()).or_insert_with(|| {
-                // A brace would begin a placeholder.
-                if mask || name.is_empty() || name.contains('{') {
-                    peers += 1;
-                    format!("{{peer:{peers}}}")
-                } else {
-                    name.clone()
-                }
-            });
+        for name in events
+            .iter()
+            .filter_map(|event| event.members.resources.as_ref())
+            .flatten()
+        {
+            in_scenario
+                .entry(name.to_ascii_lowercase())
+                .or_insert_with(|| {
+                    // A brace would begin a placeholder.
+                    if mask || name.is_empty() || name.contains('{') {
+                        peers += 1;
+                        format!("{{peer:{peers}}}")
+                    } else {
+                        name.clone()
+                    }
+                });
         }
         Self { in_scenario }
     }
@@ -347,12 +450,17 @@ impl Names {
     }
 
     fn in_scenario(&self, name: &str) -> String {
-        self.in_scenario.get(&name.to_ascii_lowercase()).cloned().unwrap_or_default()
+        self.in_scenario
+            .get(&name.to_ascii_lowercase())
+            .cloned()
+            .unwrap_or_default()
     }
 
     fn occur_in(&self, text: &str) -> bool {
         let text = text.to_ascii_lowercase();
-        self.in_scenario.keys().any(|name| !name.is_empty() && text.contains(name.as_str()))
+        self.in_scenario
+            .keys()
+            .any(|name| !name.is_empty() && text.contains(name.as_str()))
     }
 }
 
@@ -421,12 +529,12 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    const APPROVAL: &str =
-        r#"{"record":"approval","event_ids":["a"],"status":200,"events":[],"time":"2026-01-01T00:00:20Z"}"#;
+    const APPROVAL: &str = r#"{"record":"approval","event_ids":["a"],"status":200,"events":[],"time":"2026-01-01T00:00:20Z"}"#;
 
     #[test]
     fn times_are_those_that_were_seen() {
-        let begin = r#"{"record":"poll-failed","cause":"timeout","time":"2026-01-01T00:00:00Z"}"#.to_owned();
+        let begin = r#"{"record":"poll-failed","cause":"timeout","time":"2026-01-01T00:00:00Z"}"#
+            .to_owned();
         let lines = [
             begin,
             change("scheduled", 15, ""),
@@ -436,20 +544,56 @@ mod tests {
         ];
         let approved = event(&lines);
         assert_eq!((approved.appears, approved.notice), (secs(15), secs(585)));
-        assert_eq!((approved.starts_after_approval, approved.starts_after), (secs(13), None));
-        assert_eq!((approved.started_for, approved.resources), (secs(60), vec!["{vm}".to_owned()]));
+        assert_eq!(
+            (approved.starts_after_approval, approved.starts_after),
+            (secs(13), None)
+        );
+        assert_eq!(
+            (approved.started_for, approved.resources),
+            (secs(60), vec!["{vm}".to_owned()])
+        );
 
-        let by_another = event(&[change("scheduled", 15, ""), change("started", 33, ""), change("completed", 93, "")]);
-        assert_eq!((by_another.starts_after, by_another.started_for), (Some(secs(18)), secs(60)));
-        let on_time = event(&[change("scheduled", 0, ""), change("started", 601, ""), change("completed", 700, "")]);
-        assert_eq!((on_time.starts_after, on_time.notice, on_time.started_for), (None, secs(600), secs(99)));
+        let by_another = event(&[
+            change("scheduled", 15, ""),
+            change("started", 33, ""),
+            change("completed", 93, ""),
+        ]);
+        assert_eq!(
+            (by_another.starts_after, by_another.started_for),
+            (Some(secs(18)), secs(60))
+        );
+        let on_time = event(&[
+            change("scheduled", 0, ""),
+            change("started", 601, ""),
+            change("completed", 700, ""),
+        ]);
+        assert_eq!(
+            (on_time.starts_after, on_time.notice, on_time.started_for),
+            (None, secs(600), secs(99))
+        );
         let cancelled = event(&[change("scheduled", 0, ""), change("cancelled", 100, "")]);
         assert_eq!(cancelled.cancelled_after, Some(secs(100)));
-        let between_polls = event(&[change("scheduled", 0, ""), APPROVAL.into(), change("ended", 25, "")]);
-        assert_eq!((between_polls.starts_after_approval, between_polls.started_for), (secs(5), secs(0)));
-        let failed = event(&[change("started-without-notice", 0, ""), change("completed", 61, "")]);
+        let between_polls = event(&[
+            change("scheduled", 0, ""),
+            APPROVAL.into(),
+            change("ended", 25, ""),
+        ]);
+        assert_eq!(
+            (
+                between_polls.starts_after_approval,
+                between_polls.started_for
+            ),
+            (secs(5), secs(0))
+        );
+        let failed = event(&[
+            change("started-without-notice", 0, ""),
+            change("completed", 61, ""),
+        ]);
         assert!(failed.without_notice && failed.started_for == secs(61));
-        let moved = [change("scheduled", 0, ""), change("rescheduled", 60, "").replace("00:10:00", "00:20:00")];
+        let moved = [
+            change("scheduled", 0, ""),
+            change("rescheduled", 60, "").replace("00:10:00", "00:20:00"),
+        ];
         let moved = event(&moved).reschedule.unwrap();
         assert_eq!((moved.after, moved.notice), (secs(60), secs(19 * 60)));
         // A watcher that began late, and one whose clock was wrong.
@@ -458,24 +602,39 @@ mod tests {
 
     #[test]
     fn text_from_outside_stays_text() {
-        let evil =
-            r#","description":"a\"\n[[event]]\u202e\ud83d\ude00","event_source":"x\\","resources":["web_3","{pear}"]"#;
-        let line =
-            change("scheduled", 0, "").replace(r#","resources":["web_3"]"#, "").replace('}', &format!("{evil}}}"));
+        let evil = r#","description":"a\"\n[[event]]\u202e\ud83d\ude00","event_source":"x\\","resources":["web_3","{pear}"]"#;
+        let line = change("scheduled", 0, "")
+            .replace(r#","resources":["web_3"]"#, "")
+            .replace('}', &format!("{evil}}}"));
         let text = recorded(&[line], false).unwrap();
         let event = Scenario::parse(&text).unwrap().events.remove(0);
         assert_eq!(event.description, "a\"\n[[event]]\u{202e}😀");
-        assert_eq!((event.event_source.as_str(), event.resources), ("x\\", vec!["{vm}".into(), "{peer:1}".into()]));
-        assert!(text.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)), "{text}");
+        assert_eq!(
+            (event.event_source.as_str(), event.resources),
+            ("x\\", vec!["{vm}".into(), "{peer:1}".into()])
+        );
+        assert!(
+            text.bytes()
+                .all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)),
+            "{text}"
+        );
     }
 
     #[test]
     fn masking_leaves_no_name_and_no_id() {
-        let other = change("scheduled", 5, "").replace(r#""A""#, r#""B-SECRET""#).replace("web_3", "db_secret");
-        let other = other.replace(r#""mine":true"#, r#""mine":false,"description":"for DB_Secret""#);
+        let other = change("scheduled", 5, "")
+            .replace(r#""A""#, r#""B-SECRET""#)
+            .replace("web_3", "db_secret");
+        let other = other.replace(
+            r#""mine":true"#,
+            r#""mine":false,"description":"for DB_Secret""#,
+        );
         let text = recorded(&[change("scheduled", 0, ""), other], true).unwrap();
         let lower = text.to_ascii_lowercase();
-        assert!(!lower.contains("secret") && !lower.contains("web") && !lower.contains("2026"), "{text}");
+        assert!(
+            !lower.contains("secret") && !lower.contains("web") && !lower.contains("2026"),
+            "{text}"
+        );
         let events = Scenario::parse(&text).unwrap().events;
         assert_eq!(events[0].resources, ["{vm}"]);
         assert_eq!(events[1].resources, ["{peer:1}"]);
@@ -486,9 +645,17 @@ mod tests {
     fn what_holds_no_event_is_refused() {
         assert!(recorded(&[], false).unwrap_err().contains("watch --audit"));
         assert!(recorded(&["no JSON".into(), r#"{"record":"event"}"#.into()], false).is_err());
-        assert!(recorded(&[APPROVAL.into()], false).unwrap_err().contains("no event"));
+        assert!(
+            recorded(&[APPROVAL.into()], false)
+                .unwrap_err()
+                .contains("no event")
+        );
         let mut recording = Recording::default();
-        for line in ["no JSON", "", r#"{"record":"gap","lost":17,"time":"2026-01-01T00:00:00Z"}"#] {
+        for line in [
+            "no JSON",
+            "",
+            r#"{"record":"gap","lost":17,"time":"2026-01-01T00:00:00Z"}"#,
+        ] {
             recording.add(line);
         }
         assert_eq!((recording.lost, recording.unreadable), (17, 1));

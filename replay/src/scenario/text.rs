@@ -52,9 +52,16 @@ fn write_event(text: &mut String, event: &EventScript) {
         member(text, "without_notice", true);
     } else {
         member(text, "notice", time(event.notice));
-        member(text, "starts_after_approval", time(event.starts_after_approval));
+        member(
+            text,
+            "starts_after_approval",
+            time(event.starts_after_approval),
+        );
     }
-    for (name, after) in [("starts_after", event.starts_after), ("cancelled_after", event.cancelled_after)] {
+    for (name, after) in [
+        ("starts_after", event.starts_after),
+        ("cancelled_after", event.cancelled_after),
+    ] {
         if let Some(after) = after {
             member(text, name, time(after));
         }
@@ -62,7 +69,11 @@ fn write_event(text: &mut String, event: &EventScript) {
     member(text, "started_for", time(event.started_for));
     if let Some(reschedule) = event.reschedule {
         let (after, notice) = (time(reschedule.after), time(reschedule.notice));
-        member(text, "reschedule", format_args!("{{ after = {after}, notice = {notice} }}"));
+        member(
+            text,
+            "reschedule",
+            format_args!("{{ after = {after}, notice = {notice} }}"),
+        );
     }
     if let Some(group) = &event.approval_group {
         member(text, "approval_group", quoted(group));
@@ -89,7 +100,11 @@ mod tests {
         for (name, _) in Scenario::builtins() {
             let scenario = Scenario::builtin(name).expect(name);
             let text = scenario.to_toml();
-            assert_eq!(Scenario::parse(&text).as_ref(), Ok(&scenario), "{name}: {text}");
+            assert_eq!(
+                Scenario::parse(&text).as_ref(),
+                Ok(&scenario),
+                "{name}: {text}"
+            );
         }
         let text = "about = \"A \\\"quoted\\\" \\u202E text.\"\nfirst_incarnation = 7\n[[event]]\nevent_type = \"é\"\n\
                     appears = \"1s 500ms\"\nstarts_after = \"2s\"\n";

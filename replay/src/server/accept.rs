@@ -28,7 +28,11 @@ pub(super) struct Connection {
     pub(super) thread: JoinHandle<()>,
 }
 
-pub(super) fn accept(listeners: &[TcpListener], service: &Arc<Service>, connections: &Mutex<Vec<Connection>>) {
+pub(super) fn accept(
+    listeners: &[TcpListener],
+    service: &Arc<Service>,
+    connections: &Mutex<Vec<Connection>>,
+) {
     let most = most_connections(listeners.len());
     for listener in listeners {
         // An accepted connection that has gone again must not block the thread.
@@ -55,15 +59,24 @@ pub(super) fn accept(listeners: &[TcpListener], service: &Arc<Service>, connecti
             if stream.set_nonblocking(false).is_err() || service.is_stopping() {
                 continue;
             }
-            let address = stream.local_addr().unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-            let (stream, idle) = (Arc::new(ClientStream::new(stream)), Arc::new(Idle::default()));
+            let address = stream
+                .local_addr()
+                .unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let (stream, idle) = (
+                Arc::new(ClientStream::new(stream)),
+                Arc::new(Idle::default()),
+            );
             let (weak, shared) = (Arc::downgrade(&stream), Arc::clone(&idle));
             let serve = move || connection::serve(&slot.0, machine, &stream, &shared);
             let spawned = thread_builder(address).spawn(serve);
             let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
             connections.retain(|connection| !connection.thread.is_finished());
             if let Ok(thread) = spawned {
-                connections.push(Connection { stream: weak, idle, thread });
+                connections.push(Connection {
+                    stream: weak,
+                    idle,
+                    thread,
+                });
             }
         }
     }
@@ -72,7 +85,9 @@ pub(super) fn accept(listeners: &[TcpListener], service: &Arc<Service>, connecti
 /// Closes the connection that has been idle longest, for one that waits.
 fn close_idle(connections: &Mutex<Vec<Connection>>) {
     let connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
-    let longest = connections.iter().max_by_key(|connection| connection.idle.time());
+    let longest = connections
+        .iter()
+        .max_by_key(|connection| connection.idle.time());
     if let Some(connection) = longest.filter(|connection| connection.idle.time() >= IDLE_CONNECTION)
         && let Some(stream) = connection.stream.upgrade()
     {

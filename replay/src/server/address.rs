@@ -18,7 +18,9 @@ pub(super) fn reachable(mut address: SocketAddr) -> SocketAddr {
 pub(super) fn address_of(first: SocketAddr, number: u32) -> io::Result<SocketAddr> {
     let port = match first.port() {
         0 => Some(0),
-        port => u16::try_from(number).ok().and_then(|number| port.checked_add(number)),
+        port => u16::try_from(number)
+            .ok()
+            .and_then(|number| port.checked_add(number)),
     };
     let port = port.ok_or_else(|| {
         let message = "there are fewer ports than machines from this one on; use port 0";
@@ -33,8 +35,17 @@ mod tests {
 
     #[test]
     fn a_listener_on_all_addresses_is_reached_through_loopback() {
-        assert_eq!(reachable("0.0.0.0:80".parse().expect("address")).to_string(), "127.0.0.1:80");
-        assert_eq!(reachable("[::]:80".parse().expect("address")).to_string(), "[::1]:80");
-        assert_eq!(reachable("10.1.2.3:80".parse().expect("address")).to_string(), "10.1.2.3:80");
+        assert_eq!(
+            reachable("0.0.0.0:80".parse().expect("address")).to_string(),
+            "127.0.0.1:80"
+        );
+        assert_eq!(
+            reachable("[::]:80".parse().expect("address")).to_string(),
+            "[::1]:80"
+        );
+        assert_eq!(
+            reachable("10.1.2.3:80".parse().expect("address")).to_string(),
+            "10.1.2.3:80"
+        );
     }
 }

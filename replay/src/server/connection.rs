@@ -50,7 +50,10 @@ pub(crate) fn serve(service: &Service, machine: usize, client: &ClientStream, id
             NextRequest::Request(request) => request,
             NextRequest::Refused(response) => {
                 service.record_refusal(machine, response.status);
-                let framing = Framing { keep_alive: false, head_only: false };
+                let framing = Framing {
+                    keep_alive: false,
+                    head_only: false,
+                };
                 let _ = send(service, stream, &Delivery::plain(response), framing);
                 return http::close(client);
             }
@@ -64,7 +67,9 @@ pub(crate) fn serve(service: &Service, machine: usize, client: &ClientStream, id
                 return http::drain(client);
             }
             ServiceAction::NotHttp => {
-                let _ = reader.finish().and_then(|()| (&mut &*stream).write_all(NOT_HTTP));
+                let _ = reader
+                    .finish()
+                    .and_then(|()| (&mut &*stream).write_all(NOT_HTTP));
                 return http::close(client);
             }
             ServiceAction::Respond(delivery) => delivery,
@@ -74,7 +79,10 @@ pub(crate) fn serve(service: &Service, machine: usize, client: &ClientStream, id
             return;
         }
         let keep_alive = request.keep_alive && delivery.damage != Some(Damage::ShortBody);
-        let framing = Framing { keep_alive, head_only: request.method == "HEAD" };
+        let framing = Framing {
+            keep_alive,
+            head_only: request.method == "HEAD",
+        };
         if send(service, stream, &delivery, framing).is_err() || resets {
             return;
         }
@@ -91,7 +99,12 @@ struct Framing {
 }
 
 /// Sends a response. After an error, the connection must be closed.
-fn send(service: &Service, stream: &TcpStream, delivery: &Delivery, framing: Framing) -> io::Result<()> {
+fn send(
+    service: &Service,
+    stream: &TcpStream,
+    delivery: &Delivery,
+    framing: Framing,
+) -> io::Result<()> {
     let response = &delivery.response;
     let body = &response.body;
     let mut head = response.open_head();
@@ -124,7 +137,8 @@ fn send(service: &Service, stream: &TcpStream, delivery: &Delivery, framing: Fra
     if bodiless {
         return trickle(service, stream, &head, delivery.slow_headers);
     }
-    if delivery.slow_headers.is_zero() && delivery.slow_body.is_zero() && delivery.damage.is_none() {
+    if delivery.slow_headers.is_zero() && delivery.slow_body.is_zero() && delivery.damage.is_none()
+    {
         // One write, so that an undamaged response arrives in one piece.
         head.extend_from_slice(body);
         return (&mut &*stream).write_all(&head);
@@ -132,11 +146,17 @@ fn send(service: &Service, stream: &TcpStream, delivery: &Delivery, framing: Fra
     trickle(service, stream, &head, delivery.slow_headers)?;
     let half = body.get(..body.len() / 2).unwrap_or_default();
     match delivery.damage {
-        Some(Damage::ResetMidBody | Damage::ShortBody) => trickle(service, stream, half, delivery.slow_body),
+        Some(Damage::ResetMidBody | Damage::ShortBody) => {
+            trickle(service, stream, half, delivery.slow_body)
+        }
         Some(Damage::EndlessBody) => endless(service, stream, body, delivery.slow_body),
         Some(Damage::HugeBody(_)) => {
             trickle(service, stream, body, delivery.slow_body)?;
-            repeat(stream, b' ', length - u64::try_from(body.len()).unwrap_or(length))
+            repeat(
+                stream,
+                b' ',
+                length - u64::try_from(body.len()).unwrap_or(length),
+            )
         }
         None | Some(Damage::ManyHeaders(_) | Damage::LongHeader(_)) => {
             trickle(service, stream, body, delivery.slow_body)
@@ -145,7 +165,12 @@ fn send(service: &Service, stream: &TcpStream, delivery: &Delivery, framing: Fra
 }
 
 /// Sends bytes spread over a time, or at once if it is zero.
-fn trickle(service: &Service, mut stream: &TcpStream, bytes: &[u8], span: Duration) -> io::Result<()> {
+fn trickle(
+    service: &Service,
+    mut stream: &TcpStream,
+    bytes: &[u8],
+    span: Duration,
+) -> io::Result<()> {
     if span.is_zero() || bytes.is_empty() {
         return stream.write_all(bytes);
     }
@@ -172,7 +197,12 @@ fn many_headers(stream: &TcpStream, head: &[u8], count: u32) -> io::Result<()> {
 }
 
 /// Sends the document in one chunk, then chunks of spaces until the client closes the connection or the server stops.
-fn endless(service: &Service, mut stream: &TcpStream, body: &[u8], span: Duration) -> io::Result<()> {
+fn endless(
+    service: &Service,
+    mut stream: &TcpStream,
+    body: &[u8],
+    span: Duration,
+) -> io::Result<()> {
     write!(stream, "{:x}\r\n", body.len())?;
     trickle(service, stream, body, span)?;
     let mut chunk = b"\r\n1000\r\n".to_vec();
@@ -186,7 +216,9 @@ fn endless(service: &Service, mut stream: &TcpStream, body: &[u8], span: Duratio
 fn repeat(mut stream: &TcpStream, byte: u8, mut count: u64) -> io::Result<()> {
     let bytes = [byte; 16 * 1024];
     while count > 0 {
-        let some = usize::try_from(count).unwrap_or(usize::MAX).min(bytes.len());
+        let some = usize::try_from(count)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
         stream.write_all(&bytes[..some])?;
         count -= u64::try_from(some).unwrap_or(count);
     }

@@ -84,7 +84,10 @@ impl Server {
             is_finished: state.clock.is_some() && state.timeline.finished(),
             speed: state.timeline.speed(),
             scenario_time: state.timeline.scenario_time(),
-            next_change: state.clock.and(state.timeline.next_due()).map(|due| due.saturating_sub(now)),
+            next_change: state
+                .clock
+                .and(state.timeline.next_due())
+                .map(|due| due.saturating_sub(now)),
         })
     }
 
@@ -123,7 +126,11 @@ impl Server {
             state.finish_reported &= !is_added;
             is_added
         });
-        let message = || ControlError(format!("there are at most {MAX_EVENTS} events: begin again to add others"));
+        let message = || {
+            ControlError(format!(
+                "there are at most {MAX_EVENTS} events: begin again to add others"
+            ))
+        };
         is_added.then_some(()).ok_or_else(message)
     }
 
@@ -149,7 +156,11 @@ impl Server {
             }
             let outside = state.outside.as_mut()?;
             // The time of messages counts from the start of the scenario.
-            let since = if fault.scope == FaultScope::Message { now } else { since(outside.first_request) };
+            let since = if fault.scope == FaultScope::Message {
+                now
+            } else {
+                since(outside.first_request)
+            };
             Some(outside.planner.inject(fault, since))
         });
         let message = match is_injected {
@@ -203,7 +214,9 @@ impl Server {
         let config = config.vm_name(&self.machines()[0].name);
         let timeline = config.timeline();
         let (names, faults) = (&self.service.names, config.faults);
-        self.service.lock().begin_again(names, timeline, faults, config.observer, config.findings);
+        self.service
+            .lock()
+            .begin_again(names, timeline, faults, config.observer, config.findings);
         self.service.changed.notify_all();
         Ok(())
     }

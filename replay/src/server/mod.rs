@@ -319,7 +319,12 @@ impl ServerConfig {
     /// ```
     #[must_use]
     pub fn automatically_approved(mut self, event_type: &str) -> Self {
-        for event in self.scenario.events.iter_mut().filter(|event| event.event_source == "User") {
+        for event in self
+            .scenario
+            .events
+            .iter_mut()
+            .filter(|event| event.event_source == "User")
+        {
             event.without_notice |= event.event_type == event_type;
         }
         self
@@ -373,7 +378,10 @@ impl Server {
         let mut machines = Vec::new();
         for number in 0..config.machines {
             let listener = TcpListener::bind(address_of(config.listen, number)?)?;
-            machines.push(Machine { name: peer(&config.vm_name, number), addr: listener.local_addr()? });
+            machines.push(Machine {
+                name: peer(&config.vm_name, number),
+                addr: listener.local_addr()?,
+            });
             listeners.push(listener);
         }
         let mut control_plane = None;
@@ -382,24 +390,50 @@ impl Server {
             control_plane = Some(listener.local_addr()?);
             listeners.push(listener);
         }
-        let queue = config.control_plane.as_ref().and_then(|control_plane| control_plane.queue.clone());
+        let queue = config
+            .control_plane
+            .as_ref()
+            .and_then(|control_plane| control_plane.queue.clone());
         if let Some(queue) = &queue {
-            let advice = |error| io::Error::other(format!("{error}; start Azurite first: npx azurite-queue"));
+            let advice = |error| {
+                io::Error::other(format!("{error}; start Azurite first: npx azurite-queue"))
+            };
             queue.create().map_err(advice)?;
         }
         let timeline = config.timeline();
         let observed = config.observer.is_some();
-        let names = machines.iter().map(|machine| machine.name.clone()).collect();
-        let outside = control_plane
-            .map(|_| Outside::new(&config.faults, config.seed.map_or_else(random, |seed| !seed), queue.is_some()));
-        let service = Arc::new(Service::new(names, timeline, config.faults, config.observer, config.findings));
+        let names = machines
+            .iter()
+            .map(|machine| machine.name.clone())
+            .collect();
+        let outside = control_plane.map(|_| {
+            Outside::new(
+                &config.faults,
+                config.seed.map_or_else(random, |seed| !seed),
+                queue.is_some(),
+            )
+        });
+        let service = Arc::new(Service::new(
+            names,
+            timeline,
+            config.faults,
+            config.observer,
+            config.findings,
+        ));
         {
             let mut state = service.lock();
             state.outside = outside;
             state.start_for_queue();
         }
         let connections = Arc::default();
-        let mut server = Self { machines, control_plane, queue, service, connections, threads: Vec::new() };
+        let mut server = Self {
+            machines,
+            control_plane,
+            queue,
+            service,
+            connections,
+            threads: Vec::new(),
+        };
         server.spawn({
             let (service, connections) = (server.service.clone(), server.connections.clone());
             move || accept(&listeners, &service, &connections)
@@ -440,7 +474,8 @@ impl Server {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn control_plane(&self) -> Option<String> {
-        self.control_plane.map(|address| format!("http://{address}"))
+        self.control_plane
+            .map(|address| format!("http://{address}"))
     }
 
     /// The queue that the control plane fills, if there is one.
@@ -469,11 +504,23 @@ impl Server {
     pub fn addresses(&self) -> String {
         let line = |(number, machine): (usize, &Machine)| match number {
             0 => format!("listening on {}\n", machine.url()),
-            _ => format!("listening on {} as {}\n", machine.url(), Printable(&machine.name)),
+            _ => format!(
+                "listening on {} as {}\n",
+                machine.url(),
+                Printable(&machine.name)
+            ),
         };
-        let control_plane = self.control_plane().map(|url| format!("control plane at {url}\n"));
+        let control_plane = self
+            .control_plane()
+            .map(|url| format!("control plane at {url}\n"));
         let queue = self.queue().map(|queue| format!("queue at {queue}\n"));
-        self.machines.iter().enumerate().map(line).chain(control_plane).chain(queue).collect()
+        self.machines
+            .iter()
+            .enumerate()
+            .map(line)
+            .chain(control_plane)
+            .chain(queue)
+            .collect()
     }
 
     /// Whether every event of the scenario has ended.
@@ -520,7 +567,9 @@ impl Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("machines", &self.machines).finish_non_exhaustive()
+        f.debug_struct("Server")
+            .field("machines", &self.machines)
+            .finish_non_exhaustive()
     }
 }
 
@@ -531,7 +580,12 @@ impl Drop for Server {
             let _ = thread.join();
         }
         // The accepting thread has ended, so there are no new connections.
-        let connections = std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner));
+        let connections = std::mem::take(
+            &mut *self
+                .connections
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         for connection in &connections {
             if let Some(stream) = connection.stream.upgrade() {
                 stream.shut_down();
@@ -545,7 +599,11 @@ impl Drop for Server {
 
 pub(crate) fn check_speed(speed: f64) -> Result<(), &'static str> {
     let is_valid = speed.is_finite() && speed > 0.0;
-    if is_valid { Ok(()) } else { Err("the speed must be a number greater than 0, such as 60") }
+    if is_valid {
+        Ok(())
+    } else {
+        Err("the speed must be a number greater than 0, such as 60")
+    }
 }
 
 fn random() -> u64 {

@@ -54,11 +54,16 @@ impl ControlPlane {
 pub(super) fn deliver(queue: &QueueAddress, service: &Service) {
     let mut schedule = Schedule::default();
     while !service.is_stopping() {
-        let due = schedule.next_due().map_or(TICK, |due| due.saturating_duration_since(Instant::now()));
+        let due = schedule
+            .next_due()
+            .map_or(TICK, |due| due.saturating_duration_since(Instant::now()));
         for mail in service.collect_mail(due.min(TICK)) {
             schedule.accept(mail, Instant::now());
         }
-        while let Some(letter) = schedule.take_due(Instant::now()).filter(|_| !service.is_stopping()) {
+        while let Some(letter) = schedule
+            .take_due(Instant::now())
+            .filter(|_| !service.is_stopping())
+        {
             let result = queue.send(letter.content.as_bytes());
             let is_delivered = result.is_ok();
             service.report_message(letter.report(result.err()));

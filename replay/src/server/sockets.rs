@@ -8,12 +8,20 @@ use std::time::Duration;
 pub(crate) fn wait_for_connections(listeners: &[TcpListener], timeout: Duration) -> Vec<usize> {
     use rustix::event::{PollFd, PollFlags, poll};
 
-    let mut polled: Vec<_> = listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
+    let mut polled: Vec<_> = listeners
+        .iter()
+        .map(|listener| PollFd::new(listener, PollFlags::IN))
+        .collect();
     let timeout = timeout.try_into().ok();
     if poll(&mut polled, timeout.as_ref()).is_err() {
         return Vec::new();
     }
-    polled.iter().enumerate().filter(|(_, listener)| !listener.revents().is_empty()).map(|(index, _)| index).collect()
+    polled
+        .iter()
+        .enumerate()
+        .filter(|(_, listener)| !listener.revents().is_empty())
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// Waits for connections. Returns the indices of the listeners that may have one.
@@ -34,7 +42,13 @@ pub(crate) fn allow_open_files(count: u64) {
     if limit.current.is_some_and(|current| current < count) {
         let current = Some(limit.maximum.map_or(count, |maximum| maximum.min(count)));
         // Connections that find no file wait, so a refusal is no error.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum });
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current,
+                maximum: limit.maximum,
+            },
+        );
     }
 }
 

@@ -31,7 +31,12 @@ const PLACEHOLDER_BODY: &str = r#"{"note":"placeholder body, to be damaged by a 
 impl Delivery {
     /// A response sent without faults.
     pub(crate) fn plain(response: ReplayResponse) -> Self {
-        Self { response, damage: None, slow_headers: Duration::ZERO, slow_body: Duration::ZERO }
+        Self {
+            response,
+            damage: None,
+            slow_headers: Duration::ZERO,
+            slow_body: Duration::ZERO,
+        }
     }
 }
 
@@ -45,12 +50,20 @@ impl ServiceAction {
             _ => None,
         };
         let (slow_headers, slow_body) = (plan.slow_headers, plan.slow_body);
-        Self::Respond(Box::new(Delivery { response, damage, slow_headers, slow_body }))
+        Self::Respond(Box::new(Delivery {
+            response,
+            damage,
+            slow_headers,
+            slow_body,
+        }))
     }
 
     /// The fault that takes the place of the answer, so that the request has no effect. `of_status` makes the service's response for a
     /// status.
-    pub(crate) fn instead_of_answer(plan: &FaultPlan, of_status: fn(u16) -> ReplayResponse) -> Option<Self> {
+    pub(crate) fn instead_of_answer(
+        plan: &FaultPlan,
+        of_status: fn(u16) -> ReplayResponse,
+    ) -> Option<Self> {
         Some(match plan.answer.as_ref()? {
             AnswerFault::Reset => Self::Reset,
             AnswerFault::Silence => Self::Silence,
@@ -72,7 +85,10 @@ impl ServiceAction {
             return Self::respond(response, plan);
         }
         let needs_body = !plan.slow_body.is_zero()
-            || matches!(plan.answer, Some(AnswerFault::Damage(_) | AnswerFault::HalfDocument | AnswerFault::Gzip));
+            || matches!(
+                plan.answer,
+                Some(AnswerFault::Damage(_) | AnswerFault::HalfDocument | AnswerFault::Gzip)
+            );
         if response.body.is_empty() && needs_body {
             response = ReplayResponse::json(200, PLACEHOLDER_BODY);
         }
@@ -116,7 +132,9 @@ pub(crate) fn status_response(status: u16) -> ReplayResponse {
 fn retry_after(value: &RetryTime) -> String {
     match value {
         RetryTime::Text(text) => text.clone(),
-        RetryTime::DateIn(span) => httpdate::fmt_http_date(wire::wall_time(SystemTime::now(), *span)),
+        RetryTime::DateIn(span) => {
+            httpdate::fmt_http_date(wire::wall_time(SystemTime::now(), *span))
+        }
     }
 }
 
@@ -126,10 +144,16 @@ mod tests {
 
     #[test]
     fn status_responses_have_the_body_of_the_service() {
-        assert_eq!(status_response(429).body, b"Throttle Result: Too Many Requests");
+        assert_eq!(
+            status_response(429).body,
+            b"Throttle Result: Too Many Requests"
+        );
         assert_eq!(status_response(410).body, br#"{"error":"Gone"}"#);
         assert!(status_response(204).body.is_empty());
         assert_eq!(retry_after(&RetryTime::Text("7".into())), "7");
-        assert!(httpdate::parse_http_date(&retry_after(&RetryTime::DateIn(Duration::from_secs(5)))).is_ok());
+        assert!(
+            httpdate::parse_http_date(&retry_after(&RetryTime::DateIn(Duration::from_secs(5))))
+                .is_ok()
+        );
     }
 }

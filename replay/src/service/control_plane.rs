@@ -26,8 +26,9 @@ impl Service {
                 if self.pause(plan.delay) {
                     return ServiceAction::Stop;
                 }
-                ServiceAction::instead_of_answer(&plan, error::of_status)
-                    .unwrap_or_else(|| ServiceAction::answer(self.answer_outside(&route, request), &plan))
+                ServiceAction::instead_of_answer(&plan, error::of_status).unwrap_or_else(|| {
+                    ServiceAction::answer(self.answer_outside(&route, request), &plan)
+                })
             }
         };
         self.record_outside(request, arrived, (&plan, &action));
@@ -37,18 +38,24 @@ impl Service {
     fn plan_outside(&self, kind: RequestKind, arrived: Instant, plan: &mut FaultPlan) {
         if let Some(outside) = &mut self.lock().outside {
             let first = *outside.first_request.get_or_insert(arrived);
-            *plan = outside.planner.plan(kind, arrived.saturating_duration_since(first));
+            *plan = outside
+                .planner
+                .plan(kind, arrived.saturating_duration_since(first));
         }
     }
 
     fn answer_outside(&self, route: &ControlRoute, request: &ReplayRequest) -> ReplayResponse {
         let response = match route {
             ControlRoute::Graph => graph::answer(&request.body, |table| self.rows(table)),
-            ControlRoute::Acknowledge { resource, event_id } => match self.acknowledge(resource, event_id) {
-                Ok(()) => approved(),
-                Err((code, message)) => refusal(404, code, message),
-            },
-            ControlRoute::AcknowledgeList { resource } => self.acknowledge_list(resource, &request.body),
+            ControlRoute::Acknowledge { resource, event_id } => {
+                match self.acknowledge(resource, event_id) {
+                    Ok(()) => approved(),
+                    Err((code, message)) => refusal(404, code, message),
+                }
+            }
+            ControlRoute::AcknowledgeList { resource } => {
+                self.acknowledge_list(resource, &request.body)
+            }
         };
         self.changed.notify_all();
         response
@@ -62,13 +69,20 @@ impl Service {
         if table == "resources" {
             return row::resource_rows(&self.names);
         }
-        state.timeline.appeared().map(|(event, status)| row::event_row(&event, status, clock.epoch)).collect()
+        state
+            .timeline
+            .appeared()
+            .map(|(event, status)| row::event_row(&event, status, clock.epoch))
+            .collect()
     }
 
     fn acknowledge_list(&self, resource: &str, body: &[u8]) -> ReplayResponse {
         // The body is `{"value": ["ID", …]}`.
         let body = json(body);
-        let ids = body.get("value").and_then(Value::as_array).map(|ids| ids.iter().map(Value::as_str));
+        let ids = body
+            .get("value")
+            .and_then(Value::as_array)
+            .map(|ids| ids.iter().map(Value::as_str));
         let ids: Option<Vec<&str>> = ids.and_then(Iterator::collect);
         let Some(ids) = ids.filter(|ids| !ids.is_empty()) else {
             let message = "The request content was invalid and could not be deserialized: 'value is no list of ids'.";
@@ -85,9 +99,12 @@ impl Service {
         }
         match details.len() {
             0 => approved(),
-            count if count == ids.len() => {
-                refusals(404, "NotFound", "No event of the list was found at this resource.", &details)
-            }
+            count if count == ids.len() => refusals(
+                404,
+                "NotFound",
+                "No event of the list was found at this resource.",
+                &details,
+            ),
             _ => {
                 let message = "The operation returned different statuses for the Scheduled Events. Review each event's \
                                result for details.";
@@ -97,11 +114,20 @@ impl Service {
     }
 
     /// Approves an event, as a request inside the machine does.
-    fn acknowledge(&self, resource: &str, event_id: &str) -> Result<(), (&'static str, &'static str)> {
+    fn acknowledge(
+        &self,
+        resource: &str,
+        event_id: &str,
+    ) -> Result<(), (&'static str, &'static str)> {
         let mut state = self.lock();
         let now = state.advance();
-        let is_at_resource = |resources: &[String]| target_id(resources).eq_ignore_ascii_case(resource);
-        if !state.timeline.facts(event_id).is_some_and(|facts| is_at_resource(&facts.resources)) {
+        let is_at_resource =
+            |resources: &[String]| target_id(resources).eq_ignore_ascii_case(resource);
+        if !state
+            .timeline
+            .facts(event_id)
+            .is_some_and(|facts| is_at_resource(&facts.resources))
+        {
             return Err(("NotFound", "Scheduled event not found"));
         }
         state.timeline.approve(event_id, now);
@@ -118,19 +144,36 @@ impl Service {
         let status = action.response().map(|response| response.status);
         let mut state = self.lock();
         state.remember(self.names.len(), request, arrived, status);
-        let (method, target, faults) = (request.method.clone(), request.target.clone(), plan.names.clone());
-        state.report(ReplayEvent::ControlPlane { method, target, status, faults });
+        let (method, target, faults) = (
+            request.method.clone(),
+            request.target.clone(),
+            plan.names.clone(),
+        );
+        state.report(ReplayEvent::ControlPlane {
+            method,
+            target,
+            status,
+            faults,
+        });
     }
 
     /// Waits for messages, at most for a time.
     pub(crate) fn collect_mail(&self, wait: Duration) -> Vec<Mail> {
         let mut state = self.lock();
         for is_last in [false, true] {
-            let mail = state.outside.as_mut().map(Outside::take_mail).unwrap_or_default();
+            let mail = state
+                .outside
+                .as_mut()
+                .map(Outside::take_mail)
+                .unwrap_or_default();
             if is_last || !mail.is_empty() || state.stopping {
                 return mail;
             }
-            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         Vec::new()
     }

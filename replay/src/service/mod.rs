@@ -89,7 +89,11 @@ impl Service {
         findings: bool,
     ) -> Self {
         let state = ServiceState::new(&names, timeline, faults, observer, findings);
-        Self { names, state: Mutex::new(state), changed: Condvar::new() }
+        Self {
+            names,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
     }
 
     /// Processes a request to a machine's address, with the delay that its faults demand, and records it.
@@ -102,7 +106,11 @@ impl Service {
         let arrived = Instant::now();
         let mut events = ShownEvents::default();
         let (kind, plan, action) = match route::route(request) {
-            Err(refusal) => (None, FaultPlan::default(), ServiceAction::respond(refusal, &FaultPlan::default())),
+            Err(refusal) => (
+                None,
+                FaultPlan::default(),
+                ServiceAction::respond(refusal, &FaultPlan::default()),
+            ),
             Ok(route) => {
                 let plan = self.plan(machine, route, arrived);
                 if self.pause(plan.delay) {
@@ -122,7 +130,9 @@ impl Service {
             return false;
         }
         let state = self.lock();
-        let waiting = self.changed.wait_timeout_while(state, span, |state| !state.stopping);
+        let waiting = self
+            .changed
+            .wait_timeout_while(state, span, |state| !state.stopping);
         waiting.unwrap_or_else(PoisonError::into_inner).0.stopping
     }
 
@@ -134,7 +144,13 @@ impl Service {
         if machine == self.names.len() {
             return self.record_outside(&request, Instant::now(), (&plan, &action));
         }
-        self.record(machine, None, (&request, Instant::now()), (&plan, &action), &ShownEvents::default());
+        self.record(
+            machine,
+            None,
+            (&request, Instant::now()),
+            (&plan, &action),
+            &ShownEvents::default(),
+        );
     }
 
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
@@ -157,9 +173,15 @@ impl Service {
             state = match state.clock.and(state.timeline.next_due()) {
                 Some(due) => {
                     let left = due.saturating_sub(now);
-                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                    self.changed
+                        .wait_timeout(state, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
                 }
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
             };
         }
     }
@@ -194,7 +216,8 @@ impl Service {
         let mut state = self.lock();
         let lane = &mut state.lanes[machine];
         let first = *lane.first_request.get_or_insert(arrived);
-        lane.planner.plan(route.kind(), arrived.saturating_duration_since(first))
+        lane.planner
+            .plan(route.kind(), arrived.saturating_duration_since(first))
     }
 
     fn decide(
@@ -212,7 +235,9 @@ impl Service {
         }
         // These two have no document, so they do not start the scenario.
         match plan.answer {
-            Some(AnswerFault::Empty) if is_get => return ServiceAction::respond(ReplayResponse::json(200, ""), plan),
+            Some(AnswerFault::Empty) if is_get => {
+                return ServiceAction::respond(ReplayResponse::json(200, ""), plan);
+            }
             Some(AnswerFault::NotJson) if is_get => {
                 return ServiceAction::respond(ReplayResponse::json(200, "not json"), plan);
             }
@@ -227,7 +252,9 @@ impl Service {
                 let instance = json!({"compute": compute(vm_name, version)});
                 ReplayResponse::json(200, wire::written(&instance))
             }
-            Route::Compute(version) => ReplayResponse::json(200, wire::written(&compute(vm_name, version))),
+            Route::Compute(version) => {
+                ReplayResponse::json(200, wire::written(&compute(vm_name, version)))
+            }
             Route::Token => ReplayResponse::json(200, token(vm_name, &request.target)),
         };
         ServiceAction::answer(response, plan)
@@ -258,10 +285,18 @@ impl Service {
             events: if plan.vanish {
                 Vec::new()
             } else {
-                document.events.iter().filter(|event| event.started || !plan.started_only).cloned().collect()
+                document
+                    .events
+                    .iter()
+                    .filter(|event| event.started || !plan.started_only)
+                    .cloned()
+                    .collect()
             },
         };
-        for event in altered.events.iter().filter(|event| verdict::names(&event.facts.resources, &self.names[machine]))
+        for event in altered
+            .events
+            .iter()
+            .filter(|event| verdict::names(&event.facts.resources, &self.names[machine]))
         {
             if version.includes(event) {
                 shown.shown.push((event.facts.clone(), event.started));
@@ -270,10 +305,18 @@ impl Service {
             }
         }
         // Altered content needs a different tag, or a client that sends If-None-Match would get a 304 instead.
-        let mark = if altered.events.len() == document.events.len() { "" } else { "-altered" };
+        let mark = if altered.events.len() == document.events.len() {
+            ""
+        } else {
+            "-altered"
+        };
         let etag = format!("\"{}{mark}\"", altered.incarnation);
         let conditional = plan.answer.is_none() && plan.slow_body.is_zero();
-        if conditional && request.header("If-None-Match").any(|value| matches_etag(value, &etag)) {
+        if conditional
+            && request
+                .header("If-None-Match")
+                .any(|value| matches_etag(value, &etag))
+        {
             return ReplayResponse::new(304).with("ETag", etag);
         }
         ReplayResponse::json(200, wire::render(&altered, version, clock.epoch)).with("ETag", etag)
@@ -309,11 +352,15 @@ impl Service {
     ) {
         let response = action.response();
         let status = response.map(|response| response.status);
-        let header = |name| response.and_then(|response| response.headers.iter().find(|(known, _)| *known == name));
+        let header = |name| {
+            response.and_then(|response| response.headers.iter().find(|(known, _)| *known == name))
+        };
         let mut state = self.lock();
         state.remember(machine, request, arrived, status);
         let ids = match kind {
-            Some(RequestKind::EventsPost) => route::start_requests(&request.body).unwrap_or_default(),
+            Some(RequestKind::EventsPost) => {
+                route::start_requests(&request.body).unwrap_or_default()
+            }
             _ => Vec::new(),
         };
         state.report(ReplayEvent::Answered {
@@ -324,8 +371,11 @@ impl Service {
             status,
             faults: plan.names.clone(),
         });
-        let approves: Vec<_> =
-            ids.into_iter().map(|id| (state.timeline.facts(&id), id)).map(|(facts, id)| (id, facts)).collect();
+        let approves: Vec<_> = ids
+            .into_iter()
+            .map(|id| (state.timeline.facts(&id), id))
+            .map(|(facts, id)| (id, facts))
+            .collect();
         let origin = state.origin;
         state.lanes[machine].verdict.exchange(&Exchange {
             request,
@@ -410,7 +460,12 @@ impl ServiceState {
     ) {
         let outside = self.outside.take().map(|outside| outside.again(&faults));
         let new = Self::new(names, timeline, faults, observer, findings);
-        *self = Self { connections: self.connections, stopping: self.stopping, outside, ..new };
+        *self = Self {
+            connections: self.connections,
+            stopping: self.stopping,
+            outside,
+            ..new
+        };
         self.start_for_queue();
     }
 
@@ -426,13 +481,22 @@ impl ServiceState {
         if let Some(clock) = self.clock {
             return clock;
         }
-        let clock = ServiceClock { started: Instant::now(), epoch: SystemTime::now() };
+        let clock = ServiceClock {
+            started: Instant::now(),
+            epoch: SystemTime::now(),
+        };
         self.clock = Some(clock);
         self.report(ReplayEvent::ScenarioStarted);
         clock
     }
 
-    fn remember(&mut self, machine: usize, request: &ReplayRequest, arrived: Instant, status: Option<u16>) {
+    fn remember(
+        &mut self,
+        machine: usize,
+        request: &ReplayRequest,
+        arrived: Instant,
+        status: Option<u16>,
+    ) {
         if self.requests.len() >= MAX_RECORDED {
             self.requests.pop_front();
         }
@@ -466,7 +530,10 @@ impl ServiceState {
                 self.lanes[machine].verdict.transition(&transition, start);
                 self.report_findings(machine);
             }
-            let lost = self.outside.as_mut().and_then(|outside| outside.post(&transition, clock.epoch));
+            let lost = self
+                .outside
+                .as_mut()
+                .and_then(|outside| outside.post(&transition, clock.epoch));
             self.report(to_event(transition, clock.epoch));
             if let Some(lost) = lost {
                 self.report(lost);
@@ -505,21 +572,33 @@ impl ServiceState {
 
 fn to_event(transition: Transition, epoch: SystemTime) -> ReplayEvent {
     match transition {
-        Transition::IncarnationReset { incarnation, .. } => ReplayEvent::IncarnationReset { incarnation },
-        Transition::Event { kind, event, incarnation, .. } => ReplayEvent::Event {
+        Transition::IncarnationReset { incarnation, .. } => {
+            ReplayEvent::IncarnationReset { incarnation }
+        }
+        Transition::Event {
+            kind,
+            event,
+            incarnation,
+            ..
+        } => ReplayEvent::Event {
             change: kind,
             event_id: event.facts.event_id.clone(),
             event_type: event.facts.event_type.clone(),
             resources: event.facts.resources.clone(),
             started: event.started,
-            not_before: event.not_before.map(|offset| wire::wall_time(epoch, offset)),
+            not_before: event
+                .not_before
+                .map(|offset| wire::wall_time(epoch, offset)),
             incarnation,
         },
     }
 }
 
 fn matches_etag(header: &str, etag: &str) -> bool {
-    header.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+    header
+        .split(',')
+        .map(str::trim)
+        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
 #[cfg(test)]

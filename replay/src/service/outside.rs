@@ -25,22 +25,44 @@ pub(crate) struct Outside {
 impl Outside {
     pub(crate) fn new(faults: &[Fault], seed: u64, has_queue: bool) -> Self {
         let planner = FaultPlanner::new(faults.into());
-        Self { planner, first_request: None, ids: EventIds(seed), mail: has_queue.then(Vec::new) }
+        Self {
+            planner,
+            first_request: None,
+            ids: EventIds(seed),
+            mail: has_queue.then(Vec::new),
+        }
     }
 
     /// The same, from the beginning.
     pub(super) fn again(self, faults: &[Fault]) -> Self {
-        Self { ids: self.ids, ..Self::new(faults, 0, self.mail.is_some()) }
+        Self {
+            ids: self.ids,
+            ..Self::new(faults, 0, self.mail.is_some())
+        }
     }
 
     /// Sends a message about a change. Returns the report of one that a fault has lost.
-    pub(super) fn post(&mut self, transition: &Transition, epoch: SystemTime) -> Option<ReplayEvent> {
-        let (Some(mail), Transition::Event { at, kind, event, .. }) = (&mut self.mail, transition) else { return None };
+    pub(super) fn post(
+        &mut self,
+        transition: &Transition,
+        epoch: SystemTime,
+    ) -> Option<ReplayEvent> {
+        let (
+            Some(mail),
+            Transition::Event {
+                at, kind, event, ..
+            },
+        ) = (&mut self.mail, transition)
+        else {
+            return None;
+        };
         let status = match kind {
             TransitionKind::Approved => return None,
             TransitionKind::Cancelled => EventStatus::Canceled,
             TransitionKind::Gone => EventStatus::Completed,
-            TransitionKind::Appeared | TransitionKind::Rescheduled | TransitionKind::Started => event.status(),
+            TransitionKind::Appeared | TransitionKind::Rescheduled | TransitionKind::Started => {
+                event.status()
+            }
         };
         let plan = self.planner.plan(RequestKind::Message, *at);
         let faults = &plan.message;
@@ -64,9 +86,16 @@ impl Outside {
             letters.push(letter.clone());
         }
         if faults.has_new_id {
-            letters.push(Letter { content: write(), ..letter });
+            letters.push(Letter {
+                content: write(),
+                ..letter
+            });
         }
-        mail.push(Mail::Letters { letters, delay: plan.delay, reversed: faults.reversed });
+        mail.push(Mail::Letters {
+            letters,
+            delay: plan.delay,
+            reversed: faults.reversed,
+        });
         None
     }
 
@@ -90,6 +119,11 @@ impl Outside {
 impl Letter {
     pub(crate) fn report(&self, failure: Option<String>) -> ReplayEvent {
         let (event_id, faults) = (self.event_id.clone(), self.faults.clone());
-        ReplayEvent::Message { event_id, event_status: self.status, failure, faults }
+        ReplayEvent::Message {
+            event_id,
+            event_status: self.status,
+            failure,
+            faults,
+        }
     }
 }

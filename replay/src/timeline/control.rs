@@ -34,7 +34,9 @@ impl Timeline {
     /// Applies what is due next now, paused or not: the scenario's time jumps there. Returns false if nothing is left.
     pub fn step(&mut self, now: Duration) -> bool {
         self.advance(now);
-        let Some(due) = self.next_step() else { return false };
+        let Some(due) = self.next_step() else {
+            return false;
+        };
         self.clock.jump(due, self.now);
         self.apply(due, self.now);
         true
@@ -58,7 +60,9 @@ impl Timeline {
     pub fn approve_manually(&mut self, event_id: &str, now: Duration) -> ApprovalResult {
         let result = self.approve(event_id, now);
         if result == ApprovalResult::Accepted
-            && let Some(event) = self.position(event_id).and_then(|index| self.events.get_mut(index))
+            && let Some(event) = self
+                .position(event_id)
+                .and_then(|index| self.events.get_mut(index))
         {
             event.is_manual = true;
         }
@@ -77,7 +81,10 @@ impl Timeline {
                 events.push(script.clone());
             }
         }
-        Scenario { events, ..scenario.clone() }
+        Scenario {
+            events,
+            ..scenario.clone()
+        }
     }
 
     /// The scenario's time: real time times the speed, without pauses.
@@ -98,15 +105,24 @@ impl Timeline {
     /// Shows each event's `NotBefore` as it will be kept from now on.
     fn reschedule(&mut self) {
         let clock = self.clock;
-        let moved: Vec<_> =
-            self.events.iter_mut().filter_map(|event| event.show_not_before(&clock).then(|| event.view())).collect();
+        let moved: Vec<_> = self
+            .events
+            .iter_mut()
+            .filter_map(|event| event.show_not_before(&clock).then(|| event.view()))
+            .collect();
         if moved.is_empty() {
             return;
         }
         self.incarnation = self.incarnation.wrapping_add(1);
         let (at, incarnation) = (self.now, self.incarnation);
         let kind = TransitionKind::Rescheduled;
-        self.transitions.extend(moved.into_iter().map(|event| Transition::Event { at, kind, event, incarnation }));
+        self.transitions
+            .extend(moved.into_iter().map(|event| Transition::Event {
+                at,
+                kind,
+                event,
+                incarnation,
+            }));
         self.publish(at);
     }
 }

@@ -120,7 +120,11 @@ pub(crate) enum EventStatus {
 impl DocumentEvent {
     /// Its status in a document.
     pub(crate) fn status(&self) -> EventStatus {
-        if self.started { EventStatus::Started } else { EventStatus::Scheduled }
+        if self.started {
+            EventStatus::Started
+        } else {
+            EventStatus::Scheduled
+        }
     }
 }
 

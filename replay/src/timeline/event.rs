@@ -84,7 +84,11 @@ impl EventTimeline {
 
     pub(crate) fn view(&self) -> DocumentEvent {
         let started = self.phase == Phase::Started;
-        DocumentEvent { facts: self.facts.clone(), started, not_before: (!started).then_some(self.shown_not_before) }
+        DocumentEvent {
+            facts: self.facts.clone(),
+            started,
+            not_before: (!started).then_some(self.shown_not_before),
+        }
     }
 
     /// `EventStatus` outside the machine, where the end is reported (`docs/wire.md`, section 6); `None` before the event appears.
@@ -102,7 +106,12 @@ impl EventTimeline {
         match self.phase {
             Phase::Pending => Some(self.appears),
             Phase::Scheduled => {
-                let others = [self.starts, self.starts_alone, self.cancelled, self.rescheduled.map(|(due, _)| due)];
+                let others = [
+                    self.starts,
+                    self.starts_alone,
+                    self.cancelled,
+                    self.rescheduled.map(|(due, _)| due),
+                ];
                 others.into_iter().flatten().chain([self.not_before]).min()
             }
             Phase::Started => Some(self.ends),
@@ -168,7 +177,11 @@ impl EventTimeline {
     pub(crate) fn played(&self, script: &EventScript) -> EventScript {
         let mut played = script.clone();
         played.count = 1;
-        played.resources = script.resources.iter().map(|name| names::of_copy(name, self.script.1)).collect();
+        played.resources = script
+            .resources
+            .iter()
+            .map(|name| names::of_copy(name, self.script.1))
+            .collect();
         let started = self.started.or(self.starts).filter(|_| self.is_manual);
         if let Some(after) = started.map(|at| at.saturating_sub(self.appears))
             && (after < self.notice || self.reschedule.is_some())

@@ -41,7 +41,11 @@ mod tests {
         assert_eq!(first.len(), 36);
         let parts: Vec<_> = first.split('-').map(str::len).collect();
         assert_eq!(parts, [8, 4, 4, 4, 12]);
-        assert!(first.bytes().all(|b| b == b'-' || b.is_ascii_digit() || (b'A'..=b'F').contains(&b)));
+        assert!(
+            first
+                .bytes()
+                .all(|b| b == b'-' || b.is_ascii_digit() || (b'A'..=b'F').contains(&b))
+        );
         assert_eq!(first.as_bytes()[14], b'4');
         assert!(b"89AB".contains(&first.as_bytes()[19]));
     }

@@ -37,7 +37,8 @@ use crate::scenario::names;
 use crate::scenario::{EventScript, IncarnationReset, Scenario};
 use crate::timeline::clock::ScenarioClock;
 use crate::timeline::document::{
-    ApprovalResult, DocumentEvent, EventFacts, EventStatus, ReplayDocument, Transition, TransitionKind,
+    ApprovalResult, DocumentEvent, EventFacts, EventStatus, ReplayDocument, Transition,
+    TransitionKind,
 };
 use crate::timeline::event::{EventTimeline, Phase};
 use crate::timeline::event_id::EventIds;
@@ -113,7 +114,10 @@ impl Timeline {
     /// All delays are divided by `speed`; a speed that is not a positive finite number counts as 1. The same `id_seed`
     /// gives the same `EventIds`.
     pub fn new(scenario: &Scenario, vm_name: &str, speed: f64, id_seed: u64) -> Self {
-        let document = ReplayDocument { incarnation: scenario.first_incarnation, events: Vec::new() };
+        let document = ReplayDocument {
+            incarnation: scenario.first_incarnation,
+            events: Vec::new(),
+        };
         let mut timeline = Self {
             scripts: Vec::new(),
             events: Vec::new(),
@@ -141,9 +145,14 @@ impl Timeline {
                 event_source: script.event_source.clone(),
                 description: script.description.clone(),
                 duration_in_seconds: script.duration_in_seconds,
-                resources: script.resources.iter().map(|name| names::expand(name, &self.vm_name, index)).collect(),
+                resources: script
+                    .resources
+                    .iter()
+                    .map(|name| names::expand(name, &self.vm_name, index))
+                    .collect(),
             };
-            self.events.push(EventTimeline::new(&script, (number, index), facts));
+            self.events
+                .push(EventTimeline::new(&script, (number, index), facts));
         }
         self.scripts.push(script);
     }
@@ -208,12 +217,16 @@ impl Timeline {
 
     /// The members that never change of the event with this `EventId`, if it has appeared.
     pub fn facts(&self, event_id: &str) -> Option<Arc<EventFacts>> {
-        self.position(event_id).and_then(|index| self.events.get(index)).map(|event| event.facts.clone())
+        self.position(event_id)
+            .and_then(|index| self.events.get(index))
+            .map(|event| event.facts.clone())
     }
 
     /// Every event that has appeared, the ended ones too, with its status outside the machine.
     pub(crate) fn appeared(&self) -> impl Iterator<Item = (DocumentEvent, EventStatus)> {
-        self.events.iter().filter_map(|event| Some((event.view(), event.status()?)))
+        self.events
+            .iter()
+            .filter_map(|event| Some((event.view(), event.status()?)))
     }
 
     /// The current document.
@@ -234,7 +247,9 @@ impl Timeline {
 
     /// When the next transition happens if no event is approved before. `None` while the timeline is paused.
     pub fn next_due(&self) -> Option<Duration> {
-        self.next_step().filter(|_| !self.clock.is_paused()).map(|due| self.clock.real_at(due))
+        self.next_step()
+            .filter(|_| !self.clock.is_paused())
+            .map(|due| self.clock.real_at(due))
     }
 
     /// Whether every event has ended and nothing else is due.
@@ -254,9 +269,9 @@ impl Timeline {
     }
 
     fn position(&self, event_id: &str) -> Option<usize> {
-        self.events
-            .iter()
-            .position(|event| event.phase != Phase::Pending && event.facts.event_id.eq_ignore_ascii_case(event_id))
+        self.events.iter().position(|event| {
+            event.phase != Phase::Pending && event.facts.event_id.eq_ignore_ascii_case(event_id)
+        })
     }
 
     /// Applies everything due at exactly `due`, which is `at` in real time, as one change of the document.
@@ -276,10 +291,16 @@ impl Timeline {
         let reset = self.reset.take_if(|reset| reset.after <= due);
         self.incarnation = reset.map_or(self.incarnation.wrapping_add(1), |reset| reset.to);
         let incarnation = self.incarnation;
-        let events = changes.into_iter().map(|(kind, event)| Transition::Event { at, kind, event, incarnation });
+        let events = changes.into_iter().map(|(kind, event)| Transition::Event {
+            at,
+            kind,
+            event,
+            incarnation,
+        });
         self.transitions.extend(events);
         if reset.is_some() {
-            self.transitions.push(Transition::IncarnationReset { at, incarnation });
+            self.transitions
+                .push(Transition::IncarnationReset { at, incarnation });
         }
         self.publish(at);
         // Other events of the group may have waited for a start or a cancellation.
@@ -287,8 +308,16 @@ impl Timeline {
     }
 
     fn publish(&mut self, at: Duration) {
-        let events = self.events.iter().filter(|event| event.is_open()).map(EventTimeline::view).collect();
-        let document = ReplayDocument { incarnation: self.incarnation, events };
+        let events = self
+            .events
+            .iter()
+            .filter(|event| event.is_open())
+            .map(EventTimeline::view)
+            .collect();
+        let document = ReplayDocument {
+            incarnation: self.incarnation,
+            events,
+        };
         self.history.push((at, Arc::new(document)));
     }
 
@@ -301,8 +330,12 @@ impl Timeline {
             .filter_map(|event| event.group.clone())
             .collect();
         for event in &mut self.events {
-            let waits = event.group.as_ref().is_some_and(|group| incomplete.contains(group));
-            if event.phase == Phase::Scheduled && event.approved && event.starts.is_none() && !waits {
+            let waits = event
+                .group
+                .as_ref()
+                .is_some_and(|group| incomplete.contains(group));
+            if event.phase == Phase::Scheduled && event.approved && event.starts.is_none() && !waits
+            {
                 event.starts = Some(now.saturating_add(event.starts_after_approval));
             }
         }
@@ -332,14 +365,24 @@ mod tests {
 
     /// Each event's status letter, in document order.
     fn states(timeline: &Timeline) -> String {
-        timeline.document().events.iter().map(|event| if event.started { 'S' } else { 's' }).collect()
+        timeline
+            .document()
+            .events
+            .iter()
+            .map(|event| if event.started { 'S' } else { 's' })
+            .collect()
     }
 
     /// The changes of events since the last call: second, kind and incarnation.
     fn changes(timeline: &mut Timeline) -> Vec<(u64, TransitionKind, u64)> {
         let transitions = timeline.take_transitions().into_iter();
         let changes = transitions.filter_map(|transition| match transition {
-            Transition::Event { at, kind, incarnation, .. } => Some((at.as_secs(), kind, incarnation)),
+            Transition::Event {
+                at,
+                kind,
+                incarnation,
+                ..
+            } => Some((at.as_secs(), kind, incarnation)),
             Transition::IncarnationReset { .. } => None,
         });
         changes.collect()
@@ -357,11 +400,23 @@ mod tests {
             seen.push((timeline.document().incarnation, states(&timeline)));
         }
         seen.dedup();
-        assert_eq!(seen, [(1, String::new()), (2, "s".into()), (3, "S".into()), (4, String::new())]);
+        assert_eq!(
+            seen,
+            [
+                (1, String::new()),
+                (2, "s".into()),
+                (3, "S".into()),
+                (4, String::new())
+            ]
+        );
         assert!(timeline.finished());
         assert_eq!(
             changes(&mut timeline),
-            [(10, TransitionKind::Appeared, 2), (110, TransitionKind::Started, 3), (160, TransitionKind::Gone, 4)]
+            [
+                (10, TransitionKind::Appeared, 2),
+                (110, TransitionKind::Started, 3),
+                (160, TransitionKind::Gone, 4)
+            ]
         );
     }
 
@@ -372,17 +427,32 @@ mod tests {
         timeline.advance(secs(20));
         let event_id = id(&timeline, 0);
         assert_eq!(timeline.document().events[0].not_before, Some(secs(110)));
-        assert_eq!(timeline.approve(&event_id.to_ascii_lowercase(), secs(20)), ApprovalResult::Accepted);
-        assert_eq!(timeline.approve(&event_id, secs(21)), ApprovalResult::WithoutEffect);
+        assert_eq!(
+            timeline.approve(&event_id.to_ascii_lowercase(), secs(20)),
+            ApprovalResult::Accepted
+        );
+        assert_eq!(
+            timeline.approve(&event_id, secs(21)),
+            ApprovalResult::WithoutEffect
+        );
         assert_eq!(states(&timeline), "s");
         assert_eq!(timeline.next_due(), Some(secs(25)));
         timeline.advance(secs(25));
         assert_eq!(states(&timeline), "S");
-        assert_eq!((id(&timeline, 0), timeline.document().events[0].not_before), (event_id.clone(), None));
-        assert_eq!(timeline.approve(&event_id, secs(26)), ApprovalResult::WithoutEffect);
+        assert_eq!(
+            (id(&timeline, 0), timeline.document().events[0].not_before),
+            (event_id.clone(), None)
+        );
+        assert_eq!(
+            timeline.approve(&event_id, secs(26)),
+            ApprovalResult::WithoutEffect
+        );
         timeline.advance(secs(75));
         assert!(timeline.finished() && timeline.knows(&event_id));
-        assert_eq!(timeline.approve(&event_id, secs(80)), ApprovalResult::WithoutEffect);
+        assert_eq!(
+            timeline.approve(&event_id, secs(80)),
+            ApprovalResult::WithoutEffect
+        );
     }
 
     #[test]
@@ -401,7 +471,10 @@ mod tests {
             timeline.advance(secs(10));
             let (first, second) = (id(&timeline, 0), id(&timeline, 1));
             assert_ne!(first, second);
-            assert_eq!(timeline.approve(&second, secs(12)), ApprovalResult::Accepted);
+            assert_eq!(
+                timeline.approve(&second, secs(12)),
+                ApprovalResult::Accepted
+            );
             timeline.advance(secs(19));
             assert_eq!(states(&timeline), "ss");
             if let Some(at) = second_approval {
@@ -412,7 +485,10 @@ mod tests {
                 assert_eq!(states(&timeline), "ss");
                 timeline.advance(secs(310));
             }
-            assert_eq!((states(&timeline).as_str(), timeline.document().incarnation), ("SS", 3));
+            assert_eq!(
+                (states(&timeline).as_str(), timeline.document().incarnation),
+                ("SS", 3)
+            );
         }
     }
 
@@ -455,7 +531,11 @@ mod tests {
         timeline.approve(&event_id, secs(11));
         timeline.advance(secs(2000));
         let kinds = changes(&mut timeline).into_iter().map(|(_, kind, _)| kind);
-        assert!(kinds.eq([TransitionKind::Appeared, TransitionKind::Approved, TransitionKind::Cancelled]));
+        assert!(kinds.eq([
+            TransitionKind::Appeared,
+            TransitionKind::Approved,
+            TransitionKind::Cancelled
+        ]));
 
         let mut timeline = builtin("rescheduled");
         timeline.advance(secs(10));
@@ -469,14 +549,20 @@ mod tests {
         assert_eq!(timeline.document().incarnation, 280);
         let before = timeline.document().events.clone();
         timeline.advance(secs(120));
-        assert_eq!((timeline.document().incarnation, &timeline.document().events), (1, &before));
+        assert_eq!(
+            (timeline.document().incarnation, &timeline.document().events),
+            (1, &before)
+        );
         timeline.advance(secs(910));
         assert_eq!(timeline.document().incarnation, 2);
 
         let mut timeline = builtin("hardware-failure");
         timeline.advance(secs(10));
         assert_eq!(states(&timeline), "S");
-        assert_eq!(timeline.document().events[0].facts.resources, ["WestNO_0", "WestNO_1"]);
+        assert_eq!(
+            timeline.document().events[0].facts.resources,
+            ["WestNO_0", "WestNO_1"]
+        );
     }
 
     #[test]
@@ -487,7 +573,11 @@ mod tests {
         assert_eq!((document.incarnation, document.events.len()), (2, 200));
         assert_eq!(document.events[0].facts.resources, ["WestNO_0"]);
         assert_eq!(document.events[199].facts.resources, ["WestNO_199"]);
-        let mut ids: Vec<_> = document.events.iter().map(|it| it.facts.event_id.clone()).collect();
+        let mut ids: Vec<_> = document
+            .events
+            .iter()
+            .map(|it| it.facts.event_id.clone())
+            .collect();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), 200);
@@ -498,7 +588,10 @@ mod tests {
         let mut timeline = play(FREEZE);
         timeline.advance(secs(120));
         let at = |seconds| timeline.document_at(secs(seconds)).incarnation;
-        assert_eq!((at(0), at(9), at(10), at(109), at(110), at(999)), (1, 1, 2, 2, 3, 3));
+        assert_eq!(
+            (at(0), at(9), at(10), at(109), at(110), at(999)),
+            (1, 1, 2, 2, 3, 3)
+        );
     }
 
     #[test]
@@ -506,8 +599,18 @@ mod tests {
         let scenario = Scenario::builtin("user-reboot").expect("known");
         let mut timeline = Timeline::new(&scenario, "vm", 60.0, 1);
         timeline.advance(secs(1));
-        assert_eq!(timeline.document().events[0].not_before, Some(Duration::from_nanos(166_666_667) + secs(15)));
-        for speed in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, f64::MAX] {
+        assert_eq!(
+            timeline.document().events[0].not_before,
+            Some(Duration::from_nanos(166_666_667) + secs(15))
+        );
+        for speed in [
+            0.0,
+            -1.0,
+            f64::NAN,
+            f64::INFINITY,
+            f64::MIN_POSITIVE,
+            f64::MAX,
+        ] {
             let mut timeline = Timeline::new(&scenario, "vm", speed, 1);
             timeline.advance(Duration::MAX);
             assert!(timeline.finished(), "{speed}");
@@ -529,18 +632,30 @@ mod tests {
                     second += 1 + random.next_u64() % 60;
                     timeline.advance(secs(second));
                     let document = timeline.document();
-                    assert_eq!(document.incarnation == before.incarnation, document == before);
+                    assert_eq!(
+                        document.incarnation == before.incarnation,
+                        document == before
+                    );
                     for event in &before.events {
                         let now = document.events.iter().find(|it| it.facts == event.facts);
-                        assert!(!event.started || now.is_none_or(|now| now.started), "{name}");
+                        assert!(
+                            !event.started || now.is_none_or(|now| now.started),
+                            "{name}"
+                        );
                         if now.is_none() {
                             ended.push(event.facts.event_id.clone());
                         }
                     }
                     for event in &document.events {
-                        assert!(!ended.contains(&event.facts.event_id), "{name}: an ended event came back");
+                        assert!(
+                            !ended.contains(&event.facts.event_id),
+                            "{name}: an ended event came back"
+                        );
                         assert_eq!(event.not_before.is_none(), event.started, "{name}");
-                        assert!(event.not_before.is_none_or(|at| at > secs(second)), "{name}");
+                        assert!(
+                            event.not_before.is_none_or(|at| at > secs(second)),
+                            "{name}"
+                        );
                         if random.next_u64().is_multiple_of(40) {
                             timeline.approve(&event.facts.event_id, secs(second));
                         }

@@ -66,7 +66,10 @@ impl EventTimes {
 
     /// The share of the notice that had passed at the approval: 0 at the announcement, 1 at `NotBefore`.
     pub fn share_of_notice(&self) -> Option<f64> {
-        let notice = self.not_before?.checked_sub(self.announced).filter(|notice| !notice.is_zero())?;
+        let notice = self
+            .not_before?
+            .checked_sub(self.announced)
+            .filter(|notice| !notice.is_zero())?;
         Some(self.approval_delay()?.as_secs_f64() / notice.as_secs_f64())
     }
 
@@ -115,7 +118,9 @@ impl OwnEvents {
         let events = self.times.iter().zip(&self.known);
         let removes = |kind: &str| matches!(kind, "Preempt" | "Terminate");
         let open = events.filter(|(times, known)| {
-            times.ended.is_none() && known.is_shown && !(known.is_approved && removes(&times.event_type))
+            times.ended.is_none()
+                && known.is_shown
+                && !(known.is_approved && removes(&times.event_type))
         });
         open.map(|(times, _)| times.announced).min()
     }
@@ -139,9 +144,13 @@ impl OwnEvents {
             });
             return self.known.push(Known::default());
         }
-        let Some(index) = self.position(&event.facts.event_id) else { return };
+        let Some(index) = self.position(&event.facts.event_id) else {
+            return;
+        };
         let (times, known) = (&mut self.times[index], &mut self.known[index]);
-        if times.is_waiting() && !matches!(kind, TransitionKind::Approved | TransitionKind::Rescheduled) {
+        if times.is_waiting()
+            && !matches!(kind, TransitionKind::Approved | TransitionKind::Rescheduled)
+        {
             check_waiting(times, known, at, findings);
         }
         match kind {
@@ -155,7 +164,11 @@ impl OwnEvents {
 
     pub(crate) fn exchange(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
         if exchange.is_poll() {
-            let waiting = self.times.iter().zip(&mut self.known).filter(|(times, _)| times.is_waiting());
+            let waiting = self
+                .times
+                .iter()
+                .zip(&mut self.known)
+                .filter(|(times, _)| times.is_waiting());
             waiting.for_each(|(_, known)| known.polled = true);
         }
         for facts in exchange.hidden {
@@ -164,7 +177,9 @@ impl OwnEvents {
             }
         }
         if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
-            self.known.iter_mut().for_each(|known| known.is_shown = false);
+            self.known
+                .iter_mut()
+                .for_each(|known| known.is_shown = false);
         }
         for (facts, is_started) in exchange.shown.iter().filter(|_| exchange.is_intact) {
             if let Some(index) = self.position(&facts.event_id) {
@@ -187,11 +202,21 @@ impl OwnEvents {
         self.approves = true;
         if let Err(refusal) = route::start_requests(&exchange.request.body) {
             let message = String::from_utf8_lossy(&refusal.body).into_owned();
-            return findings.add(Rule::StartRequests, at, None, format!("the body is refused with 400: {message}"));
+            return findings.add(
+                Rule::StartRequests,
+                at,
+                None,
+                format!("the body is refused with 400: {message}"),
+            );
         }
         for (id, facts) in exchange.approves {
             let Some(facts) = facts else {
-                findings.add(Rule::StartRequests, at, Some(id), format!("found {id}, which no document has"));
+                findings.add(
+                    Rule::StartRequests,
+                    at,
+                    Some(id),
+                    format!("found {id}, which no document has"),
+                );
                 continue;
             };
             findings.check(Rule::StartRequests);
@@ -199,8 +224,11 @@ impl OwnEvents {
             if let Some(index) = self.position(id) {
                 self.approve(index, exchange, findings);
             } else {
-                let message =
-                    format!("found the {} of {} in StartRequests", facts.event_type, facts.resources.join(", "));
+                let message = format!(
+                    "found the {} of {} in StartRequests",
+                    facts.event_type,
+                    facts.resources.join(", ")
+                );
                 findings.add(Rule::ApprovedOther, at, Some(id), message);
             }
         }
@@ -213,10 +241,21 @@ impl OwnEvents {
         findings.check(Rule::ApprovedAgain);
         // A document may have been answered while this request was under way.
         if known.seen_started.is_some_and(|since| since < at) {
-            findings.add(Rule::ApprovedStarted, at, Some(id), format!("found the Started {}", times.event_type));
+            findings.add(
+                Rule::ApprovedStarted,
+                at,
+                Some(id),
+                format!("found the Started {}", times.event_type),
+            );
         } else if known.accepted {
-            let since = times.approved.map_or(Duration::ZERO, |approved| at.saturating_sub(approved));
-            let message = format!("found the {} again, {} after its approval", times.event_type, seconds(since));
+            let since = times
+                .approved
+                .map_or(Duration::ZERO, |approved| at.saturating_sub(approved));
+            let message = format!(
+                "found the {} again, {} after its approval",
+                times.event_type,
+                seconds(since)
+            );
             findings.add(Rule::ApprovedAgain, at, Some(id), message);
         }
         // It may have been in a document that was delayed.
@@ -243,14 +282,22 @@ impl OwnEvents {
             findings.check(Rule::NotApproved);
             if !known.is_approved {
                 let (id, kind) = (times.event_id.as_str(), &times.event_type);
-                let message = format!("found no approval of the {kind}, which it was shown as Scheduled");
-                findings.add(Rule::NotApproved, times.started.unwrap_or(now), Some(id), message);
+                let message =
+                    format!("found no approval of the {kind}, which it was shown as Scheduled");
+                findings.add(
+                    Rule::NotApproved,
+                    times.started.unwrap_or(now),
+                    Some(id),
+                    message,
+                );
             }
         }
     }
 
     fn position(&self, event_id: &str) -> Option<usize> {
-        self.times.iter().position(|times| times.event_id.eq_ignore_ascii_case(event_id))
+        self.times
+            .iter()
+            .position(|times| times.event_id.eq_ignore_ascii_case(event_id))
     }
 }
 
@@ -259,9 +306,14 @@ fn check_waiting(times: &EventTimes, known: &mut Known, at: Duration, findings: 
     let waited = at.saturating_sub(times.announced);
     let (id, kind) = (times.event_id.as_str(), &times.event_type);
     let message = if known.hidden && !known.seen_scheduled {
-        Some(format!("found only polls with versions that do not show the {kind}"))
+        Some(format!(
+            "found only polls with versions that do not show the {kind}"
+        ))
     } else if !known.polled && waited > POLL_GAP_MAX {
-        Some(format!("found no poll in the {} for which the {kind} was Scheduled", seconds(waited)))
+        Some(format!(
+            "found no poll in the {} for which the {kind} was Scheduled",
+            seconds(waited)
+        ))
     } else {
         None
     };
@@ -275,7 +327,10 @@ fn check_waiting(times: &EventTimes, known: &mut Known, at: Duration, findings: 
         && let silence = at.saturating_sub(since)
         && silence > POLL_GAP_MAX
     {
-        let message = format!("found no further approval of the {kind} for {} after {answer}", seconds(silence));
+        let message = format!(
+            "found no further approval of the {kind} for {} after {answer}",
+            seconds(silence)
+        );
         findings.add(Rule::GaveUp, at, Some(id), message);
     }
 }

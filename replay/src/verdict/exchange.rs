@@ -12,8 +12,14 @@ use crate::timeline::document::EventFacts;
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
 
 /// Header fields that only a proxy adds.
-const PROXY_FIELDS: [&str; 6] =
-    ["X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via", "Proxy-Connection", "Proxy-Authorization"];
+const PROXY_FIELDS: [&str; 6] = [
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "Forwarded",
+    "Via",
+    "Proxy-Connection",
+    "Proxy-Authorization",
+];
 
 /// A request and its answer, from the time when it arrived to the time when its answer was decided.
 pub(crate) struct Exchange<'a> {
@@ -51,7 +57,10 @@ impl Exchange<'_> {
 
     /// The answer for a message, with the faults that caused it.
     pub(crate) fn answer(&self) -> String {
-        let mut text = self.status.map_or_else(|| "no response".to_owned(), |status| format!("status {status}"));
+        let mut text = self.status.map_or_else(
+            || "no response".to_owned(),
+            |status| format!("status {status}"),
+        );
         if !self.faults.is_empty() {
             text = format!("{text} ({})", self.faults.join(", "));
         }
@@ -59,28 +68,62 @@ impl Exchange<'_> {
     }
 
     pub(crate) fn check(&self, findings: &mut Findings) {
-        let Self { request, arrived: at, .. } = *self;
+        let Self {
+            request,
+            arrived: at,
+            ..
+        } = *self;
         let request_line = || format!("{} {}", request.method, request.target);
         if request.method.is_empty() {
-            return findings.add(Rule::Url, at, None, "found data that is no HTTP request, or one over a limit".into());
+            return findings.add(
+                Rule::Url,
+                at,
+                None,
+                "found data that is no HTTP request, or one over a limit".into(),
+            );
         }
-        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        let (path, query) = request
+            .target
+            .split_once('?')
+            .unwrap_or((&request.target, ""));
         let is_absolute = request.target.starts_with("http://");
-        let of_proxy = PROXY_FIELDS.into_iter().find(|name| request.header(name).next().is_some());
-        findings.expect(!is_absolute && of_proxy.is_none(), Rule::Route, at, || match of_proxy {
-            Some(field) => format!("found the field {field}, which a proxy adds, in {}", request_line()),
-            None => format!("found {}, a request to a proxy; expected a path", request_line()),
+        let of_proxy = PROXY_FIELDS
+            .into_iter()
+            .find(|name| request.header(name).next().is_some());
+        findings.expect(
+            !is_absolute && of_proxy.is_none(),
+            Rule::Route,
+            at,
+            || match of_proxy {
+                Some(field) => format!(
+                    "found the field {field}, which a proxy adds, in {}",
+                    request_line()
+                ),
+                None => format!(
+                    "found {}, a request to a proxy; expected a path",
+                    request_line()
+                ),
+            },
+        );
+        let user_agent = request
+            .header("User-Agent")
+            .any(|value| !value.trim().is_empty());
+        findings.expect(user_agent, Rule::UserAgent, at, || {
+            format!("found none in {}", request_line())
         });
-        let user_agent = request.header("User-Agent").any(|value| !value.trim().is_empty());
-        findings.expect(user_agent, Rule::UserAgent, at, || format!("found none in {}", request_line()));
         let is_known = route::is_known(&request.method, path);
-        findings.expect(is_known || is_absolute, Rule::Url, at, || format!("found {}", request_line()));
+        findings.expect(is_known || is_absolute, Rule::Url, at, || {
+            format!("found {}", request_line())
+        });
         if !is_known {
             return;
         }
         let parameters = route::parameters(query);
-        let versions: Vec<_> =
-            parameters.iter().filter(|(name, _)| name == "api-version").map(|(_, value)| value.as_str()).collect();
+        let versions: Vec<_> = parameters
+            .iter()
+            .filter(|(name, _)| name == "api-version")
+            .map(|(_, value)| value.as_str())
+            .collect();
         let is_valid = matches!(versions[..], [version] if route::has_version(path, version));
         findings.expect(is_valid, Rule::Version, at, || match versions[..] {
             [] => format!("found no api-version in {}", request_line()),

@@ -35,7 +35,12 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, message, .. } = self;
-        write!(f, "{rule}: {message} (docs/wire.md, section {}, {})", rule.section(), rule.item())
+        write!(
+            f,
+            "{rule}: {message} (docs/wire.md, section {}, {})",
+            rule.section(),
+            rule.item()
+        )
     }
 }
 
@@ -54,17 +59,34 @@ impl Findings {
         self.checked[rule as usize] = true;
     }
 
-    pub(crate) fn add(&mut self, rule: Rule, at: Duration, event_id: Option<&str>, message: String) {
+    pub(crate) fn add(
+        &mut self,
+        rule: Rule,
+        at: Duration,
+        event_id: Option<&str>,
+        message: String,
+    ) {
         self.check(rule);
         let count = &mut self.counts[rule as usize];
         *count += 1;
         if *count <= FINDINGS_MAX as u64 {
-            self.list.push(Finding { rule, at, event_id: event_id.map(str::to_owned), message });
+            self.list.push(Finding {
+                rule,
+                at,
+                event_id: event_id.map(str::to_owned),
+                message,
+            });
         }
     }
 
     /// Notes that a rule applies, and what was found if it is broken.
-    pub(crate) fn expect(&mut self, kept: bool, rule: Rule, at: Duration, message: impl FnOnce() -> String) {
+    pub(crate) fn expect(
+        &mut self,
+        kept: bool,
+        rule: Rule,
+        at: Duration,
+        message: impl FnOnce() -> String,
+    ) {
         self.check(rule);
         if !kept {
             self.add(rule, at, None, message());

@@ -101,7 +101,12 @@ pub enum Outcome {
 
 impl Verdict {
     pub(crate) fn new(machine: String) -> Self {
-        Self { machine, findings: Findings::default(), polls: Polls::default(), events: OwnEvents::default() }
+        Self {
+            machine,
+            findings: Findings::default(),
+            polls: Polls::default(),
+            events: OwnEvents::default(),
+        }
     }
 
     /// The name of the client's machine.
@@ -111,7 +116,9 @@ impl Verdict {
 
     /// Whether the client broke no rule of level [`Level::Must`].
     pub fn is_clean(&self) -> bool {
-        Rule::ALL.iter().all(|rule| self.outcome(*rule) != Outcome::Failed)
+        Rule::ALL
+            .iter()
+            .all(|rule| self.outcome(*rule) != Outcome::Failed)
     }
 
     /// Whether the client keeps a rule.
@@ -153,23 +160,29 @@ impl Verdict {
 
     /// Applies what happened in the scenario, which started at a time.
     pub(crate) fn transition(&mut self, transition: &Transition, start: Duration) {
-        if let Transition::Event { at, kind, event, .. } = transition
+        if let Transition::Event {
+            at, kind, event, ..
+        } = transition
             && names(&event.facts.resources, &self.machine)
         {
             let not_before = event.not_before.map(|offset| start + offset);
-            self.polls.note_silence(start + *at, self.events.open_since(), false, false);
-            self.events.transition(*kind, event, not_before, start + *at, &mut self.findings);
+            self.polls
+                .note_silence(start + *at, self.events.open_since(), false, false);
+            self.events
+                .transition(*kind, event, not_before, start + *at, &mut self.findings);
         }
     }
 
     /// Notes that the client has ended.
     pub(crate) fn client_ended(&mut self, now: Duration, is_over: bool) {
-        self.polls.note_silence(now, self.events.open_since(), is_over, true);
+        self.polls
+            .note_silence(now, self.events.open_since(), is_over, true);
     }
 
     /// Adds what silence shows until now. `is_over`: the scenario has ended.
     pub(crate) fn conclude(&mut self, now: Duration, is_over: bool) {
-        self.polls.note_silence(now, self.events.open_since(), is_over, false);
+        self.polls
+            .note_silence(now, self.events.open_since(), is_over, false);
         self.polls.conclude(&mut self.findings);
         self.events.conclude(now, &mut self.findings);
     }
@@ -184,5 +197,7 @@ impl Verdict {
 
 /// Whether the names have this machine's.
 pub(crate) fn names(resources: &[String], machine: &str) -> bool {
-    resources.iter().any(|name| name.eq_ignore_ascii_case(machine))
+    resources
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(machine))
 }

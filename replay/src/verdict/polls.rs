@@ -104,7 +104,9 @@ impl Polls {
         } else if exchange.kind == Some(RequestKind::EventsPost) && !exchange.has_failed() {
             // The service works again, so the next failure is the first one.
             self.after_failures.clear();
-            self.last.iter_mut().for_each(|last| last.needs_back_off = false);
+            self.last
+                .iter_mut()
+                .for_each(|last| last.needs_back_off = false);
         }
     }
 
@@ -114,7 +116,12 @@ impl Polls {
             let first = self.requests.pop_front().unwrap_or_default();
             let span = at.saturating_sub(first);
             if span < BURST {
-                findings.add(Rule::RequestRate, at, None, format!("found six requests within {}", seconds(span)));
+                findings.add(
+                    Rule::RequestRate,
+                    at,
+                    None,
+                    format!("found six requests within {}", seconds(span)),
+                );
                 self.requests.clear();
             }
         }
@@ -124,13 +131,19 @@ impl Polls {
     fn check_redirect(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
         let (target, at) = (&exchange.request.target, exchange.arrived);
         if exchange.kind.is_none() && self.redirects.iter().any(|path| path == target) {
-            findings.add(Rule::Redirect, at, None, format!("found a request for {target}, where it was redirected to"));
+            findings.add(
+                Rule::Redirect,
+                at,
+                None,
+                format!("found a request for {target}, where it was redirected to"),
+            );
         }
         if let Some(location) = exchange.location {
             findings.check(Rule::Redirect);
             // An absolute URL may lead to this server, too.
-            let path =
-                location.split_once("://").map_or(location, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
+            let path = location.split_once("://").map_or(location, |(_, rest)| {
+                rest.find('/').map_or("/", |at| &rest[at..])
+            });
             if !self.redirects.iter().any(|known| known == path) {
                 self.redirects.push(path.to_owned());
             }
@@ -145,8 +158,10 @@ impl Polls {
         let first = *self.first_arrival.get_or_insert(at);
         if at < first {
             // The first poll is recorded after others: its answer was delayed.
-            let message =
-                format!("found another poll before the first response, after {}", seconds(first.saturating_sub(at)));
+            let message = format!(
+                "found another poll before the first response, after {}",
+                seconds(first.saturating_sub(at))
+            );
             findings.add(Rule::FirstRequest, first, None, message);
             self.first_arrival = Some(at);
         } else if self.count == 1 && exchange.answered.saturating_sub(at) >= FIRST_DELAY {
@@ -176,38 +191,69 @@ impl Polls {
         self.last = Some(Poll {
             answered: exchange.answered,
             failure: failed.then(|| exchange.answer()),
-            needs_back_off: matches!(exchange.status, Some(404 | 408 | 410 | 429 | 500..)) && !exchange.has_retry_after,
+            needs_back_off: matches!(exchange.status, Some(404 | 408 | 410 | 429 | 500..))
+                && !exchange.has_retry_after,
         });
     }
 
     fn check_back_off(&mut self, at: Duration, findings: &mut Findings) {
-        let [.., first, _, last] = self.after_failures[..] else { return };
+        let [.., first, _, last] = self.after_failures[..] else {
+            return;
+        };
         findings.check(Rule::BackOff);
         // Jitter makes a time up to a half shorter, and each one is twice the last.
         if self.after_failures.len() == 3 && last < BACK_OFF_ENOUGH && last < first * 3 / 2 {
-            let message = format!("found polls {} and {} after failures in a row", seconds(first), seconds(last));
+            let message = format!(
+                "found polls {} and {} after failures in a row",
+                seconds(first),
+                seconds(last)
+            );
             findings.add(Rule::BackOff, at, None, message);
         }
     }
 
     fn gap_max(&self) -> Duration {
-        POLL_GAP_MAX + if self.documents == 0 { FIRST_RESPONSE_MAX } else { GAP_RESERVE }
+        POLL_GAP_MAX
+            + if self.documents == 0 {
+                FIRST_RESPONSE_MAX
+            } else {
+                GAP_RESERVE
+            }
     }
 
     /// Notes what the silence since the last poll shows, until the next one. `open_since`: since when an event of the machine is open
     /// that the last document showed.
-    pub(crate) fn note_silence(&mut self, now: Duration, open_since: Option<Duration>, is_over: bool, has_ended: bool) {
+    pub(crate) fn note_silence(
+        &mut self,
+        now: Duration,
+        open_since: Option<Duration>,
+        is_over: bool,
+        has_ended: bool,
+    ) {
         self.has_ended |= has_ended;
-        let Some(last) = self.last.as_ref().filter(|_| self.silence.is_none()) else { return };
+        let Some(last) = self.last.as_ref().filter(|_| self.silence.is_none()) else {
+            return;
+        };
         let gap = now.saturating_sub(last.answered);
-        let silence = if has_ended { "it ended".to_owned() } else { format!("found no poll for {}", seconds(gap)) };
+        let silence = if has_ended {
+            "it ended".to_owned()
+        } else {
+            format!("found no poll for {}", seconds(gap))
+        };
         let is_silent = has_ended || gap > self.gap_max();
         self.silence = match &last.failure {
-            Some(failure) if !is_over && is_silent => Some((now, Rule::GaveUp, format!("{silence} after {failure}"))),
-            _ if open_since
-                .is_some_and(|since| has_ended || now.saturating_sub(last.answered.max(since)) > self.gap_max()) =>
+            Some(failure) if !is_over && is_silent => {
+                Some((now, Rule::GaveUp, format!("{silence} after {failure}")))
+            }
+            _ if open_since.is_some_and(|since| {
+                has_ended || now.saturating_sub(last.answered.max(since)) > self.gap_max()
+            }) =>
             {
-                Some((now, Rule::StopsPolling, format!("{silence} while an event of its machine was open")))
+                Some((
+                    now,
+                    Rule::StopsPolling,
+                    format!("{silence} while an event of its machine was open"),
+                ))
             }
             // It may end by itself, but not be silent: the next event may come at any time.
             _ if is_silent && !is_over && !self.has_ended => Some((now, Rule::PollGap, silence)),

@@ -111,7 +111,12 @@ impl VerdictReport<'_> {
 
     fn junit(&self) -> String {
         let mut xml = Markup::new("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        let number = |outcome| self.verdicts.iter().map(|verdict| with_outcome(verdict, outcome)).sum::<usize>();
+        let number = |outcome| {
+            self.verdicts
+                .iter()
+                .map(|verdict| with_outcome(verdict, outcome))
+                .sum::<usize>()
+        };
         let name = format!("scheduled-events replay {}", self.scenario);
         let time = Seconds(self.duration);
         xml.open(
@@ -124,7 +129,10 @@ impl VerdictReport<'_> {
                 ("time", &time),
             ],
         );
-        let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed());
+        let started = self
+            .started
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs().cast_signed());
         let timestamp = UnixSeconds(started).to_string();
         for (id, verdict) in self.verdicts.iter().enumerate() {
             xml.open(
@@ -149,7 +157,10 @@ impl VerdictReport<'_> {
             xml.close("properties");
             for rule in Rule::ALL {
                 let class = format!("{}.{}", self.scenario, verdict.machine());
-                xml.open("testcase", &[("name", rule), ("classname", &class), ("time", &0)]);
+                xml.open(
+                    "testcase",
+                    &[("name", rule), ("classname", &class), ("time", &0)],
+                );
                 test_case(&mut xml, verdict, *rule);
                 xml.close("testcase");
             }
@@ -164,7 +175,11 @@ impl VerdictReport<'_> {
     }
 
     fn what_happened(&self, out: &mut Markup, machine: usize) {
-        for line in self.timeline.iter().filter(|line| line.machine.is_none_or(|number| number == machine)) {
+        for line in self
+            .timeline
+            .iter()
+            .filter(|line| line.machine.is_none_or(|number| number == machine))
+        {
             out.line(&format_args!("{:>9} s  {}", Seconds(line.at), line.text));
         }
     }
@@ -209,15 +224,31 @@ impl VerdictReport<'_> {
                     rule: rule.id(),
                     outcome: outcome_word(verdict.outcome(*rule)),
                     findings: verdict.count(*rule),
-                    level: if rule.level() == Level::Must { "must" } else { "should" },
+                    level: if rule.level() == Level::Must {
+                        "must"
+                    } else {
+                        "should"
+                    },
                     section: rule.section(),
                     item: rule.item(),
                     about: rule.about(),
                 });
             }
-            for Finding { rule, at, event_id, message } in verdict.findings() {
+            for Finding {
+                rule,
+                at,
+                event_id,
+                message,
+            } in verdict.findings()
+            {
                 let event_id = event_id.as_deref();
-                write(&ReportLine::Finding { machine, rule: rule.id(), at_ms: ms(*at), event_id, message });
+                write(&ReportLine::Finding {
+                    machine,
+                    rule: rule.id(),
+                    at_ms: ms(*at),
+                    event_id,
+                    message,
+                });
             }
         }
         String::from_utf8(out).unwrap_or_default()
@@ -230,8 +261,16 @@ impl VerdictReport<'_> {
         html.open("main", &[]);
         html.element("h1", &[], &title);
         for (id, verdict) in self.verdicts.iter().enumerate() {
-            let keeps = if verdict.is_clean() { "keeps" } else { "breaks" };
-            html.element("h2", &[], &format_args!("{} {keeps} the wire contract", verdict.machine()));
+            let keeps = if verdict.is_clean() {
+                "keeps"
+            } else {
+                "breaks"
+            };
+            html.element(
+                "h2",
+                &[],
+                &format_args!("{} {keeps} the wire contract", verdict.machine()),
+            );
             html.open("dl", &[]);
             for (name, value) in measures(verdict) {
                 html.element("dt", &[], &name);
@@ -241,7 +280,12 @@ impl VerdictReport<'_> {
             html.open("table", &[]);
             html.element("caption", &[], &"Rules of docs/wire.md");
             html.open("tr", &[]);
-            for column in ["Rule", "Result", "Section", "What a client does, and what was found"] {
+            for column in [
+                "Rule",
+                "Result",
+                "Section",
+                "What a client does, and what was found",
+            ] {
                 html.element("th", &[("scope", &"col")], &column);
             }
             html.close("tr");
@@ -250,12 +294,20 @@ impl VerdictReport<'_> {
                 html.open("tr", &[]);
                 html.element("th", &[("scope", &"row")], rule);
                 html.element("td", &[("class", &word)], &word);
-                html.element("td", &[], &format_args!("{}, {}", rule.section(), rule.item()));
+                html.element(
+                    "td",
+                    &[],
+                    &format_args!("{}, {}", rule.section(), rule.item()),
+                );
                 html.open("td", &[]);
                 html.text(&rule.about());
                 for finding in findings(verdict, *rule) {
                     html.empty("br", &[]);
-                    html.text(&format_args!("{} s: {}", Seconds(finding.at), finding.message));
+                    html.text(&format_args!(
+                        "{} s: {}",
+                        Seconds(finding.at),
+                        finding.message
+                    ));
                 }
                 html.close("td");
                 html.close("tr");
@@ -276,17 +328,30 @@ impl VerdictReport<'_> {
 fn test_case(xml: &mut Markup, verdict: &Verdict, rule: Rule) {
     let tag = match verdict.outcome(rule) {
         Outcome::Passed => return,
-        Outcome::NotChecked => return xml.empty("skipped", &[("message", &"the rule never applied")]),
+        Outcome::NotChecked => {
+            return xml.empty("skipped", &[("message", &"the rule never applied")]);
+        }
         Outcome::Failed => "failure",
         Outcome::Warned => "system-out",
     };
-    let first = findings(verdict, rule).next().map_or("", |finding| finding.message.as_str());
+    let first = findings(verdict, rule)
+        .next()
+        .map_or("", |finding| finding.message.as_str());
     let attributes: Attributes<'_> = &[("message", &first), ("type", &rule)];
     xml.open(tag, if tag == "failure" { attributes } else { &[] });
     for finding in findings(verdict, rule) {
-        xml.line(&format_args!("{:>9} s  {}", Seconds(finding.at), finding.message));
+        xml.line(&format_args!(
+            "{:>9} s  {}",
+            Seconds(finding.at),
+            finding.message
+        ));
     }
-    xml.text(&format_args!("{}\ndocs/wire.md, section {}, {}", rule.about(), rule.section(), rule.item()));
+    xml.text(&format_args!(
+        "{}\ndocs/wire.md, section {}, {}",
+        rule.about(),
+        rule.section(),
+        rule.item()
+    ));
     xml.close(tag);
 }
 
@@ -359,35 +424,57 @@ pub fn measures(verdict: &Verdict) -> Vec<(String, String)> {
     let mut measures = vec![
         ("polls".to_owned(), polls.count.to_string()),
         ("documents".to_owned(), polls.documents.to_string()),
-        ("longest gap between polls".to_owned(), format!("{} s", Seconds(polls.longest_gap))),
-        ("average gap between polls".to_owned(), format!("{} s", Seconds(polls.average_gap))),
+        (
+            "longest gap between polls".to_owned(),
+            format!("{} s", Seconds(polls.longest_gap)),
+        ),
+        (
+            "average gap between polls".to_owned(),
+            format!("{} s", Seconds(polls.average_gap)),
+        ),
     ];
-    measures.extend(
-        verdict.events().iter().map(|event| (format!("{} {}", event.event_type, event.event_id), times(event))),
-    );
+    measures.extend(verdict.events().iter().map(|event| {
+        (
+            format!("{} {}", event.event_type, event.event_id),
+            times(event),
+        )
+    }));
     measures
 }
 
 fn times(event: &EventTimes) -> String {
     let mut text = match event.seen {
-        Some(seen) => format!("seen {} s after its announcement", Seconds(seen.saturating_sub(event.announced))),
+        Some(seen) => format!(
+            "seen {} s after its announcement",
+            Seconds(seen.saturating_sub(event.announced))
+        ),
         None => "not seen".to_owned(),
     };
     if let Some(delay) = event.approval_delay() {
         let _ = write!(text, ", approved after {} s", Seconds(delay));
     }
     if let Some(share) = event.share_of_notice() {
-        let _ = write!(text, ", when {:.0} % of the notice had passed", share * 100.0);
+        let _ = write!(
+            text,
+            ", when {:.0} % of the notice had passed",
+            share * 100.0
+        );
     }
     text
 }
 
 fn findings(verdict: &Verdict, rule: Rule) -> impl Iterator<Item = &Finding> {
-    verdict.findings().iter().filter(move |finding| finding.rule == rule)
+    verdict
+        .findings()
+        .iter()
+        .filter(move |finding| finding.rule == rule)
 }
 
 fn with_outcome(verdict: &Verdict, outcome: Outcome) -> usize {
-    Rule::ALL.iter().filter(|rule| verdict.outcome(**rule) == outcome).count()
+    Rule::ALL
+        .iter()
+        .filter(|rule| verdict.outcome(**rule) == outcome)
+        .count()
 }
 
 fn outcome_word(outcome: Outcome) -> &'static str {

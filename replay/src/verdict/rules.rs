@@ -104,26 +104,50 @@ mod tests {
 
     #[test]
     fn the_wire_contract_has_the_section_and_the_item_of_every_rule() {
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md")).expect("the page");
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md"))
+            .expect("the page");
         for rule in Rule::ALL {
             let heading = format!("\n## {} ", rule.section());
-            let (_, section) = page.split_once(&heading).unwrap_or_else(|| panic!("no section {}", rule.section()));
+            let (_, section) = page
+                .split_once(&heading)
+                .unwrap_or_else(|| panic!("no section {}", rule.section()));
             let section = section.split("\n## ").next().unwrap_or_default();
             let item = rule.item();
-            let forms = [format!("\n| {item} |"), format!("\n**{item}.**"), format!("\n{item} ")];
-            assert!(forms.iter().any(|form| section.contains(form)), "{rule}: section {} lacks {item}", rule.section());
+            let forms = [
+                format!("\n| {item} |"),
+                format!("\n**{item}.**"),
+                format!("\n{item} "),
+            ];
+            assert!(
+                forms.iter().any(|form| section.contains(form)),
+                "{rule}: section {} lacks {item}",
+                rule.section()
+            );
         }
     }
 
     #[test]
     fn the_documentation_lists_every_rule() {
         let page =
-            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/replay.md")).expect("the page");
-        let rows = page.lines().skip_while(|line| !line.starts_with("| rule | level |")).skip(2);
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/replay.md"))
+                .expect("the page");
+        let rows = page
+            .lines()
+            .skip_while(|line| !line.starts_with("| rule | level |"))
+            .skip(2);
         let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
         let row = |rule: &Rule| {
-            let level = if rule.level() == Level::Must { "must" } else { "should" };
-            format!("| `{rule}` | {level} | {}, {} | {} |", rule.section(), rule.item(), rule.about())
+            let level = if rule.level() == Level::Must {
+                "must"
+            } else {
+                "should"
+            };
+            format!(
+                "| `{rule}` | {level} | {}, {} | {} |",
+                rule.section(),
+                rule.item(),
+                rule.about()
+            )
         };
         assert_eq!(rows, Rule::ALL.iter().map(row).collect::<Vec<_>>());
     }
@@ -131,9 +155,22 @@ mod tests {
     #[test]
     fn ids_differ_and_texts_are_sentences() {
         for (number, rule) in Rule::ALL.iter().enumerate() {
-            assert!(rule.about().starts_with("It ") && rule.about().ends_with('.'), "{rule}");
-            assert!(Rule::ALL[..number].iter().all(|other| other.id() != rule.id()), "{rule}");
-            assert!(rule.id().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{rule}");
+            assert!(
+                rule.about().starts_with("It ") && rule.about().ends_with('.'),
+                "{rule}"
+            );
+            assert!(
+                Rule::ALL[..number]
+                    .iter()
+                    .all(|other| other.id() != rule.id()),
+                "{rule}"
+            );
+            assert!(
+                rule.id()
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
+                "{rule}"
+            );
         }
     }
 }

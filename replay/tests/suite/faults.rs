@@ -6,12 +6,18 @@ fn read_all(address: SocketAddr, request: &str) -> (Vec<u8>, Option<ErrorKind>) 
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).expect("send");
     let mut bytes = Vec::new();
-    let error = stream.read_to_end(&mut bytes).err().map(|error| error.kind());
+    let error = stream
+        .read_to_end(&mut bytes)
+        .err()
+        .map(|error| error.kind());
     (bytes, error)
 }
 
 fn body_of(bytes: &[u8]) -> &[u8] {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a whole head");
+    let end = bytes
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .expect("a whole head");
     &bytes[end + 4..]
 }
 
@@ -20,7 +26,14 @@ fn fault_empty() {
     let server = faulty(&["get.empty@1-2"]);
     for _ in 0..2 {
         let response = get(&server, EVENTS);
-        assert_eq!((response.status, response.body.len(), response.header("Content-Length")), (200, 0, Some("0")));
+        assert_eq!(
+            (
+                response.status,
+                response.body.len(),
+                response.header("Content-Length")
+            ),
+            (200, 0, Some("0"))
+        );
     }
     assert_eq!(events(&document(&server)).len(), 1);
 }
@@ -97,7 +110,10 @@ fn fault_stale() {
     let current = document(&server);
     let stale = document(&server);
     assert_eq!(current["DocumentIncarnation"], 2);
-    assert_eq!(stale, serde_json::json!({"DocumentIncarnation": 1, "Events": []}));
+    assert_eq!(
+        stale,
+        serde_json::json!({"DocumentIncarnation": 1, "Events": []})
+    );
     // The approval has its effect, which stale documents do not show.
     assert_eq!(approve(&server, &[&event_id(&current, 0)]).status, 200);
     assert_eq!(document(&server), stale);
@@ -118,7 +134,10 @@ fn fault_reset_mid_body() {
     let server = faulty(&["reset-mid-body"]);
     let (bytes, error) = read_all(server.addr(), &head("GET", EVENTS, ""));
     // In wine, the end of the connection after data is sometimes no reset.
-    assert!(error == Some(ErrorKind::ConnectionReset) || cfg!(windows) && error.is_none(), "{error:?}");
+    assert!(
+        error == Some(ErrorKind::ConnectionReset) || cfg!(windows) && error.is_none(),
+        "{error:?}"
+    );
     let body = body_of(&bytes);
     assert!(body.starts_with(b"{\"DocumentIncarnation\"") && !body.ends_with(b"]}"));
 }
@@ -134,7 +153,9 @@ fn fault_slow_headers_and_slow_body() {
     // The header arrives at once, the body in pieces an hour apart.
     let server = faulty(&["slow-body:360000"]);
     let mut stream = connect(server.addr());
-    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    stream
+        .write_all(head("GET", EVENTS, "").as_bytes())
+        .expect("send");
     assert_eq!(read_head(&mut stream).status, 200);
     drop(server);
     assert!(!matches!(stream.read(&mut [0]), Ok(1)));
@@ -148,15 +169,24 @@ fn fault_slow_headers_and_slow_body() {
 fn fault_silence() {
     let server = faulty(&["silence@1"]);
     let mut stream = connect(server.addr());
-    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
-    stream.set_read_timeout(Some(Duration::from_millis(50))).expect("set time-out");
+    stream
+        .write_all(head("GET", EVENTS, "").as_bytes())
+        .expect("send");
+    stream
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .expect("set time-out");
     let error = stream.read(&mut [0]).expect_err("silence").kind();
-    assert!(matches!(error, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+    assert!(
+        matches!(error, ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        "{error}"
+    );
     // Other connections are served meanwhile.
     assert_eq!(get(&server, EVENTS).status, 200);
     assert_eq!(server.requests()[0].status, None);
     drop(server);
-    stream.set_read_timeout(Some(PATIENCE)).expect("set time-out");
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .expect("set time-out");
     assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
 }
 
@@ -164,9 +194,15 @@ fn fault_silence() {
 fn fault_short_body() {
     let server = faulty(&["short-body"]);
     let mut stream = connect(server.addr());
-    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    stream
+        .write_all(head("GET", EVENTS, "").as_bytes())
+        .expect("send");
     let response = read_head(&mut stream);
-    let length: usize = response.header("Content-Length").expect("length").parse().expect("number");
+    let length: usize = response
+        .header("Content-Length")
+        .expect("length")
+        .parse()
+        .expect("number");
     let mut body = Vec::new();
     stream.read_to_end(&mut body).expect("an orderly end");
     assert!(!body.is_empty() && body.len() < length);
@@ -176,9 +212,17 @@ fn fault_short_body() {
 fn fault_endless_body() {
     let server = faulty(&["endless-body"]);
     let mut stream = connect(server.addr());
-    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    stream
+        .write_all(head("GET", EVENTS, "").as_bytes())
+        .expect("send");
     let response = read_head(&mut stream);
-    assert_eq!((response.header("Transfer-Encoding"), response.header("Content-Length")), (Some("chunked"), None));
+    assert_eq!(
+        (
+            response.header("Transfer-Encoding"),
+            response.header("Content-Length")
+        ),
+        (Some("chunked"), None)
+    );
     let mut bytes = vec![0; 4_000_000];
     stream.read_exact(&mut bytes).expect("four megabytes");
     let text = String::from_utf8(bytes).expect("UTF-8");
@@ -194,9 +238,16 @@ fn fault_huge_body() {
     // The client may close the connection before it has read the gigabyte.
     let server = faulty(&["huge-body:1GB"]);
     let mut stream = connect(server.addr());
-    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
-    assert_eq!(read_head(&mut stream).header("Content-Length"), Some("1000000000"));
-    stream.read_exact(&mut vec![0; 1_000_000]).expect("the beginning");
+    stream
+        .write_all(head("GET", EVENTS, "").as_bytes())
+        .expect("send");
+    assert_eq!(
+        read_head(&mut stream).header("Content-Length"),
+        Some("1000000000")
+    );
+    stream
+        .read_exact(&mut vec![0; 1_000_000])
+        .expect("the beginning");
 }
 
 #[test]
@@ -221,10 +272,16 @@ fn fault_long_header() {
 #[test]
 fn fault_not_http() {
     let server = faulty(&["not-http@1-2"]);
-    for request in [head("GET", EVENTS, ""), head("POST", EVENTS, "Content-Length: 2\r\n") + "{}"] {
+    for request in [
+        head("GET", EVENTS, ""),
+        head("POST", EVENTS, "Content-Length: 2\r\n") + "{}",
+    ] {
         let (bytes, error) = read_all(server.addr(), &request);
         assert_eq!(error, None);
-        assert!(!bytes.is_empty() && !bytes.starts_with(b"HTTP/"), "{bytes:?}");
+        assert!(
+            !bytes.is_empty() && !bytes.starts_with(b"HTTP/"),
+            "{bytes:?}"
+        );
     }
     assert_eq!(get(&server, EVENTS).status, 200);
 }
@@ -242,7 +299,14 @@ fn fault_content_type() {
     let server = faulty(&["content-type:text/html"]);
     let response = get(&server, EVENTS);
     assert_eq!(response.header("Content-Type"), Some("text/html"));
-    assert_eq!(response.headers.iter().filter(|(name, _)| name == "Content-Type").count(), 1);
+    assert_eq!(
+        response
+            .headers
+            .iter()
+            .filter(|(name, _)| name == "Content-Type")
+            .count(),
+        1
+    );
     assert_eq!(events(&response.json()).len(), 1);
 }
 
@@ -251,11 +315,18 @@ fn fault_redirect() {
     for (fault, code, location) in [
         ("redirect:301", 301, "http://127.0.0.1:9/"),
         ("redirect:302", 302, "http://127.0.0.1:9/"),
-        ("redirect:307,http://attacker.example/x", 307, "http://attacker.example/x"),
+        (
+            "redirect:307,http://attacker.example/x",
+            307,
+            "http://attacker.example/x",
+        ),
         ("redirect:308", 308, "http://127.0.0.1:9/"),
     ] {
         let response = get(&faulty(&[fault]), EVENTS);
-        assert_eq!((response.status, response.header("Location")), (code, Some(location)));
+        assert_eq!(
+            (response.status, response.header("Location")),
+            (code, Some(location))
+        );
     }
 }
 
@@ -263,15 +334,27 @@ fn fault_redirect() {
 fn fault_retry_after() {
     let value = |fault: &str| {
         let response = get(&faulty(&[fault]), EVENTS);
-        assert_eq!((response.status, response.text()), (429, "Throttle Result: Too Many Requests"));
-        response.header("Retry-After").expect("Retry-After").to_owned()
+        assert_eq!(
+            (response.status, response.text()),
+            (429, "Throttle Result: Too Many Requests")
+        );
+        response
+            .header("Retry-After")
+            .expect("Retry-After")
+            .to_owned()
     };
     assert_eq!(value("retry-after:7"), "7");
-    assert_eq!(value("retry-after:Wed, 21 Oct 2026 07:28:00 GMT"), "Wed, 21 Oct 2026 07:28:00 GMT");
+    assert_eq!(
+        value("retry-after:Wed, 21 Oct 2026 07:28:00 GMT"),
+        "Wed, 21 Oct 2026 07:28:00 GMT"
+    );
     let before = SystemTime::now();
     let date = httpdate::parse_http_date(&value("retry-after:date+50")).expect("a date");
     let ahead = date.duration_since(before).expect("ahead");
-    assert!((49..=50 + PATIENCE.as_secs()).contains(&ahead.as_secs()), "{ahead:?}");
+    assert!(
+        (49..=50 + PATIENCE.as_secs()).contains(&ahead.as_secs()),
+        "{ahead:?}"
+    );
 }
 
 #[test]
@@ -279,11 +362,17 @@ fn fault_half_document_and_not_json() {
     let server = faulty(&["half-document@1", "not-json@2"]);
     let half = get(&server, EVENTS);
     assert_eq!(half.status, 200);
-    assert!(half.text().starts_with("{\"DocumentIncarnation\":2,\"Events\":[{"));
+    assert!(
+        half.text()
+            .starts_with("{\"DocumentIncarnation\":2,\"Events\":[{")
+    );
     assert!(serde_json::from_slice::<Value>(&half.body).is_err());
     let not_json = get(&server, EVENTS);
     assert_eq!((not_json.status, not_json.text()), (200, "not json"));
-    assert_eq!(not_json.header("Content-Type"), Some("application/json; charset=utf-8"));
+    assert_eq!(
+        not_json.header("Content-Type"),
+        Some("application/json; charset=utf-8")
+    );
     assert_eq!(get(&server, EVENTS).body.len() / 2, half.body.len());
 }
 
@@ -304,8 +393,14 @@ fn fault_vanish() {
     assert_eq!(counts, [(Some(2), 1), (Some(2), 0), (Some(2), 1)]);
     // The fault applies to a request with If-None-Match, too.
     let server = faulty(&["vanish@2"]);
-    let etag = get(&server, EVENTS).header("ETag").expect("ETag").to_owned();
-    let response = raw(server.addr(), head("GET", EVENTS, &format!("If-None-Match: {etag}\r\n")).as_bytes());
+    let etag = get(&server, EVENTS)
+        .header("ETag")
+        .expect("ETag")
+        .to_owned();
+    let response = raw(
+        server.addr(),
+        head("GET", EVENTS, &format!("If-None-Match: {etag}\r\n")).as_bytes(),
+    );
     assert!(response.status == 200 && events(&response.json()).is_empty());
 }
 
@@ -333,18 +428,33 @@ fn a_time_window_opens_and_closes() {
 
 #[test]
 fn combines_several_faults() {
-    let server = faulty(&["slow-body:0.1", "slow-headers:0.1", "status:500@1", "empty", "content-type:text/plain"]);
+    let server = faulty(&[
+        "slow-body:0.1",
+        "slow-headers:0.1",
+        "status:500@1",
+        "empty",
+        "content-type:text/plain",
+    ]);
     let before = Instant::now();
     let response = get(&server, EVENTS);
-    assert_eq!((response.status, response.header("Content-Type")), (500, Some("text/plain")));
+    assert_eq!(
+        (response.status, response.header("Content-Type")),
+        (500, Some("text/plain"))
+    );
     assert!(before.elapsed() >= Duration::from_millis(200));
     assert_eq!(get(&server, EVENTS).body.len(), 0);
 }
 
 #[test]
 fn an_unknown_fault_gets_a_suggestion() {
-    let error = "endles-body".parse::<Fault>().expect_err("unknown").to_string();
-    assert!(error.contains("did you mean `endless-body`?") && error.contains("retry-after:VALUE"), "{error}");
+    let error = "endles-body"
+        .parse::<Fault>()
+        .expect_err("unknown")
+        .to_string();
+    assert!(
+        error.contains("did you mean `endless-body`?") && error.contains("retry-after:VALUE"),
+        "{error}"
+    );
 }
 
 #[test]

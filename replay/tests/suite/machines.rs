@@ -3,27 +3,53 @@
 use super::*;
 
 fn two() -> Server {
-    start(builtin("terminate-pair").vm_name("pool_7").machines(2).fault("get.status:503@2".parse().expect("a fault")))
+    start(
+        builtin("terminate-pair")
+            .vm_name("pool_7")
+            .machines(2)
+            .fault("get.status:503@2".parse().expect("a fault")),
+    )
 }
 
 fn ask(address: SocketAddr, target: &str) -> Response {
-    raw(address, head("GET", target, "Connection: close\r\n").as_bytes())
+    raw(
+        address,
+        head("GET", target, "Connection: close\r\n").as_bytes(),
+    )
 }
 
 #[test]
 fn machines_share_documents_and_have_names_addresses_and_faults_of_their_own() {
     let server = two();
-    let [one, other] = server.machines() else { panic!("{:?}", server.machines()) };
-    assert_eq!((one.name.as_str(), other.name.as_str()), ("pool_7", "pool_8"));
+    let [one, other] = server.machines() else {
+        panic!("{:?}", server.machines())
+    };
+    assert_eq!(
+        (one.name.as_str(), other.name.as_str()),
+        ("pool_7", "pool_8")
+    );
     assert_eq!((one.addr, one.url()), (server.addr(), server.url()));
     assert_eq!(ask(one.addr, NAME).text(), "pool_7");
     assert_eq!(ask(other.addr, NAME).text(), "pool_8");
     let first = ask(one.addr, EVENTS).json();
     assert_eq!(first, ask(other.addr, EVENTS).json());
     // The second poll of each machine meets the fault.
-    assert_eq!((ask(one.addr, EVENTS).status, ask(one.addr, EVENTS).status), (503, 200));
-    assert_eq!((ask(other.addr, EVENTS).status, ask(other.addr, EVENTS).status), (503, 200));
-    let machines: Vec<_> = server.requests().iter().map(|request| request.machine).collect();
+    assert_eq!(
+        (ask(one.addr, EVENTS).status, ask(one.addr, EVENTS).status),
+        (503, 200)
+    );
+    assert_eq!(
+        (
+            ask(other.addr, EVENTS).status,
+            ask(other.addr, EVENTS).status
+        ),
+        (503, 200)
+    );
+    let machines: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.machine)
+        .collect();
     assert_eq!(machines, [0, 1, 0, 1, 0, 0, 1, 1]);
 }
 
@@ -31,14 +57,30 @@ fn machines_share_documents_and_have_names_addresses_and_faults_of_their_own() {
 fn machines_have_the_ports_after_the_first_one() {
     // Another program may take one of them in between, so several ranges are tried.
     let found = (0..50).find_map(|_| {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-        Server::start(steady().listen(free).machines(3)).ok().map(|server| (free, server))
+        let free = TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("an address");
+        Server::start(steady().listen(free).machines(3))
+            .ok()
+            .map(|server| (free, server))
     });
     let (first, server) = found.expect("three ports in a row");
-    let ports: Vec<_> = server.machines().iter().map(|machine| machine.addr.port()).collect();
+    let ports: Vec<_> = server
+        .machines()
+        .iter()
+        .map(|machine| machine.addr.port())
+        .collect();
     assert_eq!(ports, [first.port(), first.port() + 1, first.port() + 2]);
-    let last = Server::start(steady().listen("127.0.0.1:65535".parse().expect("an address")).machines(2));
-    assert_eq!(last.expect_err("no port is left").kind(), ErrorKind::InvalidInput);
+    let last = Server::start(
+        steady()
+            .listen("127.0.0.1:65535".parse().expect("an address"))
+            .machines(2),
+    );
+    assert_eq!(
+        last.expect_err("no port is left").kind(),
+        ErrorKind::InvalidInput
+    );
 }
 
 #[test]

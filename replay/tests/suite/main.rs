@@ -49,7 +49,10 @@ struct Response {
 
 impl Response {
     fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     fn text(&self) -> &str {
@@ -57,14 +60,19 @@ impl Response {
     }
 
     fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("connect");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set time-out");
-    stream.set_write_timeout(Some(PATIENCE)).expect("set time-out");
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .expect("set time-out");
+    stream
+        .set_write_timeout(Some(PATIENCE))
+        .expect("set time-out");
     stream
 }
 
@@ -82,19 +90,34 @@ fn read_head(stream: &mut TcpStream) -> Response {
     }
     let text = String::from_utf8(bytes).expect("UTF-8");
     let mut lines = text.trim_end().split("\r\n");
-    let status = lines.next().expect("status line").split(' ').nth(1).expect("status").parse().expect("number");
+    let status = lines
+        .next()
+        .expect("status line")
+        .split(' ')
+        .nth(1)
+        .expect("status")
+        .parse()
+        .expect("number");
     let headers = lines
         .map(|line| line.split_once(": ").expect("field"))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    Response { status, headers, body: Vec::new() }
+    Response {
+        status,
+        headers,
+        body: Vec::new(),
+    }
 }
 
 fn read_response(stream: &mut TcpStream) -> Response {
     let mut response = read_head(stream);
-    let length = response.header("Content-Length").map_or(0, |length| length.parse().expect("a number"));
+    let length = response
+        .header("Content-Length")
+        .map_or(0, |length| length.parse().expect("a number"));
     response.body = vec![0; length];
-    stream.read_exact(&mut response.body).expect("the whole body");
+    stream
+        .read_exact(&mut response.body)
+        .expect("the whole body");
     response
 }
 
@@ -116,20 +139,35 @@ fn document(server: &Server) -> Value {
 
 fn post(server: &Server, body: &str) -> Response {
     let length = format!("Content-Length: {}\r\n", body.len());
-    raw(server.addr(), (head("POST", EVENTS, &length) + body).as_bytes())
+    raw(
+        server.addr(),
+        (head("POST", EVENTS, &length) + body).as_bytes(),
+    )
 }
 
 fn approve(server: &Server, ids: &[&str]) -> Response {
-    let requests: Vec<_> = ids.iter().map(|id| serde_json::json!({ "EventId": id })).collect();
-    post(server, &serde_json::json!({ "StartRequests": requests }).to_string())
+    let requests: Vec<_> = ids
+        .iter()
+        .map(|id| serde_json::json!({ "EventId": id }))
+        .collect();
+    post(
+        server,
+        &serde_json::json!({ "StartRequests": requests }).to_string(),
+    )
 }
 
 fn event_id(document: &Value, index: usize) -> String {
-    document["Events"][index]["EventId"].as_str().expect("EventId").to_owned()
+    document["Events"][index]["EventId"]
+        .as_str()
+        .expect("EventId")
+        .to_owned()
 }
 
 fn statuses(document: &Value) -> Vec<&str> {
-    events(document).iter().map(|event| event["EventStatus"].as_str().expect("EventStatus")).collect()
+    events(document)
+        .iter()
+        .map(|event| event["EventStatus"].as_str().expect("EventStatus"))
+        .collect()
 }
 
 fn events(document: &Value) -> &[Value] {
@@ -145,7 +183,9 @@ fn start(config: ServerConfig) -> Server {
 }
 
 fn faulty(faults: &[&str]) -> Server {
-    start(faults.iter().fold(steady(), |config, fault| config.fault(fault.parse().expect(fault))))
+    start(faults.iter().fold(steady(), |config, fault| {
+        config.fault(fault.parse().expect(fault))
+    }))
 }
 
 fn builtin(name: &str) -> ServerConfig {

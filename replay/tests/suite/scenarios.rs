@@ -12,12 +12,21 @@ struct Expected {
     incarnations: Option<&'static [u64]>,
 }
 
-const USUAL: &[TransitionKind] = &[TransitionKind::Appeared, TransitionKind::Started, TransitionKind::Gone];
+const USUAL: &[TransitionKind] = &[
+    TransitionKind::Appeared,
+    TransitionKind::Started,
+    TransitionKind::Gone,
+];
 const HOST: &str = "Host server is undergoing maintenance.";
 const RESTART: &str = "Virtual machine is going to be restarted as requested by authorized user.";
 
 fn expectations() -> Vec<Expected> {
-    let names = |numbers: &[u32]| numbers.iter().map(|number| format!("WestNO_{number}")).collect::<Vec<_>>();
+    let names = |numbers: &[u32]| {
+        numbers
+            .iter()
+            .map(|number| format!("WestNO_{number}"))
+            .collect::<Vec<_>>()
+    };
     let one = |name, event_type, source, description, duration, vms: &[u32]| Expected {
         name,
         events: vec![(event_type, source, description, duration, names(vms))],
@@ -25,14 +34,24 @@ fn expectations() -> Vec<Expected> {
         incarnations: Some(&[1, 2, 3, 4]),
     };
     let many = |name, count: u32| Expected {
-        events: (0..count).map(|vm| ("Terminate", "User", "", -1, names(&[vm]))).collect(),
+        events: (0..count)
+            .map(|vm| ("Terminate", "User", "", -1, names(&[vm])))
+            .collect(),
         ..one(name, "", "", "", 0, &[])
     };
-    let migration = "Virtual machine is being paused because of a memory-preserving Live Migration operation.";
+    let migration =
+        "Virtual machine is being paused because of a memory-preserving Live Migration operation.";
     let redeploy = "Virtual machine is going to be redeployed as requested by authorized user.";
     let failure = "Virtual machine has encountered a failure.";
     vec![
-        one("live-migration", "Freeze", "Platform", migration, 5, &[0, 1]),
+        one(
+            "live-migration",
+            "Freeze",
+            "Platform",
+            migration,
+            5,
+            &[0, 1],
+        ),
         one("host-maintenance", "Freeze", "Platform", HOST, 9, &[0]),
         one("user-reboot", "Reboot", "User", RESTART, -1, &[0]),
         one("user-redeploy", "Redeploy", "User", redeploy, -1, &[0]),
@@ -48,7 +67,14 @@ fn expectations() -> Vec<Expected> {
         Expected {
             transitions: &[TransitionKind::Appeared, TransitionKind::Gone],
             incarnations: Some(&[1, 2, 3]),
-            ..one("hardware-failure", "Reboot", "Platform", failure, -1, &[0, 1])
+            ..one(
+                "hardware-failure",
+                "Reboot",
+                "Platform",
+                failure,
+                -1,
+                &[0, 1],
+            )
         },
         Expected {
             transitions: &[
@@ -61,7 +87,10 @@ fn expectations() -> Vec<Expected> {
             ..one("rescheduled", "Freeze", "Platform", HOST, 9, &[0])
         },
         Expected {
-            events: vec![("Freeze", "Platform", HOST, 6, names(&[0])), ("Reboot", "User", RESTART, -1, names(&[0]))],
+            events: vec![
+                ("Freeze", "Platform", HOST, 6, names(&[0])),
+                ("Reboot", "User", RESTART, -1, names(&[0])),
+            ],
             incarnations: None,
             ..one("reboot-during-freeze", "", "", "", 0, &[])
         },
@@ -88,8 +117,16 @@ fn play(expected: &Expected) {
     loop {
         let event = receiver.recv_timeout(PATIENCE).expect("another event");
         let (incarnation, change) = match event {
-            ReplayEvent::Event { change: TransitionKind::Approved, .. } => continue,
-            ReplayEvent::Event { change, event_id, incarnation, .. } => {
+            ReplayEvent::Event {
+                change: TransitionKind::Approved,
+                ..
+            } => continue,
+            ReplayEvent::Event {
+                change,
+                event_id,
+                incarnation,
+                ..
+            } => {
                 transitions.entry(event_id).or_default().push(change);
                 (incarnation, Some(change))
             }
@@ -104,7 +141,10 @@ fn play(expected: &Expected) {
         let seen = document(&server);
         check(name, &seen, expected, &mut ids);
         if change == Some(TransitionKind::Appeared) || !approved {
-            let ids: Vec<_> = events(&seen).iter().map(|event| event["EventId"].as_str().expect("id")).collect();
+            let ids: Vec<_> = events(&seen)
+                .iter()
+                .map(|event| event["EventId"].as_str().expect("id"))
+                .collect();
             if !ids.is_empty() {
                 assert_eq!(approve(&server, &ids).status, 200, "{name}");
                 approved = true;
@@ -114,7 +154,12 @@ fn play(expected: &Expected) {
     assert!(server.finished(), "{name}");
     assert!(events(&document(&server)).is_empty(), "{name}");
     assert_eq!(transitions.len(), expected.events.len(), "{name}");
-    assert!(transitions.values().all(|seen| seen == expected.transitions), "{name}: {transitions:?}");
+    assert!(
+        transitions
+            .values()
+            .all(|seen| seen == expected.transitions),
+        "{name}: {transitions:?}"
+    );
     if let Some(wanted) = expected.incarnations {
         assert_eq!(incarnations, wanted, "{name}");
     }
@@ -125,7 +170,9 @@ fn check(name: &str, document: &Value, expected: &Expected, ids: &mut [Option<St
         let index = expected
             .events
             .iter()
-            .position(|wanted| event["EventType"] == wanted.0 && event["Resources"] == serde_json::json!(wanted.4))
+            .position(|wanted| {
+                event["EventType"] == wanted.0 && event["Resources"] == serde_json::json!(wanted.4)
+            })
             .unwrap_or_else(|| panic!("{name}: {event}"));
         let (_, source, description, duration, _) = &expected.events[index];
         assert_eq!(event["EventSource"], *source, "{name}");
@@ -136,14 +183,19 @@ fn check(name: &str, document: &Value, expected: &Expected, ids: &mut [Option<St
             Some("Scheduled") => {
                 let time = httpdate::parse_http_date(not_before).expect("RFC 1123");
                 // Only roughly: the unit tests of the timeline check the exact time.
-                let distance = time.duration_since(SystemTime::now()).unwrap_or_else(|error| error.duration());
+                let distance = time
+                    .duration_since(SystemTime::now())
+                    .unwrap_or_else(|error| error.duration());
                 assert!(distance < Duration::from_secs(120), "{name}: {not_before}");
             }
             Some("Started") => assert_eq!(not_before, "", "{name}"),
             other => panic!("{name}: {other:?}"),
         }
         let id = event["EventId"].as_str().expect("text").to_owned();
-        assert!(id.len() == 36 && id == id.to_ascii_uppercase(), "{name}: {id}");
+        assert!(
+            id.len() == 36 && id == id.to_ascii_uppercase(),
+            "{name}: {id}"
+        );
         assert_eq!(*ids[index].get_or_insert_with(|| id.clone()), id, "{name}");
     }
 }
@@ -152,11 +204,20 @@ fn check(name: &str, document: &Value, expected: &Expected, ids: &mut [Option<St
 fn every_builtin_scenario_plays_to_its_end() {
     let expectations = expectations();
     let names: Vec<_> = expectations.iter().map(|it| it.name).collect();
-    assert_eq!(names, Scenario::builtins().map(|(name, _)| name).collect::<Vec<_>>());
+    assert_eq!(
+        names,
+        Scenario::builtins()
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+    );
     thread::scope(|scope| {
-        let plays: Vec<_> = expectations.iter().map(|expected| scope.spawn(|| play(expected))).collect();
+        let plays: Vec<_> = expectations
+            .iter()
+            .map(|expected| scope.spawn(|| play(expected)))
+            .collect();
         for (play, name) in plays.into_iter().zip(names) {
-            play.join().unwrap_or_else(|_| panic!("scenario {name} failed"));
+            play.join()
+                .unwrap_or_else(|_| panic!("scenario {name} failed"));
         }
     });
 }
@@ -171,9 +232,12 @@ fn an_unapproved_event_starts_at_not_before() {
         .iter()
         .take_while(|event| *event != ReplayEvent::Finished)
         .filter_map(|event| match event {
-            ReplayEvent::Event { change, incarnation, not_before, .. } => {
-                Some((change, incarnation, not_before.is_some()))
-            }
+            ReplayEvent::Event {
+                change,
+                incarnation,
+                not_before,
+                ..
+            } => Some((change, incarnation, not_before.is_some())),
             _ => None,
         })
         .collect();
@@ -190,21 +254,44 @@ fn an_unapproved_event_starts_at_not_before() {
 #[test]
 fn the_scenario_starts_with_the_first_document() {
     let (sender, receiver) = mpsc::channel();
-    let server = start(builtin("preempt").speed(1e6).observer(sender).fault("status:503@1-2".parse().expect("fault")));
+    let server = start(
+        builtin("preempt")
+            .speed(1e6)
+            .observer(sender)
+            .fault("status:503@1-2".parse().expect("fault")),
+    );
     get(&server, NAME);
     approve(&server, &["x"]);
     get(&server, EVENTS);
     // At this speed the scenario would be over by now if it had started.
-    assert_eq!(receiver.recv_timeout(PATIENCE).expect("name").to_string(), format!("GET {NAME} -> 200"));
+    assert_eq!(
+        receiver.recv_timeout(PATIENCE).expect("name").to_string(),
+        format!("GET {NAME} -> 200")
+    );
     assert_eq!(
         receiver.recv_timeout(PATIENCE).expect("post").to_string(),
         format!("POST {EVENTS} -> 503 (fault: status:503@1-2)")
     );
-    assert!(matches!(receiver.recv_timeout(PATIENCE), Ok(ReplayEvent::Answered { status: Some(503), .. })));
-    assert_eq!(receiver.recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
+    assert!(matches!(
+        receiver.recv_timeout(PATIENCE),
+        Ok(ReplayEvent::Answered {
+            status: Some(503),
+            ..
+        })
+    ));
+    assert_eq!(
+        receiver.recv_timeout(Duration::from_millis(20)),
+        Err(RecvTimeoutError::Timeout)
+    );
     assert!(!server.finished());
     document(&server);
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(ReplayEvent::ScenarioStarted));
+    assert_eq!(
+        receiver.recv_timeout(PATIENCE),
+        Ok(ReplayEvent::ScenarioStarted)
+    );
     drop(server);
-    assert!(receiver.iter().count() >= 1, "the channel closes when the server is dropped");
+    assert!(
+        receiver.iter().count() >= 1,
+        "the channel closes when the server is dropped"
+    );
 }

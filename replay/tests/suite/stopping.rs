@@ -12,30 +12,44 @@ use scheduled_events_test_support::wait::{self, Meeting};
 fn threads_of(address: SocketAddr) -> usize {
     let name = format!("replay-{}", address.port());
     let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|comm| comm.trim_end() == name).count()
 }
 
 #[test]
 fn dropping_the_server_ends_its_threads_and_frees_its_port() {
-    let faults = ["silence@1", "endless-body@2", "slow-body:36000@3", "slow-headers:36000@4"];
+    let faults = [
+        "silence@1",
+        "endless-body@2",
+        "slow-body:36000@3",
+        "slow-headers:36000@4",
+    ];
     let (sender, receiver) = mpsc::channel();
-    let config = faults.iter().fold(steady(), |config, fault| config.fault(fault.parse().expect(fault)));
+    let config = faults.iter().fold(steady(), |config, fault| {
+        config.fault(fault.parse().expect(fault))
+    });
     let server = start(config.observer(sender));
     let address = server.addr();
     assert_eq!(server.url(), format!("http://{address}"));
     let mut busy: Vec<_> = (0..faults.len())
         .map(|_| {
             let mut stream = connect(address);
-            stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+            stream
+                .write_all(head("GET", EVENTS, "").as_bytes())
+                .expect("send");
             // The faults are counted by request, so wait until the server has processed this one.
-            while !matches!(receiver.recv_timeout(PATIENCE).expect("an answer"), ReplayEvent::Answered { .. }) {}
+            while !matches!(
+                receiver.recv_timeout(PATIENCE).expect("an answer"),
+                ReplayEvent::Answered { .. }
+            ) {}
             stream
         })
         .collect();
     let idle = connect(address);
     let mut kept = connect(address);
-    kept.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    kept.write_all(head("GET", EVENTS, "").as_bytes())
+        .expect("send");
     assert_eq!(read_response(&mut kept).status, 200);
     #[cfg(target_os = "linux")]
     assert!(threads_of(address) > 2 + faults.len());
@@ -43,13 +57,20 @@ fn dropping_the_server_ends_its_threads_and_frees_its_port() {
     drop(server);
     // Linux lists a thread for a moment after it was joined.
     #[cfg(target_os = "linux")]
-    eventually("the end of the threads", || (threads_of(address) == 0).then_some(()));
+    eventually("the end of the threads", || {
+        (threads_of(address) == 0).then_some(())
+    });
     TcpStream::connect_timeout(&address, PATIENCE).expect_err("no listener");
     TcpListener::bind(address).expect("the port is free");
     for stream in busy.iter_mut().chain([&mut kept]) {
         let mut rest = Vec::new();
-        let ended = stream.read_to_end(&mut rest).map_or_else(|error| error.kind(), |_| ErrorKind::UnexpectedEof);
-        assert!(!matches!(ended, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{ended}");
+        let ended = stream
+            .read_to_end(&mut rest)
+            .map_or_else(|error| error.kind(), |_| ErrorKind::UnexpectedEof);
+        assert!(
+            !matches!(ended, ErrorKind::WouldBlock | ErrorKind::TimedOut),
+            "{ended}"
+        );
     }
     drop(idle);
 }
@@ -67,7 +88,9 @@ fn serves_fifty_connections_at_once() {
                 // All fifty are connected before the first sends a request.
                 meeting.wait();
                 for _ in 0..4 {
-                    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+                    stream
+                        .write_all(head("GET", EVENTS, "").as_bytes())
+                        .expect("send");
                     assert_eq!(read_response(&mut stream).status, 200);
                 }
                 meeting.wait();
@@ -92,7 +115,9 @@ fn connections_over_the_limit_wait_for_a_free_slot() {
     while let Some(mut stream) = streams.pop() {
         // The last connections wait in the queue until enough of the others are closed.
         if streams.len() < 200 {
-            stream.write_all(head("GET", NAME, "").as_bytes()).expect("send");
+            stream
+                .write_all(head("GET", NAME, "").as_bytes())
+                .expect("send");
             assert_eq!(read_response(&mut stream).status, 200);
         }
     }
@@ -119,12 +144,18 @@ fn a_server_that_cannot_open_a_file_any_more_ends() {
         test.args(["--exact", name]).env("TEST_FEW_FILES", "1");
         let output = wait::output(&mut test);
         let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+        assert!(
+            output.status.success() && printed.contains("1 passed"),
+            "{printed}"
+        );
         return;
     }
     let server = start(steady());
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let none = rustix::process::Rlimit { current: Some(0), ..limit };
+    let none = rustix::process::Rlimit {
+        current: Some(0),
+        ..limit
+    };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, none).expect("a limit");
     let (sender, ended) = mpsc::channel();
     // A drop that hangs must not hang the test.

@@ -13,8 +13,13 @@ pub fn circles(imports: &Imports) -> Vec<(PathBuf, Vec<Import>)> {
     let (mut seen, mut circles) = (BTreeSet::new(), Vec::new());
     for file in imports.keys() {
         if let Some(way) = way_back(imports, file) {
-            let from = [file].into_iter().chain(way.iter().map(|import| &import.file));
-            let arrows: Vec<_> = from.cloned().zip(way.iter().map(|import| import.file.clone())).collect();
+            let from = [file]
+                .into_iter()
+                .chain(way.iter().map(|import| &import.file));
+            let arrows: Vec<_> = from
+                .cloned()
+                .zip(way.iter().map(|import| import.file.clone()))
+                .collect();
             if !arrows.iter().any(|arrow| seen.contains(arrow)) {
                 seen.extend(arrows);
                 circles.push((file.clone(), way));
@@ -55,21 +60,42 @@ fn way_back(imports: &Imports, file: &Path) -> Option<Vec<Import>> {
 pub fn between_neighbours(sources: &Path, imports: &Imports) -> Vec<Imports> {
     let is_test = |file: &Path| {
         let mut parts = file.strip_prefix(sources).unwrap_or(file).iter();
-        parts.any(|part| part.to_string_lossy().trim_end_matches(".rs").ends_with("tests"))
+        parts.any(|part| {
+            part.to_string_lossy()
+                .trim_end_matches(".rs")
+                .ends_with("tests")
+        })
     };
     let mut folders: BTreeMap<&Path, Imports> = BTreeMap::new();
     for (file, found) in imports.iter().filter(|(file, _)| !is_test(file)) {
         for import in found {
-            let shared = file.ancestors().find(|folder| import.file.starts_with(folder)).unwrap_or(sources);
+            let shared = file
+                .ancestors()
+                .find(|folder| import.file.starts_with(folder))
+                .unwrap_or(sources);
             let neighbour = |path: &Path| {
                 let next = path.strip_prefix(shared).ok()?.iter().next()?;
-                (!["mod.rs", "lib.rs", "main.rs"].map(OsStr::new).contains(&next)).then(|| shared.join(next))
+                (!["mod.rs", "lib.rs", "main.rs"]
+                    .map(OsStr::new)
+                    .contains(&next))
+                .then(|| shared.join(next))
             };
-            let (Some(from), Some(to)) = (neighbour(file), neighbour(&import.file)) else { continue };
+            let (Some(from), Some(to)) = (neighbour(file), neighbour(&import.file)) else {
+                continue;
+            };
             let place = file.strip_prefix(shared).unwrap_or(file).display();
             let name = format!("{} in {place}", import.name);
             let line = import.line;
-            folders.entry(shared).or_default().entry(from).or_default().push(Import { file: to, line, name });
+            folders
+                .entry(shared)
+                .or_default()
+                .entry(from)
+                .or_default()
+                .push(Import {
+                    file: to,
+                    line,
+                    name,
+                });
         }
     }
     folders.into_values().collect()
@@ -81,8 +107,14 @@ pub fn describe(first: &Path, way: &[Import]) -> String {
     let mut from = first;
     for import in way {
         // Writing to a string does not fail.
-        let _ =
-            writeln!(text, "  {}:{} imports {} ({})", from.display(), import.line, import.file.display(), import.name);
+        let _ = writeln!(
+            text,
+            "  {}:{} imports {} ({})",
+            from.display(),
+            import.line,
+            import.file.display(),
+            import.name
+        );
         from = &import.file;
     }
     text

@@ -25,8 +25,14 @@ pub fn words(source: &str) -> Vec<Word> {
                 let text = source.get(start + 1..at - 1).unwrap_or_default();
                 if words.last().is_some_and(|word: &Word| word.text == "=") && is_path(text) {
                     for name in text.split("::") {
-                        words.push(Word { text: name.to_owned(), line });
-                        words.push(Word { text: "::".to_owned(), line });
+                        words.push(Word {
+                            text: name.to_owned(),
+                            line,
+                        });
+                        words.push(Word {
+                            text: "::".to_owned(),
+                            line,
+                        });
                     }
                     words.pop();
                 }
@@ -35,41 +41,66 @@ pub fn words(source: &str) -> Vec<Word> {
             b'r' | b'b' if starts_raw_text(bytes, at).is_some() => {
                 let (hashes, from) = starts_raw_text(bytes, at).unwrap_or_default();
                 let end = format!("\"{}", "#".repeat(hashes));
-                at = source[from..].find(&end).map_or(bytes.len(), |found| from + found + end.len());
+                at = source[from..]
+                    .find(&end)
+                    .map_or(bytes.len(), |found| from + found + end.len());
             }
             // A name such as `r#type`.
             b'r' if bytes.get(at + 1) == Some(&b'#') => at += 2,
             byte if byte.is_ascii_alphanumeric() || byte == b'_' => {
-                while bytes.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
+                while bytes
+                    .get(at)
+                    .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+                {
                     at += 1;
                 }
-                words.push(Word { text: source[start..at].to_owned(), line });
+                words.push(Word {
+                    text: source[start..at].to_owned(),
+                    line,
+                });
             }
             b':' if bytes.get(at + 1) == Some(&b':') => {
-                words.push(Word { text: "::".to_owned(), line });
+                words.push(Word {
+                    text: "::".to_owned(),
+                    line,
+                });
                 at += 2;
             }
             byte => {
                 if !byte.is_ascii_whitespace() && byte.is_ascii() {
-                    words.push(Word { text: char::from(byte).to_string(), line });
+                    words.push(Word {
+                        text: char::from(byte).to_string(),
+                        line,
+                    });
                 }
                 at += 1;
             }
         }
-        line += source.get(start..at.min(bytes.len())).unwrap_or_default().matches('\n').count();
+        line += source
+            .get(start..at.min(bytes.len()))
+            .unwrap_or_default()
+            .matches('\n')
+            .count();
     }
     without_tests(&words)
 }
 
 /// Whether a text is a path of several names.
 fn is_path(text: &str) -> bool {
-    let is_name =
-        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
     text.contains("::") && text.split("::").all(is_name)
 }
 
 fn end_of_line(bytes: &[u8], from: usize) -> usize {
-    bytes[from..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| from + length)
+    bytes[from..]
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(bytes.len(), |length| from + length)
 }
 
 fn end_of_comment(bytes: &[u8], from: usize) -> usize {
@@ -104,7 +135,9 @@ fn end_of_char(bytes: &[u8], from: usize) -> usize {
         return quote.map_or(bytes.len(), |length| from + 4 + length);
     }
     // A character has up to four bytes, and a lifetime no quote after it.
-    (from + 2..from + 6).find(|at| bytes.get(*at) == Some(&b'\'')).map_or(from + 1, |quote| quote + 1)
+    (from + 2..from + 6)
+        .find(|at| bytes.get(*at) == Some(&b'\''))
+        .map_or(from + 1, |quote| quote + 1)
 }
 
 /// The number of `#` of a raw text that starts here, and where its content starts.
@@ -157,23 +190,42 @@ mod tests {
     use super::*;
 
     fn texts(source: &str) -> String {
-        words(source).into_iter().map(|word| word.text).collect::<Vec<_>>().join(" ")
+        words(source)
+            .into_iter()
+            .map(|word| word.text)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn comments_texts_and_characters_are_left_out() {
         assert_eq!(texts("a // b\nc /* d /* e */ f */ g"), "a c g");
-        assert_eq!(texts(r##"x("a \" b", r#"c " d"#, b"e", 'f', '\'', '"') y"##), "x ( , , b , , , ) y");
-        assert_eq!(texts("fn f<'a>(x: &'a str) {}"), "fn f < a > ( x : & a str ) { }");
+        assert_eq!(
+            texts(r##"x("a \" b", r#"c " d"#, b"e", 'f', '\'', '"') y"##),
+            "x ( , , b , , , ) y"
+        );
+        assert_eq!(
+            texts("fn f<'a>(x: &'a str) {}"),
+            "fn f < a > ( x : & a str ) { }"
+        );
         assert_eq!(texts("crate::a::r#b"), "crate :: a :: b");
-        assert_eq!(texts(r#"with = "a::b", name = "a::", "c::d""#), "with = a :: b , name = ,");
+        assert_eq!(
+            texts(r#"with = "a::b", name = "a::", "c::d""#),
+            "with = a :: b , name = ,"
+        );
         assert_eq!(words("a\n\n\"x\ny\" b")[1].line, 4);
     }
 
     #[test]
     fn tests_are_left_out() {
-        assert_eq!(texts("a; #[cfg(test)] mod tests { use super::*; mod b { c } } d"), "a ; d");
+        assert_eq!(
+            texts("a; #[cfg(test)] mod tests { use super::*; mod b { c } } d"),
+            "a ; d"
+        );
         assert_eq!(texts("#[cfg(test)] use a::b; c"), "c");
-        assert_eq!(texts("#[cfg(all(test, unix))] mod a;"), "# [ cfg ( all ( test , unix ) ) ] mod a ;");
+        assert_eq!(
+            texts("#[cfg(all(test, unix))] mod a;"),
+            "# [ cfg ( all ( test , unix ) ) ] mod a ;"
+        );
     }
 }

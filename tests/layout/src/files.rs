@@ -15,7 +15,9 @@ pub fn below(folder: &Path, accepts: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() && !path.is_symlink() {
-            if !name.starts_with('.') && !["target", "node_modules", "__pycache__"].contains(&&*name) {
+            if !name.starts_with('.')
+                && !["target", "node_modules", "__pycache__"].contains(&&*name)
+            {
                 found.extend(below(&path, accepts));
             }
         } else if accepts(&path) {

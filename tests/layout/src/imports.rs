@@ -57,7 +57,9 @@ impl Crate {
     /// Reads the crate whose root is in this folder. The root of a program that has a library too is left out: nothing can import it.
     pub fn read(folder: &Path) -> Self {
         let mut sources: BTreeMap<Module, (PathBuf, String)> = BTreeMap::new();
-        for path in files::below(folder, &|path| path.extension().is_some_and(|end| end == "rs")) {
+        for path in files::below(folder, &|path| {
+            path.extension().is_some_and(|end| end == "rs")
+        }) {
             let is_program = path.ends_with("main.rs") && folder.join("lib.rs").exists();
             if !is_program || path.parent() != Some(folder) {
                 let text = fs::read_to_string(&path).unwrap_or_default();
@@ -69,8 +71,12 @@ impl Crate {
 
     /// The crate of these modules: the path and the text of each.
     pub fn of(sources: BTreeMap<Module, (PathBuf, String)>) -> Self {
-        let file = |(module, (path, text)): (Module, (PathBuf, String))| (module, File::of(path, &words(&text)));
-        Self { files: sources.into_iter().map(file).collect() }
+        let file = |(module, (path, text)): (Module, (PathBuf, String))| {
+            (module, File::of(path, &words(&text)))
+        };
+        Self {
+            files: sources.into_iter().map(file).collect(),
+        }
     }
 
     /// The number of files.
@@ -91,23 +97,40 @@ impl Crate {
                 let target = self.resolve(module, path, 0)?;
                 Some((self.files.get(&target)?, *line, path.join("::")))
             });
-            let all_of = file.all_of.iter().flat_map(|before| file.perhaps.iter().map(move |named| (before, named)));
+            let all_of = file
+                .all_of
+                .iter()
+                .flat_map(|before| file.perhaps.iter().map(move |named| (before, named)));
             let perhaps = all_of.filter_map(|(before, (path, line))| {
-                let (target, first) = (self.resolve(module, &[before, &path[..]].concat(), 0)?, &path[0]);
+                let (target, first) = (
+                    self.resolve(module, &[before, &path[..]].concat(), 0)?,
+                    &path[0],
+                );
                 let other = &self.files[&target];
-                let exists = other.definitions.contains(first) || path.len() > 1 && target.last() == Some(first);
+                let exists = other.definitions.contains(first)
+                    || path.len() > 1 && target.last() == Some(first);
                 exists.then(|| (other, *line, path.join("::")))
             });
             let called = file.called.iter().flat_map(|(name, line)| {
-                let defines = move |other: &&File| !file.macros.contains(name) && other.macros.contains(name);
-                self.files.values().filter(defines).map(move |other| (other, *line, format!("{name}!")))
+                let defines =
+                    move |other: &&File| !file.macros.contains(name) && other.macros.contains(name);
+                self.files
+                    .values()
+                    .filter(defines)
+                    .map(move |other| (other, *line, format!("{name}!")))
             });
             let found = imports.entry(file.path.clone()).or_default();
-            for (target, line, name) in
-                named.chain(perhaps).chain(called).filter(|(target, ..)| target.path != file.path)
+            for (target, line, name) in named
+                .chain(perhaps)
+                .chain(called)
+                .filter(|(target, ..)| target.path != file.path)
             {
                 if found.iter().all(|known: &Import| known.file != target.path) {
-                    found.push(Import { file: target.path.clone(), line, name });
+                    found.push(Import {
+                        file: target.path.clone(),
+                        line,
+                        name,
+                    });
                 }
             }
         }
@@ -121,9 +144,18 @@ impl Crate {
             (first, rest) if first == "self" => (from.to_vec(), rest),
             (first, _) if first == "super" => {
                 let levels = path.iter().take_while(|word| *word == "super").count();
-                (from[..from.len().checked_sub(levels)?].to_vec(), &path[levels..])
+                (
+                    from[..from.len().checked_sub(levels)?].to_vec(),
+                    &path[levels..],
+                )
             }
-            (first, _) if self.files.contains_key(&[from, slice::from_ref(first)].concat()) => (from.to_vec(), path),
+            (first, _)
+                if self
+                    .files
+                    .contains_key(&[from, slice::from_ref(first)].concat()) =>
+            {
+                (from.to_vec(), path)
+            }
             _ => return None,
         };
         while let Some((next, after)) = rest.split_first() {
@@ -134,24 +166,45 @@ impl Crate {
             (module, rest) = (child, after);
         }
         let file = self.files.get(&module)?;
-        let Some(name) = rest.first().filter(|name| !file.definitions.contains(*name)) else { return Some(module) };
+        let Some(name) = rest
+            .first()
+            .filter(|name| !file.definitions.contains(*name))
+        else {
+            return Some(module);
+        };
         let meant = |(_, path): &(String, Vec<String>)| {
             // All of a module: what it passes on itself, too.
-            let all = path.split_last().filter(|(last, _)| *last == "*").map(|(_, before)| before);
-            let path = all.map_or_else(|| [path, &rest[1..]].concat(), |before| [before, rest].concat());
+            let all = path
+                .split_last()
+                .filter(|(last, _)| *last == "*")
+                .map(|(_, before)| before);
+            let path = all.map_or_else(
+                || [path, &rest[1..]].concat(),
+                |before| [before, rest].concat(),
+            );
             let target = self.resolve(&module, &path, depth + 1)?;
             let defines = |name: &String| self.files[&target].definitions.contains(name);
             (all.is_none() || rest.iter().any(defines)).then_some(target)
         };
-        let passed_on = file.passed_on.iter().filter(|(known, _)| known == name || known == "*");
-        let found = if depth < 8 { passed_on.into_iter().find_map(meant) } else { None };
+        let passed_on = file
+            .passed_on
+            .iter()
+            .filter(|(known, _)| known == name || known == "*");
+        let found = if depth < 8 {
+            passed_on.into_iter().find_map(meant)
+        } else {
+            None
+        };
         Some(found.unwrap_or(module))
     }
 }
 
 impl File {
     fn of(path: PathBuf, words: &[Word]) -> Self {
-        let mut file = Self { path, ..Self::default() };
+        let mut file = Self {
+            path,
+            ..Self::default()
+        };
         let text = |at: usize| words.get(at).map_or("", |word| word.text.as_str());
         let (mut at, mut depth) = (0_usize, 0_usize);
         // The depths of modules within the file: there, `super` is the file itself.
@@ -164,13 +217,17 @@ impl File {
             match text(at) {
                 // `impl Trait + use<'a>` names nothing.
                 "use" if text(at + 1) != "<" => {
-                    let end = (at..words.len()).find(|at| text(*at) == ";").unwrap_or(words.len());
+                    let end = (at..words.len())
+                        .find(|at| text(*at) == ";")
+                        .unwrap_or(words.len());
                     let mut named = Vec::new();
                     group(&words[at + 1..end], &[], &mut named);
-                    let is_public =
-                        text(at.wrapping_sub(1)) == "pub" || at > 0 && text(at - 1) == ")" && is_restricted(words, at);
+                    let is_public = text(at.wrapping_sub(1)) == "pub"
+                        || at > 0 && text(at - 1) == ")" && is_restricted(words, at);
                     for (name, path) in named {
-                        let Some(path) = outside(path, inner.len()) else { continue };
+                        let Some(path) = outside(path, inner.len()) else {
+                            continue;
+                        };
                         used.push((name.clone(), path.clone()));
                         if is_public {
                             file.passed_on.push((name, path.clone()));
@@ -193,14 +250,19 @@ impl File {
                     }
                     at += 1;
                 }
-                "fn" | "struct" | "enum" | "const" | "static" | "trait" | "type" | "union" if depth == 0 => {
+                "fn" | "struct" | "enum" | "const" | "static" | "trait" | "type" | "union"
+                    if depth == 0 =>
+                {
                     file.definitions.insert(text(at + 1).to_owned());
                 }
                 "macro_rules" => {
                     file.definitions.insert(text(at + 2).to_owned());
                     file.macros.insert(text(at + 2).to_owned());
                 }
-                first if is_name(first) && !follows_another(text(at.wrapping_sub(2)), text(at.wrapping_sub(1))) => {
+                first
+                    if is_name(first)
+                        && !follows_another(text(at.wrapping_sub(2)), text(at.wrapping_sub(1))) =>
+                {
                     let mut path = vec![first.to_owned()];
                     while text(at + 1) == "::" && is_name(text(at + 2)) {
                         path.push(text(at + 2).to_owned());
@@ -216,15 +278,18 @@ impl File {
             }
             at += 1;
         }
-        file.called.retain(|(name, _)| used.iter().all(|(known, _)| known != name));
+        file.called
+            .retain(|(name, _)| used.iter().all(|(known, _)| known != name));
         file.named.extend(imported.iter().cloned());
         // By the names that it gave to modules, in its `use`s as well.
         for (path, line) in imported.iter().chain(&paths) {
             let (first, rest) = (&path[0], &path[1..]);
             let known = used.iter().filter(|(name, _)| name == first);
-            file.named.extend(known.map(|(_, before)| ([before, rest].concat(), *line)));
+            file.named
+                .extend(known.map(|(_, before)| ([before, rest].concat(), *line)));
         }
-        file.named.extend(paths.iter().filter(|(path, _)| path.len() > 1).cloned());
+        file.named
+            .extend(paths.iter().filter(|(path, _)| path.len() > 1).cloned());
         file.all_of = used
             .iter()
             .filter_map(|(name, path)| Some(path.split_last().filter(|_| name == "*")?.1.to_vec()))
@@ -247,10 +312,16 @@ fn is_name(word: &str) -> bool {
 
 /// A path in a module within a file, as seen from the file; `None` if it leads to the file itself.
 fn outside(mut path: Vec<String>, depth: usize) -> Option<Vec<String>> {
-    let levels = path.iter().take_while(|word| *word == "super").count().min(depth);
+    let levels = path
+        .iter()
+        .take_while(|word| *word == "super")
+        .count()
+        .min(depth);
     path.drain(..levels);
-    let is_own =
-        depth > 0 && !path.first().is_some_and(|first| first == "crate" || levels == depth && first == "super");
+    let is_own = depth > 0
+        && !path
+            .first()
+            .is_some_and(|first| first == "crate" || levels == depth && first == "super");
     (!is_own).then_some(path)
 }
 
@@ -314,7 +385,10 @@ fn closing(words: &[Word], open: usize) -> usize {
 
 fn module_of(folder: &Path, path: &Path) -> Module {
     let relative = path.strip_prefix(folder).unwrap_or(path).with_extension("");
-    let mut module: Module = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let mut module: Module = relative
+        .iter()
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect();
     if module.last().is_some_and(|last| last == "mod")
         || module.len() == 1 && ["lib", "main"].contains(&module[0].as_str())
     {

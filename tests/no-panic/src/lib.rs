@@ -13,19 +13,24 @@ use core::hint::black_box;
 
 use scheduled_events_core::api_version::{self, Feature};
 use scheduled_events_core::record::{
-    self, CauseWord, EXAMPLES, EventMembers, HookOutcome, KINDS, Printable, PrintableJson, Record, ResourceList,
+    self, CauseWord, EXAMPLES, EventMembers, HookOutcome, KINDS, Printable, PrintableJson, Record,
+    ResourceList,
 };
-use scheduled_events_core::spot::{self, Allocation, EvictionPolicy, MaxPrice, Phase, Signal, SpotInput, SpotState};
+use scheduled_events_core::spot::{
+    self, Allocation, EvictionPolicy, MaxPrice, Phase, Signal, SpotInput, SpotState,
+};
 use scheduled_events_core::terminate::{
-    FifteenMinutes, NotBeforeTimeout, OsImageNotificationProfile, ScheduledEventsProfile, TerminateNotificationProfile,
+    FifteenMinutes, NotBeforeTimeout, OsImageNotificationProfile, ScheduledEventsProfile,
+    TerminateNotificationProfile,
 };
 use scheduled_events_core::{
-    Action, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event, EventCursor, EventId, EventKind,
-    EventSource, EventSources, EventStatus, EventType, EventTypes, GateAnswer, Incarnation, LastCall, Leader,
-    MAX_RULES, Member, NotBefore, ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind,
-    Reason, Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig, SessionConfigError, SnapshotError,
-    SourceKind, StartRequests, Step, Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis,
-    UnixSeconds, Untracked, VmNames,
+    Action, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event, EventCursor,
+    EventId, EventKind, EventSource, EventSources, EventStatus, EventType, EventTypes, GateAnswer,
+    Incarnation, LastCall, Leader, MAX_RULES, Member, NotBefore, ParseError, ParseErrorKind,
+    Policy, Position, Preparation, Problem, ProblemKind, Reason, Report, RequestOutcome, Response,
+    Rule, Scope, Session, SessionConfig, SessionConfigError, SnapshotError, SourceKind,
+    StartRequests, Step, Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull,
+    UnixMillis, UnixSeconds, Untracked, VmNames,
 };
 
 pub use rest::the_rest;
@@ -42,7 +47,8 @@ pub const SAMPLE: &[u8] = br#"{"DocumentIncarnation":7,"Unknown":[{"a":[1e3,"\u0
 pub const EMPTY: &[u8] = br#"{"DocumentIncarnation":8,"Events":[]}"#;
 
 pub const NOW: UnixSeconds = UnixSeconds(1_649_715_600); // 2022-04-11T22:20:00Z
-pub const BODY: &[u8] = br#"{"StartRequests":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123"}]}"#;
+pub const BODY: &[u8] =
+    br#"{"StartRequests":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123"}]}"#;
 
 pub const EVENTS: usize = 16;
 pub type Followed = Session<EVENTS>;
@@ -97,7 +103,9 @@ pub fn parse(input: &[u8]) -> bool {
 #[inline(never)]
 #[must_use]
 pub fn approve(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
-    let Ok(document) = Document::parse(input) else { return false };
+    let Ok(document) = Document::parse(input) else {
+        return false;
+    };
     let names = VmNames::new(names);
     let mut tracker = Tracker::<EVENTS>::new();
     let mut changes = 0_u32;
@@ -112,7 +120,9 @@ pub fn approve(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
         let decision = policy.decide(&event, names, now);
         if decision.action == Action::Approve {
             match StartRequests::new(&[event.event_id()]).write(&mut body) {
-                Ok(length) if body.get(..length) == Some(BODY) => approved = approved.wrapping_add(1),
+                Ok(length) if body.get(..length) == Some(BODY) => {
+                    approved = approved.wrapping_add(1)
+                }
                 _ => return false,
             }
             reach(tracker.approved(&EventId::new(&event.event_id())));
@@ -125,8 +135,14 @@ pub fn approve(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
 #[inline(never)]
 #[must_use]
 pub fn session(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
-    let config = SessionConfig { policy: preparing(), seed: 1, ..SessionConfig::new(VmNames::new(names)) };
-    let Ok(mut session) = Followed::new(&config) else { return false };
+    let config = SessionConfig {
+        policy: preparing(),
+        seed: 1,
+        ..SessionConfig::new(VmNames::new(names))
+    };
+    let Ok(mut session) = Followed::new(&config) else {
+        return false;
+    };
     let mut now = UnixMillis::from(now);
     let mut counts = Counts::default();
     let mut snapshot = [0; 4096];
@@ -134,9 +150,16 @@ pub fn session(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
         let before = counts;
         step(&mut session, input, &mut now, &mut counts);
         if before != counts || round == 30 {
-            let Ok(length) = session.snapshot(&mut snapshot) else { return false };
-            let Ok(mut restarted) = Followed::new(&config) else { return false };
-            if restarted.restore(snapshot.get(..length).unwrap_or_default()).is_err() {
+            let Ok(length) = session.snapshot(&mut snapshot) else {
+                return false;
+            };
+            let Ok(mut restarted) = Followed::new(&config) else {
+                return false;
+            };
+            if restarted
+                .restore(snapshot.get(..length).unwrap_or_default())
+                .is_err()
+            {
                 return false;
             }
             restarted.events().for_each(reach);
@@ -145,7 +168,15 @@ pub fn session(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
             }
         }
     }
-    counts == Counts { changes: 4, decisions: 2, problems: 2, prepared: 1, posted: 1, recovered: 1 }
+    counts
+        == Counts {
+            changes: 4,
+            decisions: 2,
+            problems: 2,
+            prepared: 1,
+            posted: 1,
+            recovered: 1,
+        }
         && session.is_idle()
 }
 
@@ -161,7 +192,10 @@ struct Counts {
 }
 
 fn preparing() -> Policy {
-    let freeze = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Prepare) };
+    let freeze = Rule {
+        event_types: EventTypes::of(&[EventKind::Freeze]),
+        ..Rule::new(Action::Prepare)
+    };
     reach(freeze.event_types.contains(black_box(EventKind::Freeze)));
     let mut policy = Policy::new(black_box(&[freeze])).unwrap_or_default();
     // The event is of several machines.
@@ -175,7 +209,11 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
         Step::Get { timeout_ms } => {
             reach(timeout_ms);
             let body = if counts.posted == 0 { input } else { EMPTY };
-            let response = Response { status: 200, body, ..Response::default() };
+            let response = Response {
+                status: 200,
+                body,
+                ..Response::default()
+            };
             reach(session.on_response(&response, *now));
         }
         Step::Post { body, .. } => {
@@ -188,7 +226,13 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
                 reach(session.on_failure(Cause::Timeout, *now));
                 counts.posted = counts.posted.wrapping_sub(1);
             } else {
-                reach(session.on_response(&Response { status: 200, ..Response::default() }, *now));
+                reach(session.on_response(
+                    &Response {
+                        status: 200,
+                        ..Response::default()
+                    },
+                    *now,
+                ));
             }
             *now = now.plus(1000);
         }
@@ -198,13 +242,24 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
             one_more(&mut counts.prepared);
             reach(session.prepared(attempt, black_box(Preparation::Ready)));
         }
-        Step::Recover { event, own, attempt } => {
+        Step::Recover {
+            event,
+            own,
+            attempt,
+        } => {
             reach((event, own));
             one_more(&mut counts.recovered);
-            reach((session.recovering().for_each(reach), session.out_of_service_since()));
+            reach((
+                session.recovering().for_each(reach),
+                session.out_of_service_since(),
+            ));
             reach(session.recovered(attempt, black_box(true), *now));
         }
-        Step::Gate { event, phase, attempt } => {
+        Step::Gate {
+            event,
+            phase,
+            attempt,
+        } => {
             reach((event, phase));
             reach(session.gate_answered(attempt, black_box(GateAnswer::Open), *now));
         }
@@ -237,7 +292,9 @@ fn the_error(error: ParseError, input: &[u8]) {
         error == black_box(error),
     ));
     reach(Position::of(input, error.offset));
-    reach(shown(&BufferTooSmall { needed: error.offset }));
+    reach(shown(&BufferTooSmall {
+        needed: error.offset,
+    }));
     reach::<ParseErrorKind>(error.kind);
 }
 
@@ -260,53 +317,113 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
         the_event(&event, text);
     }
     the_records(document, text, names, number);
-    for Problem { event, member, offset, kind, .. } in document.problems() {
+    for Problem {
+        event,
+        member,
+        offset,
+        kind,
+        ..
+    } in document.problems()
+    {
         reach::<(_, _, _, ProblemKind)>((event, member, offset, kind));
-        reach((kind.word(), member.map(Member::name), member.map(|member| shown(&member))));
+        reach((
+            kind.word(),
+            member.map(Member::name),
+            member.map(|member| shown(&member)),
+        ));
     }
     let mut ids = [Text::plain(""); 3];
     for (id, event) in ids.iter_mut().zip(document.events()) {
         *id = event.event_id();
     }
     let requests = StartRequests::new(&ids);
-    reach((requests.len(), requests.is_empty(), requests.write(black_box(&mut [0; 300]))));
+    reach((
+        requests.len(),
+        requests.is_empty(),
+        requests.write(black_box(&mut [0; 300])),
+    ));
     reach(StartRequests::new(black_box(&[text, text])).write(black_box(&mut [0; 300])));
-    let kept = [EventId::new(&Text::plain(text)), EventId::new(&Text::plain(text))];
+    let kept = [
+        EventId::new(&Text::plain(text)),
+        EventId::new(&Text::plain(text)),
+    ];
     reach(StartRequests::new(black_box(&kept)).write(black_box(&mut [0; 300])));
-    reach((kept[0] == kept[1], kept[0].as_str().len() <= EVENT_ID_MAX, shown(&kept[0]), kept[0].as_ref().len()));
+    reach((
+        kept[0] == kept[1],
+        kept[0].as_str().len() <= EVENT_ID_MAX,
+        shown(&kept[0]),
+        kept[0].as_ref().len(),
+    ));
 }
 
 /// Records are built here; the caller brings the serde writer, which may contain panics.
 fn the_records(document: &Document<'_>, text: &str, names: VmNames<'_>, number: i64) {
     reach(Record::from_document(document).kind());
     for problem in document.problems() {
-        reach(Record::from_problem(&problem, black_box(Some(text.as_bytes()))));
+        reach(Record::from_problem(
+            &problem,
+            black_box(Some(text.as_bytes())),
+        ));
     }
     for event in document.events() {
         let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
-        reach(Record::from_decision(&decision, EventMembers::from_event(&event, names)));
+        reach(Record::from_decision(
+            &decision,
+            EventMembers::from_event(&event, names),
+        ));
         reach(Record::last_call(EventMembers::from_event(&event, names)));
         let members = EventMembers::from_event(&event, names);
-        ResourceList::Document(event.resources()).iter().for_each(reach);
+        ResourceList::Document(event.resources())
+            .iter()
+            .for_each(reach);
         reach(members);
     }
-    ResourceList::Names(black_box(&[text])).iter().for_each(reach);
+    ResourceList::Names(black_box(&[text]))
+        .iter()
+        .for_each(reach);
     EXAMPLES.iter().for_each(reach);
     KINDS.iter().for_each(|kind| kind.members().for_each(reach));
-    reach((text.chars().any(record::is_unsafe_to_print), shown(&Printable(text)), shown(&PrintableJson(text))));
-    reach((shown(&CauseWord(black_box(Cause::Timeout))), black_box(HookOutcome::Failed).word()));
+    reach((
+        text.chars().any(record::is_unsafe_to_print),
+        shown(&Printable(text)),
+        shown(&PrintableJson(text)),
+    ));
+    reach((
+        shown(&CauseWord(black_box(Cause::Timeout))),
+        black_box(HookOutcome::Failed).word(),
+    ));
 }
 
 fn the_event(event: &Event<'_>, text: &str) {
-    reach((event.index(), event.duration_in_seconds(), event.unreliable_member()));
-    reach((event.object(), event.text(black_box(Member::NotBefore)), event.layout().event(black_box(text)).event_id()));
-    event.layout().event(black_box(text)).resources().iter().for_each(reach);
+    reach((
+        event.index(),
+        event.duration_in_seconds(),
+        event.unreliable_member(),
+    ));
+    reach((
+        event.object(),
+        event.text(black_box(Member::NotBefore)),
+        event.layout().event(black_box(text)).event_id(),
+    ));
+    event
+        .layout()
+        .event(black_box(text))
+        .resources()
+        .iter()
+        .for_each(reach);
     the_text(event.event_id(), text);
-    for other in [event.resource_type(), event.description()].into_iter().flatten() {
+    for other in [event.resource_type(), event.description()]
+        .into_iter()
+        .flatten()
+    {
         the_text(other, text);
     }
     if let Some(word) = event.event_type() {
-        reach((shown(&word), word == EventType::Freeze, EventKind::from(word)));
+        reach((
+            shown(&word),
+            word == EventType::Freeze,
+            EventKind::from(word),
+        ));
         the_text(word.text(), text);
     }
     if let Some(word) = event.event_status() {
@@ -314,13 +431,20 @@ fn the_event(event: &Event<'_>, text: &str) {
         the_text(word.text(), text);
     }
     if let Some(word) = event.event_source() {
-        reach((shown(&word), word == EventSource::User, SourceKind::from(word)));
+        reach((
+            shown(&word),
+            word == EventSource::User,
+            SourceKind::from(word),
+        ));
         the_text(word.text(), text);
     }
     if let NotBefore::Unreadable(time) = event.not_before() {
         the_text(time, text);
     }
-    reach((event.not_before().moment(), event.not_before() == NotBefore::Unset));
+    reach((
+        event.not_before().moment(),
+        event.not_before() == NotBefore::Unset,
+    ));
     let resources = event.resources();
     reach((resources.is_present(), resources.iter().for_each(reach)));
     for name in &resources {
@@ -330,8 +454,19 @@ fn the_event(event: &Event<'_>, text: &str) {
 }
 
 fn the_text(text: Text<'_>, other: &str) {
-    reach((text.raw(), text.as_str(), text.is_empty(), text.decoded_len(), shown(&text)));
-    reach((text == *other, text == other, text == Text::plain(other), text.eq_ignore_ascii_case(other)));
+    reach((
+        text.raw(),
+        text.as_str(),
+        text.is_empty(),
+        text.decoded_len(),
+        shown(&text),
+    ));
+    reach((
+        text == *other,
+        text == other,
+        text == Text::plain(other),
+        text.eq_ignore_ascii_case(other),
+    ));
     reach(Text::from_raw(text.raw(), true) == text);
     reach(text.copy_to(black_box(&mut [0; 40])).map(str::len));
     reach(text.copy_bytes_to(black_box(&mut [0; 40])).map(<[u8]>::len));
@@ -340,21 +475,45 @@ fn the_text(text: Text<'_>, other: &str) {
 
 fn the_times(text: &str, number: i64) {
     let moment = UnixSeconds::parse(text).unwrap_or(UnixSeconds(number));
-    reach((shown(&moment), moment.since(UnixSeconds(number)), moment < UnixSeconds(number)));
+    reach((
+        shown(&moment),
+        moment.since(UnixSeconds(number)),
+        moment < UnixSeconds(number),
+    ));
     reach(moment.minus(black_box(u32::MAX)));
-    reach(moment.write(black_box(&mut [0; UnixSeconds::WRITTEN_MAX])).map(str::len));
+    reach(
+        moment
+            .write(black_box(&mut [0; UnixSeconds::WRITTEN_MAX]))
+            .map(str::len),
+    );
     let millis = UnixMillis::from(moment);
-    reach((millis.plus(u32::MAX), millis.seconds(), millis.millis_since(UnixMillis(number))));
+    reach((
+        millis.plus(u32::MAX),
+        millis.seconds(),
+        millis.millis_since(UnixMillis(number)),
+    ));
 }
 
 fn the_decision(decision: Decision) {
-    reach((decision.action.word(), decision.rule, decision.approve_after, decision.time_left));
-    reach((decision.same_as(&black_box(decision)), shown(&decision.reason), decision.reason == Reason::Rule));
+    reach((
+        decision.action.word(),
+        decision.rule,
+        decision.approve_after,
+        decision.time_left,
+    ));
+    reach((
+        decision.same_as(&black_box(decision)),
+        shown(&decision.reason),
+        decision.reason == Reason::Rule,
+    ));
 }
 
 fn the_policies(number: i64) {
     let bits = u8::try_from(number).unwrap_or_default();
-    reach((EventTypes::from_bits(bits).map(EventTypes::bits), EventSources::from_bits(bits).map(EventSources::bits)));
+    reach((
+        EventTypes::from_bits(bits).map(EventTypes::bits),
+        EventSources::from_bits(bits).map(EventSources::bits),
+    ));
     let (action, scope) = match number & 3 {
         0 => (Action::Approve, Scope::Mine),
         1 => (Action::Prepare, Scope::Others),
@@ -376,10 +535,18 @@ fn the_policies(number: i64) {
     for count in [1, MAX_RULES, MAX_RULES + 1] {
         match Policy::new(rules.get(..black_box(count)).unwrap_or_default()) {
             Ok(mut policy) => {
-                policy.leader = Some(Leader::Rank { take_over_after: black_box(u32::MAX) });
-                let Ok(document) = Document::parse(black_box(SAMPLE)) else { return };
+                policy.leader = Some(Leader::Rank {
+                    take_over_after: black_box(u32::MAX),
+                });
+                let Ok(document) = Document::parse(black_box(SAMPLE)) else {
+                    return;
+                };
                 for event in document.events() {
-                    the_decision(policy.decide(&event, VmNames::new(black_box(&["westno_1"])), NOW));
+                    the_decision(policy.decide(
+                        &event,
+                        VmNames::new(black_box(&["westno_1"])),
+                        NOW,
+                    ));
                 }
                 reach((policy.rules().len(), policy == Policy::observe()));
             }
@@ -390,9 +557,21 @@ fn the_policies(number: i64) {
 
 fn the_tracked(event: &TrackedEvent) {
     reach(EventMembers::from_tracked(event));
-    reach(EventMembers::unknown(Text::plain(event.event_id().as_str())));
-    reach((event.event_id().as_str(), event.event_type(), event.not_before(), event.duration_in_seconds()));
-    reach((event.mine(), event.is_approved(), event.is_gone(), event.status() == TrackedStatus::Unclear));
+    reach(EventMembers::unknown(Text::plain(
+        event.event_id().as_str(),
+    )));
+    reach((
+        event.event_id().as_str(),
+        event.event_type(),
+        event.not_before(),
+        event.duration_in_seconds(),
+    ));
+    reach((
+        event.mine(),
+        event.is_approved(),
+        event.is_gone(),
+        event.status() == TrackedStatus::Unclear,
+    ));
 }
 
 fn the_change(change: Change) {
@@ -402,7 +581,9 @@ fn the_change(change: Change) {
 fn the_tracker(input: &[u8], names: VmNames<'_>, number: i64) {
     let mut tracker = black_box(Tracker::<2>::with_seed(number.unsigned_abs()));
     for body in [input, SAMPLE, input, EMPTY] {
-        let Ok(document) = Document::parse(black_box(body)) else { continue };
+        let Ok(document) = Document::parse(black_box(body)) else {
+            continue;
+        };
         let observed = tracker.observe(&document, names, UnixSeconds(number), |change, event| {
             the_change(change);
             the_tracked(event);
@@ -447,20 +628,46 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
             other => reach(other),
         }
         let status = black_box(200);
-        let response = Response { status, retry_after: black_box(Some(9)), body: input };
+        let response = Response {
+            status,
+            retry_after: black_box(Some(9)),
+            body: input,
+        };
         the_outcome(session.on_response(&response, now));
-        the_outcome(session.on_response_with(&response, now, |document| reach(document.incarnation())));
+        the_outcome(
+            session.on_response_with(&response, now, |document| reach(document.incarnation())),
+        );
         the_outcome(session.on_failure(black_box(Cause::Redirect(301)), now));
         let attempt = black_box(1);
-        reach((session.prepared(attempt, Preparation::Failed), session.recovered(attempt, black_box(false), now)));
+        reach((
+            session.prepared(attempt, Preparation::Failed),
+            session.recovered(attempt, black_box(false), now),
+        ));
         reach(session.gate_answered(attempt, black_box(GateAnswer::Closed), now));
-        reach((session.recovering().for_each(reach), session.posted().for_each(reach)));
-        reach((session.out_of_service_since(), session.in_service_since(), session.recovery()));
+        reach((
+            session.recovering().for_each(reach),
+            session.posted().for_each(reach),
+        ));
+        reach((
+            session.out_of_service_since(),
+            session.in_service_since(),
+            session.recovery(),
+        ));
         for (event, waiting) in session.waiting(now) {
-            reach((event.event_id(), waiting.rule(), waiting.reason(), shown(&waiting.waits_for)));
+            reach((
+                event.event_id(),
+                waiting.rule(),
+                waiting.reason(),
+                shown(&waiting.waits_for),
+            ));
         }
         session.events().for_each(the_tracked);
-        reach((session.has_seen_event(), session.awaits_answer(), session.is_idle(), session.clone().is_idle()));
+        reach((
+            session.has_seen_event(),
+            session.awaits_answer(),
+            session.is_idle(),
+            session.clone().is_idle(),
+        ));
         if session.is_changed() {
             if let Err(error) = session.snapshot(black_box(&mut [0; 500])) {
                 reach(shown(&error));
@@ -479,17 +686,36 @@ fn the_spot_machine(number: i64) {
     let at = usize::try_from(number).unwrap_or_default();
     let (phase, signal) = (Phase::ALL.get(at % 6), Signal::ALL.get(at % 6));
     if let (Some(phase), Some(signal)) = (phase, signal) {
-        reach((phase.next(*signal), phase.processes(), shown(phase), shown(signal)));
+        reach((
+            phase.next(*signal),
+            phase.processes(),
+            shown(phase),
+            shown(signal),
+        ));
     }
     for (kind, cause, policy, effect) in spot::evictions() {
-        reach((kind.is_evicted_for(cause), policy.effect() == effect, shown(&kind), shown(&cause), shown(&policy)));
+        reach((
+            kind.is_evicted_for(cause),
+            policy.effect() == effect,
+            shown(&kind),
+            shown(&cause),
+            shown(&policy),
+        ));
     }
     let policy = black_box(EvictionPolicy::Delete);
-    let allocation = Allocation { has_capacity: black_box(true), max_price: black_box(MaxPrice::Unlimited), policy };
+    let allocation = Allocation {
+        has_capacity: black_box(true),
+        max_price: black_box(MaxPrice::Unlimited),
+        policy,
+    };
     for input in SpotInput::ALL {
         reach(SpotState::after(black_box(None), input, allocation));
         for state in SpotState::ALL {
-            reach((SpotState::after(Some(state), input, allocation), shown(&state), shown(&input)));
+            reach((
+                SpotState::after(Some(state), input, allocation),
+                shown(&state),
+                shown(&input),
+            ));
         }
     }
 }
@@ -508,12 +734,18 @@ fn the_versions(text: &str) {
 
 fn the_profiles(text: &str, number: i64) {
     let number = u32::try_from(number).unwrap_or_default();
-    for timeout in
-        [NotBeforeTimeout::parse(text), NotBeforeTimeout::from_seconds(number), NotBeforeTimeout::from_minutes(number)]
-    {
+    for timeout in [
+        NotBeforeTimeout::parse(text),
+        NotBeforeTimeout::from_seconds(number),
+        NotBeforeTimeout::from_minutes(number),
+    ] {
         match timeout {
             Ok(timeout) => {
-                reach((timeout.as_seconds(), timeout.as_whole_minutes(), shown(&timeout)));
+                reach((
+                    timeout.as_seconds(),
+                    timeout.as_whole_minutes(),
+                    shown(&timeout),
+                ));
                 reach(timeout.write(black_box(&mut [0; 3])));
                 reach(TerminateNotificationProfile::enabled(timeout).check(black_box(true), text));
                 reach(ScheduledEventsProfile::terminate(timeout));
@@ -522,7 +754,11 @@ fn the_profiles(text: &str, number: i64) {
         }
     }
     reach(TerminateNotificationProfile::disabled().check(black_box(false), text));
-    reach((OsImageNotificationProfile::enabled(), OsImageNotificationProfile::disabled(), FifteenMinutes::parse(text)));
+    reach((
+        OsImageNotificationProfile::enabled(),
+        OsImageNotificationProfile::disabled(),
+        FifteenMinutes::parse(text),
+    ));
 }
 
 fn the_outcome(outcome: RequestOutcome) {
@@ -539,5 +775,10 @@ fn the_outcome(outcome: RequestOutcome) {
 pub fn panic_on_purpose(input: &[u8], number: i64) {
     reach(input[black_box(7)]);
     reach(number + 1);
-    reach(input.first_chunk::<3>().ok_or(BufferTooSmall { needed: 3 }).unwrap());
+    reach(
+        input
+            .first_chunk::<3>()
+            .ok_or(BufferTooSmall { needed: 3 })
+            .unwrap(),
+    );
 }

@@ -4,8 +4,9 @@ use core::hint::black_box;
 
 use scheduled_events_core::approval::{self, AcknowledgeError};
 use scheduled_events_core::{
-    Arrival, EventId, EventOrder, MachineId, Notification, NotificationCursor, NotificationOrder, Notifications,
-    ResourceId, ResourceIdError, ResourceKind, SessionConfig, SessionSource, Text, UnixMillis, VmNames,
+    Arrival, EventId, EventOrder, MachineId, Notification, NotificationCursor, NotificationOrder,
+    Notifications, ResourceId, ResourceIdError, ResourceKind, SessionConfig, SessionSource, Text,
+    UnixMillis, VmNames,
 };
 
 use crate::{Counts, Followed, preparing, reach, shown, step};
@@ -19,7 +20,9 @@ const NOTIFIED: &[u8] = br#"[{"id":"\u0061","eventType":"microsoft.maintenance/s
 
 pub(crate) fn the_notifications(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
     for body in [input, black_box(NOTIFIED)] {
-        let Ok(notifications) = Notifications::parse(body) else { continue };
+        let Ok(notifications) = Notifications::parse(body) else {
+            continue;
+        };
         reach((
             notifications.len(),
             notifications.is_empty(),
@@ -31,17 +34,39 @@ pub(crate) fn the_notifications(input: &[u8], text: &str, names: VmNames<'_>, nu
             reach(shown(&notification.state()));
         }
         let mut order = NotificationOrder::<4>::new();
-        for source in [SessionSource::Notifications, SessionSource::Both, SessionSource::Documents] {
-            let config = SessionConfig { policy: preparing(), source: black_box(source), ..SessionConfig::new(names) };
-            let Ok(mut session) = Followed::new(&config) else { continue };
+        for source in [
+            SessionSource::Notifications,
+            SessionSource::Both,
+            SessionSource::Documents,
+        ] {
+            let config = SessionConfig {
+                policy: preparing(),
+                source: black_box(source),
+                ..SessionConfig::new(names)
+            };
+            let Ok(mut session) = Followed::new(&config) else {
+                continue;
+            };
             for notification in &notifications {
                 let arrival = order.observe(&notification);
                 the_notification(&notification, text);
                 let made = Notification::new(*notification.event(), notification.time());
-                let outcome = session.on_notification(black_box(&made), arrival, UnixMillis(number));
-                reach((arrival.is_news(), outcome.word(), shown(&outcome), source.word(), shown(&source)));
+                let outcome =
+                    session.on_notification(black_box(&made), arrival, UnixMillis(number));
+                reach((
+                    arrival.is_news(),
+                    outcome.word(),
+                    shown(&outcome),
+                    source.word(),
+                    shown(&source),
+                ));
                 for _ in 0..black_box(8) {
-                    step(&mut session, input, &mut UnixMillis(number), &mut Counts::default());
+                    step(
+                        &mut session,
+                        input,
+                        &mut UnixMillis(number),
+                        &mut Counts::default(),
+                    );
                 }
             }
         }
@@ -66,7 +91,12 @@ pub(crate) fn the_notifications(input: &[u8], text: &str, names: VmNames<'_>, nu
 }
 
 fn the_notification(notification: &Notification<'_>, text: &str) {
-    reach((notification.id(), notification.time(), notification.resource_id(), notification.event().index()));
+    reach((
+        notification.id(),
+        notification.time(),
+        notification.resource_id(),
+        notification.event().index(),
+    ));
     let state = notification.state();
     reach((state.word(), state.is_end(), shown(&state)));
     let mut order = EventOrder::default();
@@ -83,8 +113,17 @@ fn the_notification(notification: &Notification<'_>, text: &str) {
 }
 
 fn the_machine(machine: &MachineId<'_>, text: &str) {
-    reach((machine.subscription(), machine.resource_group(), shown(&machine.name()), machine.is_named(text)));
-    reach((shown(machine), machine.write(&mut [0; 200]).is_ok(), *machine == *machine));
+    reach((
+        machine.subscription(),
+        machine.resource_group(),
+        shown(&machine.name()),
+        machine.is_named(text),
+    ));
+    reach((
+        shown(machine),
+        machine.write(&mut [0; 200]).is_ok(),
+        *machine == *machine,
+    ));
 }
 
 fn the_resource_error(error: ResourceIdError) {
@@ -97,13 +136,29 @@ fn the_resource(id: &str, text: &str) {
         Ok(resource) => resource,
         Err(error) => return the_resource_error(error),
     };
-    reach((resource.subscription(), resource.resource_group(), resource.kind(), resource.name(), shown(&resource)));
-    reach((resource == resource, resource.machine(Text::plain(text)).is_ok()));
-    for ids in [&[text][..], &["743c15d8-a994-46fc-93af-b84ee33f9a14"], &["743c15d8-a994-46fc-93af-b84ee33f9a14"; 2]] {
+    reach((
+        resource.subscription(),
+        resource.resource_group(),
+        resource.kind(),
+        resource.name(),
+        shown(&resource),
+    ));
+    reach((
+        resource == resource,
+        resource.machine(Text::plain(text)).is_ok(),
+    ));
+    for ids in [
+        &[text][..],
+        &["743c15d8-a994-46fc-93af-b84ee33f9a14"],
+        &["743c15d8-a994-46fc-93af-b84ee33f9a14"; 2],
+    ] {
         match approval::acknowledge(resource, black_box(ids)) {
             Ok(request) => {
                 reach((request.method(), request.path_len(), request.body_len()));
-                reach((request.write_path(&mut [0; 300]).is_ok(), request.write_body(&mut [0; 100]).is_ok()));
+                reach((
+                    request.write_path(&mut [0; 300]).is_ok(),
+                    request.write_body(&mut [0; 100]).is_ok(),
+                ));
             }
             Err(error) => reach(shown(&error)),
         }

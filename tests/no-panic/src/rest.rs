@@ -3,15 +3,20 @@
 use scheduled_events_core::{Document, Event, Text, VmNames};
 
 use crate::{
-    outside, reach, the_document, the_error, the_event, the_policies, the_profiles, the_session, the_spot_machine,
-    the_times, the_tracker, the_versions,
+    outside, reach, the_document, the_error, the_event, the_policies, the_profiles, the_session,
+    the_spot_machine, the_times, the_tracker, the_versions,
 };
 
 /// Everything else that is public. The script checks that no public function is missing here.
 #[inline(never)]
 pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
     let names = VmNames::new(names).underscored();
-    reach((names.is_unknown(), names.is_underscored(), names.iter().for_each(reach), VmNames::UNKNOWN.is_unknown()));
+    reach((
+        names.is_unknown(),
+        names.is_underscored(),
+        names.iter().for_each(reach),
+        VmNames::UNKNOWN.is_unknown(),
+    ));
     match Document::parse(input) {
         Ok(document) => the_document(&document, text, names, number),
         Err(error) => the_error(error, input),

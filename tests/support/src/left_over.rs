@@ -41,7 +41,11 @@ mod at_exit {
                 return;
             }
             if Instant::now() > end {
-                eprintln!("error: the tests have left {} behind: {}", left.len(), left.join(", "));
+                eprintln!(
+                    "error: the tests have left {} behind: {}",
+                    left.len(),
+                    left.join(", ")
+                );
                 abort();
             }
             thread::sleep(Duration::from_millis(20));
@@ -54,7 +58,10 @@ mod at_exit {
 /// the process lives.
 #[must_use]
 pub fn left() -> Vec<String> {
-    let files = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let files = fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
     let local = fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
     let socket = |file: fs::DirEntry| {
         let number = file.file_name().into_string().ok()?;
@@ -63,12 +70,18 @@ pub fn left() -> Vec<String> {
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
         let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
         let inode = target.strip_prefix("socket:[")?.strip_suffix(']')?;
-        let is_left = flags & CLOSE_ON_EXEC != 0 && !local.lines().any(|line| is_of_pair(line, inode));
+        let is_left =
+            flags & CLOSE_ON_EXEC != 0 && !local.lines().any(|line| is_of_pair(line, inode));
         is_left.then(|| format!("{target} as file {number}"))
     };
     let is_server = |name: &str| SERVER_THREADS.iter().any(|known| name.starts_with(known));
-    let servers = wait::threads().into_iter().filter(|(_, name)| is_server(name));
-    files.filter_map(socket).chain(servers.map(|(id, name)| format!("thread {id} {name}"))).collect()
+    let servers = wait::threads()
+        .into_iter()
+        .filter(|(_, name)| is_server(name));
+    files
+        .filter_map(socket)
+        .chain(servers.map(|(id, name)| format!("thread {id} {name}")))
+        .collect()
 }
 
 /// Whether a line of `/proc/self/net/unix` is about this socket, which is connected (3) and has no name, as both sockets of a pair are. A
@@ -104,13 +117,19 @@ macro_rules! nothing_is_left_over {
                 let name = concat!(module_path!(), "::leaves_a_server_and_a_socket");
                 let name = name.split_once("::").expect("a crate").1;
                 let run = |leave: bool| {
-                    let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
-                    command.args(["--exact", "--test-threads", "4", name]).env_remove(left_over::LEAVE);
+                    let mut command =
+                        std::process::Command::new(std::env::current_exe().expect("this program"));
+                    command
+                        .args(["--exact", "--test-threads", "4", name])
+                        .env_remove(left_over::LEAVE);
                     if leave {
                         command.env(left_over::LEAVE, "1");
                     }
                     let output = wait::output(&mut command);
-                    assert!(String::from_utf8_lossy(&output.stdout).contains(" 1 passed"), "{output:?}");
+                    assert!(
+                        String::from_utf8_lossy(&output.stdout).contains(" 1 passed"),
+                        "{output:?}"
+                    );
                     output
                 };
                 assert!(run(false).status.success());
@@ -118,7 +137,8 @@ macro_rules! nothing_is_left_over {
                 assert_eq!(left.status.signal(), Some(6), "{left:?}");
                 let text = String::from_utf8_lossy(&left.stderr).into_owned();
                 assert!(
-                    text.contains("the tests have left 3 behind: socket:[") && text.contains("test-server"),
+                    text.contains("the tests have left 3 behind: socket:[")
+                        && text.contains("test-server"),
                     "{text}"
                 );
             }

@@ -14,5 +14,7 @@ pub fn free_port() -> u16 {
     // Where other runs of the tests hardly begin.
     let first = 10_000 + u16::try_from(std::process::id() % 200).expect("a small number") * 100;
     let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port")
+    ports
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("a port")
 }

@@ -59,7 +59,10 @@ impl Deref for Connection {
 impl Connection {
     /// Waits for a time, or until the server stops. Returns whether it stops.
     pub fn pause(&self, time: Duration) -> bool {
-        let stops = self.shared.stops.wait_timeout_while(lock(&self.shared.is_stopping), time, |stops| !*stops);
+        let stops =
+            self.shared
+                .stops
+                .wait_timeout_while(lock(&self.shared.is_stopping), time, |stops| !*stops);
         *stops.unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -77,7 +80,11 @@ impl TestServer {
         let serving = Arc::clone(&shared);
         let accept = move || accept(&listener, &serving, &Arc::new(serve));
         let accepting = Some(spawn(accept).expect("a thread"));
-        Self { address, shared, accepting }
+        Self {
+            address,
+            shared,
+            accepting,
+        }
     }
 
     /// The address that it listens on.
@@ -101,7 +108,9 @@ impl Drop for TestServer {
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
         let mut threads: Vec<_> = self.accepting.take().into_iter().collect();
         if !thread::panicking() {
-            wait::until("the end of a test server", || threads.iter().all(JoinHandle::is_finished).then_some(()));
+            wait::until("the end of a test server", || {
+                threads.iter().all(JoinHandle::is_finished).then_some(())
+            });
         }
         for (connection, thread) in lock(&self.shared.served).drain(..) {
             if let Some(connection) = connection.upgrade() {
@@ -113,7 +122,9 @@ impl Drop for TestServer {
         if thread::panicking() {
             return;
         }
-        wait::until("the end of a test server", || threads.iter().all(JoinHandle::is_finished).then_some(()));
+        wait::until("the end of a test server", || {
+            threads.iter().all(JoinHandle::is_finished).then_some(())
+        });
         for thread in threads {
             thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
@@ -121,10 +132,16 @@ impl Drop for TestServer {
 }
 
 fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(left_over::SERVER_THREAD.to_owned()).spawn(work)
+    thread::Builder::new()
+        .name(left_over::SERVER_THREAD.to_owned())
+        .spawn(work)
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>, serve: &Arc<impl Fn(&Connection) + Send + Sync + 'static>) {
+fn accept(
+    listener: &TcpListener,
+    shared: &Arc<Shared>,
+    serve: &Arc<impl Fn(&Connection) + Send + Sync + 'static>,
+) {
     loop {
         let accepted = listener.accept();
         if *lock(&shared.is_stopping) {
@@ -135,7 +152,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, serve: &Arc<impl Fn(&Con
             thread::sleep(Duration::from_millis(20));
             continue;
         };
-        let connection = Arc::new(Connection { stream, shared: Arc::clone(shared) });
+        let connection = Arc::new(Connection {
+            stream,
+            shared: Arc::clone(shared),
+        });
         let (weak, serve) = (Arc::downgrade(&connection), Arc::clone(serve));
         let mut served = lock(&shared.served);
         // The ended ones are joined here, so that a panic in one of them is not lost.

@@ -31,7 +31,11 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited for {what} for {} s", LIMIT.as_secs());
+        assert!(
+            Instant::now() < deadline,
+            "waited for {what} for {} s",
+            LIMIT.as_secs()
+        );
         thread::sleep(INTERVAL);
     }
 }
@@ -69,7 +73,9 @@ pub fn join_all<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
 /// When none comes within [`LIMIT`], or nobody can send one any more.
 #[track_caller]
 pub fn receive<T>(receiver: &Receiver<T>) -> T {
-    receiver.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("waited for a message: {error}"))
+    receiver
+        .recv_timeout(LIMIT)
+        .unwrap_or_else(|error| panic!("waited for a message: {error}"))
 }
 
 /// Accepts a connection whose reads and writes have the limit, too.
@@ -125,8 +131,15 @@ pub fn ended_within(limit: Duration, child: &mut Child) -> ExitStatus {
 /// When it cannot be started, or does not end within [`LIMIT`].
 #[track_caller]
 pub fn output(command: &mut Command) -> Output {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    output_of(command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    output_of(
+        command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")),
+    )
 }
 
 /// Waits for the end of a process and of its output, as [`Child::wait_with_output`] does.
@@ -139,7 +152,11 @@ pub fn output_of(mut child: Child) -> Output {
     let (stdout, stderr) = (child.stdout.take().map(read), child.stderr.take().map(read));
     let status = ended(&mut child);
     let text = |reader: Option<JoinHandle<Vec<u8>>>| reader.map(join).unwrap_or_default();
-    Output { status, stdout: text(stdout), stderr: text(stderr) }
+    Output {
+        status,
+        stdout: text(stdout),
+        stderr: text(stderr),
+    }
 }
 
 fn read(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
@@ -162,7 +179,11 @@ impl Meeting {
     /// A meeting of so many threads. They may meet again and again.
     #[must_use]
     pub const fn new(threads: usize) -> Self {
-        Self { threads, arrived: Mutex::new(0), changed: Condvar::new() }
+        Self {
+            threads,
+            arrived: Mutex::new(0),
+            changed: Condvar::new(),
+        }
     }
 
     /// Waits for the others.
@@ -175,9 +196,16 @@ impl Meeting {
         *arrived += 1;
         let all = arrived.div_ceil(self.threads) * self.threads;
         self.changed.notify_all();
-        let waited = self.changed.wait_timeout_while(arrived, LIMIT, |arrived| *arrived < all);
+        let waited = self
+            .changed
+            .wait_timeout_while(arrived, LIMIT, |arrived| *arrived < all);
         let (arrived, result) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(!result.timed_out(), "{} of {} threads came", *arrived + self.threads - all, self.threads);
+        assert!(
+            !result.timed_out(),
+            "{} of {} threads came",
+            *arrived + self.threads - all,
+            self.threads
+        );
     }
 }
 
@@ -185,7 +213,13 @@ impl Meeting {
 pub fn limit_tests() {
     static START: Once = Once::new();
     if cfg!(target_os = "linux") {
-        START.call_once(|| drop(thread::Builder::new().name("test-limit".to_owned()).spawn(end_late_tests)));
+        START.call_once(|| {
+            drop(
+                thread::Builder::new()
+                    .name("test-limit".to_owned())
+                    .spawn(end_late_tests),
+            )
+        });
     }
 }
 
@@ -194,12 +228,18 @@ fn end_late_tests() {
     loop {
         let now = Instant::now();
         // The main thread waits for the tests.
-        let threads: Vec<_> = threads().into_iter().filter(|(id, _)| *id != process::id()).collect();
+        let threads: Vec<_> = threads()
+            .into_iter()
+            .filter(|(id, _)| *id != process::id())
+            .collect();
         first_seen.retain(|id, _| threads.iter().any(|(running, _)| running == id));
         for (id, name) in threads.into_iter().filter(|(_, name)| name != "test-limit") {
             let since = *first_seen.entry(id).or_insert(now);
             if now.duration_since(since) > TEST_LIMIT {
-                eprintln!("error: the test {name}… has not ended after {} minutes", TEST_LIMIT.as_secs() / 60);
+                eprintln!(
+                    "error: the test {name}… has not ended after {} minutes",
+                    TEST_LIMIT.as_secs() / 60
+                );
                 process::abort();
             }
         }
@@ -209,10 +249,16 @@ fn end_late_tests() {
 
 /// The threads of this process, each with the start of its name. It is that of the thread that started it if it has none.
 pub(crate) fn threads() -> Vec<(u32, String)> {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
     let thread = |task: std::fs::DirEntry| {
         let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
-        Some((task.file_name().to_str()?.parse().ok()?, name.trim_end().to_owned()))
+        Some((
+            task.file_name().to_str()?.parse().ok()?,
+            name.trim_end().to_owned(),
+        ))
     };
     tasks.filter_map(thread).collect()
 }
@@ -228,9 +274,15 @@ mod tests {
         let meeting = Arc::new(Meeting::new(2));
         let waiting = Arc::clone(&meeting);
         let since = Instant::now();
-        let threads = [thread::spawn(move || waiting.wait()), thread::spawn(|| panic!("as the test wants"))];
+        let threads = [
+            thread::spawn(move || waiting.wait()),
+            thread::spawn(|| panic!("as the test wants")),
+        ];
         let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| join_all(threads)));
-        assert_eq!(joined.expect_err("a panic").downcast_ref(), Some(&"as the test wants"));
+        assert_eq!(
+            joined.expect_err("a panic").downcast_ref(),
+            Some(&"as the test wants")
+        );
         assert!(since.elapsed() < LIMIT);
         meeting.wait(); // Lets the other one end.
     }
@@ -238,7 +290,8 @@ mod tests {
     #[test]
     fn threads_meet_again_and_again() {
         let meeting = Arc::new(Meeting::new(3));
-        let go = |meeting: Arc<Meeting>| thread::spawn(move || (0..100).for_each(|_| meeting.wait()));
+        let go =
+            |meeting: Arc<Meeting>| thread::spawn(move || (0..100).for_each(|_| meeting.wait()));
         join_all((0..3).map(|_| go(Arc::clone(&meeting))));
         assert_eq!(*meeting.arrived.lock().expect("a lock"), 300);
     }
@@ -247,10 +300,15 @@ mod tests {
     #[cfg(unix)]
     fn a_process_that_does_not_end_is_killed() {
         let mut child = Command::new("sleep").arg("600").spawn().expect("sleep");
-        let late = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ended_within(Duration::ZERO, &mut child)));
+        let late = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            ended_within(Duration::ZERO, &mut child)
+        }));
         late.expect_err("a panic");
         assert!(child.try_wait().expect("a child").is_some());
         let output = output(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
-        assert_eq!((output.status.code(), &*output.stdout, &*output.stderr), (Some(3), &b"out\n"[..], &b"err\n"[..]));
+        assert_eq!(
+            (output.status.code(), &*output.stdout, &*output.stderr),
+            (Some(3), &b"out\n"[..], &b"err\n"[..])
+        );
     }
 }

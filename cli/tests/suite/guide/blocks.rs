@@ -19,7 +19,9 @@ impl Block {
     }
 
     pub(crate) fn is_skipped(&self) -> bool {
-        self.directive.as_ref().is_some_and(|directive| directive.starts_with("skip, "))
+        self.directive
+            .as_ref()
+            .is_some_and(|directive| directive.starts_with("skip, "))
     }
 
     /// The scenario that is served to it.
@@ -30,7 +32,9 @@ impl Block {
     /// The file whose content it is: named by the comment before it, or in the first line of TOML.
     pub(crate) fn file(&self) -> Option<&str> {
         let first = self.text.lines().next().filter(|_| self.language == "toml");
-        let named = first.and_then(|line| line.strip_prefix("# ")).filter(|name| !name.contains(' '));
+        let named = first
+            .and_then(|line| line.strip_prefix("# "))
+            .filter(|name| !name.contains(' '));
         self.argument("file ").or(named)
     }
 
@@ -56,11 +60,20 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
             (None, Some(language)) => {
                 let language = language.split(',').next().unwrap_or_default().to_owned();
                 let directive = directive.take();
-                let block = Block { page: page.to_owned(), line: number + 1, language, text: String::new(), directive };
+                let block = Block {
+                    page: page.to_owned(),
+                    line: number + 1,
+                    language,
+                    text: String::new(),
+                    directive,
+                };
                 open = Some((indent, block));
             }
             (None, None) => {
-                let comment = line.trim().strip_prefix("<!-- test: ").and_then(|rest| rest.strip_suffix(" -->"));
+                let comment = line
+                    .trim()
+                    .strip_prefix("<!-- test: ")
+                    .and_then(|rest| rest.strip_suffix(" -->"));
                 if comment.is_some() || !line.trim().is_empty() {
                     directive = comment.map(str::to_owned);
                 }
@@ -71,7 +84,11 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
     for block in &blocks {
         let known = ["skip, ", "service ", "file "];
         let directive = block.directive.as_deref().unwrap_or("file ");
-        assert!(known.iter().any(|known| directive.starts_with(known)), "{}: {directive:?}", block.place());
+        assert!(
+            known.iter().any(|known| directive.starts_with(known)),
+            "{}: {directive:?}",
+            block.place()
+        );
     }
     blocks
 }

@@ -15,7 +15,9 @@ use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
 use super::blocks::Block;
 use crate::pages::documentation::read;
-use crate::support::{Folder, PROGRAM, VM, eventually, free_port, launch, quoted, run as run_program};
+use crate::support::{
+    Folder, PROGRAM, VM, eventually, free_port, launch, quoted, run as run_program,
+};
 
 /// What is not run: each is replaced by a program that succeeds.
 const STAND_INS: [&str; 17] = [
@@ -88,9 +90,15 @@ impl Page {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
         };
         for name in STAND_INS {
-            program(name, &format!("#!/bin/sh\n# Imitates {name}: does nothing, and succeeds.\n"));
+            program(
+                name,
+                &format!("#!/bin/sh\n# Imitates {name}: does nothing, and succeeds.\n"),
+            );
         }
-        program("sudo", "#!/bin/sh\n# Imitates sudo: runs the command as the same user.\nexec \"$@\"\n");
+        program(
+            "sudo",
+            "#!/bin/sh\n# Imitates sudo: runs the command as the same user.\nexec \"$@\"\n",
+        );
         program("lock.sh", &read("examples/gate/lock.sh"));
         program(
             "scheduled-events",
@@ -100,7 +108,11 @@ impl Page {
                 quoted(PROGRAM)
             ),
         );
-        Self { folder, port: free_port().to_string(), scripts: Vec::new() }
+        Self {
+            folder,
+            port: free_port().to_string(),
+            scripts: Vec::new(),
+        }
     }
 
     fn run(&mut self, block: &Block) {
@@ -123,12 +135,21 @@ impl Page {
         let mut rest = output.as_str();
         for (command, expected) in &commands {
             let place = block.place();
-            let (printed, after) = rest.split_once(END).unwrap_or_else(|| panic!("{place}: {command}\n{rest}"));
+            let (printed, after) = rest
+                .split_once(END)
+                .unwrap_or_else(|| panic!("{place}: {command}\n{rest}"));
             let (code, after) = after.split_once('\n').expect("a line");
             rest = after;
-            let fails =
-                expected.as_ref().is_some_and(|lines| lines.first().is_some_and(|line| line.starts_with("error: ")));
-            assert_eq!(code != "0", fails, "{place}: {command}\nexit code {code}\n{printed}");
+            let fails = expected.as_ref().is_some_and(|lines| {
+                lines
+                    .first()
+                    .is_some_and(|line| line.starts_with("error: "))
+            });
+            assert_eq!(
+                code != "0",
+                fails,
+                "{place}: {command}\nexit code {code}\n{printed}"
+            );
             let printed = printed.replace(&format!("{}/", self.folder.as_path().display()), "/");
             if let Some(expected) = expected {
                 let lines: Vec<_> = printed.lines().map(normal).collect();
@@ -146,28 +167,48 @@ impl Page {
         let name = format!("script.{}", block.line);
         let path = self.folder.file(&name, script);
         let printed = self.folder.path(&format!("{name}.out"));
-        let search = format!("{}:{}", self.folder.path("usr/local/bin"), std::env::var("PATH").unwrap_or_default());
+        let search = format!(
+            "{}:{}",
+            self.folder.path("usr/local/bin"),
+            std::env::var("PATH").unwrap_or_default()
+        );
         let mut command = launch("sh");
         // What the user has set must not change the output.
-        command.env_clear().env("PATH", search).env("LC_ALL", "C").env("TZ", "UTC").env("HOME", self.folder.as_path());
-        command.env("SCHEDULED_EVENTS_ENDPOINT", endpoint).current_dir(self.folder.as_path()).process_group(0);
-        command.arg(path).stdout(fs::File::create(&printed).expect("a file")).stderr(Stdio::null());
+        command
+            .env_clear()
+            .env("PATH", search)
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .env("HOME", self.folder.as_path());
+        command
+            .env("SCHEDULED_EVENTS_ENDPOINT", endpoint)
+            .current_dir(self.folder.as_path())
+            .process_group(0);
+        command
+            .arg(path)
+            .stdout(fs::File::create(&printed).expect("a file"))
+            .stderr(Stdio::null());
         self.scripts.push(command.spawn().expect("a shell"));
         let script = self.scripts.last_mut().expect("the script");
-        eventually(&format!("{}: the end of the block", block.place()), || script.try_wait().expect("a child"));
+        eventually(&format!("{}: the end of the block", block.place()), || {
+            script.try_wait().expect("a child")
+        });
         fs::read_to_string(printed).expect("its output")
     }
 
     /// A text of the page, with paths of the system below the folder and a port that is free.
     fn below_folder(&self, text: &str) -> String {
-        let text =
-            ["/etc/", "/var/lib/", "/usr/local/bin/", "/run/"].into_iter().fold(text.to_owned(), |text, path| {
-                [" ", "=", "\"", "'"].into_iter().fold(text, |text, before| {
-                    text.replace(
-                        &format!("{before}{path}"),
-                        &format!("{before}{}{path}", self.folder.as_path().display()),
-                    )
-                })
+        let text = ["/etc/", "/var/lib/", "/usr/local/bin/", "/run/"]
+            .into_iter()
+            .fold(text.to_owned(), |text, path| {
+                [" ", "=", "\"", "'"]
+                    .into_iter()
+                    .fold(text, |text, before| {
+                        text.replace(
+                            &format!("{before}{path}"),
+                            &format!("{before}{}{path}", self.folder.as_path().display()),
+                        )
+                    })
             });
         text.replace("127.0.0.1:8080", &format!("127.0.0.1:{}", self.port))
     }
@@ -187,11 +228,14 @@ impl Drop for Page {
 /// A server of this scenario, sixty times faster than Azure, once its event is announced.
 fn serve(scenario: &str) -> Server {
     let speed = if scenario == "preempt" { 5.0 } else { 60.0 };
-    let scenario = Scenario::builtin(scenario).unwrap_or_else(|| panic!("no scenario {scenario:?}"));
-    let server = Server::start(ServerConfig::new(scenario).speed(speed).vm_name(VM)).expect("a port");
+    let scenario =
+        Scenario::builtin(scenario).unwrap_or_else(|| panic!("no scenario {scenario:?}"));
+    let server =
+        Server::start(ServerConfig::new(scenario).speed(speed).vm_name(VM)).expect("a port");
     let url = server.url();
     eventually("the event", || {
-        (run_program(&["wait", "--endpoint", &url, "--timeout", "30s"]).code == Some(0)).then_some(())
+        (run_program(&["wait", "--endpoint", &url, "--timeout", "30s"]).code == Some(0))
+            .then_some(())
     });
     server
 }
@@ -209,13 +253,19 @@ fn commands(block: &Block) -> Vec<(String, Option<Vec<String>>)> {
             continues = command.ends_with('\\');
             continue;
         }
-        let (command, expected) = commands.last_mut().unwrap_or_else(|| panic!("{}: no command", block.place()));
+        let (command, expected) = commands
+            .last_mut()
+            .unwrap_or_else(|| panic!("{}: no command", block.place()));
         if continues {
             *command += "\n";
             *command += line;
             continues = line.ends_with('\\');
         } else {
-            expected.get_or_insert_default().push(if line == "..." { line.to_owned() } else { normal(line) });
+            expected.get_or_insert_default().push(if line == "..." {
+                line.to_owned()
+            } else {
+                normal(line)
+            });
         }
     }
     commands
@@ -228,9 +278,9 @@ fn is_as_expected(expected: &[String], lines: &[String]) -> bool {
         Some((first, rest)) if first == "..." => {
             (0..=lines.len()).any(|skipped| is_as_expected(rest, &lines[skipped..]))
         }
-        Some((first, rest)) => {
-            lines.split_first().is_some_and(|(line, lines)| line == first && is_as_expected(rest, lines))
-        }
+        Some((first, rest)) => lines
+            .split_first()
+            .is_some_and(|(line, lines)| line == first && is_as_expected(rest, lines)),
     }
 }
 
@@ -239,7 +289,11 @@ fn normal(line: &str) -> String {
     let mut words = Vec::new();
     for word in line.split_whitespace() {
         let groups: Vec<_> = word.split('-').map(str::len).collect();
-        if groups == [8, 4, 4, 4, 12] && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        if groups == [8, 4, 4, 4, 12]
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        {
             words.push("ID".to_owned());
             continue;
         }
@@ -258,29 +312,66 @@ fn normal(line: &str) -> String {
 #[test]
 fn lines_are_compared_but_for_what_differs_from_run_to_run() {
     let lines = |text: &str| -> Vec<_> {
-        text.lines().map(|line| if line == "..." { line.into() } else { normal(line) }).collect()
+        text.lines()
+            .map(|line| {
+                if line == "..." {
+                    line.into()
+                } else {
+                    normal(line)
+                }
+            })
+            .collect()
     };
-    let printed = lines("14:22:31  scheduled  Reboot  364FC752-569C-426C-8EB4-A81A0985B836\nstarts in 15 s\ndone");
+    let printed = lines(
+        "14:22:31  scheduled  Reboot  364FC752-569C-426C-8EB4-A81A0985B836\nstarts in 15 s\ndone",
+    );
     for (expected, is_equal) in [
-        ("14:22:32 scheduled Reboot 00000000-569C-426C-8EB4-A81A0985B836\n...\ndone", true),
+        (
+            "14:22:32 scheduled Reboot 00000000-569C-426C-8EB4-A81A0985B836\n...\ndone",
+            true,
+        ),
         ("...\nstarts in 9 s\ndone", true),
         ("...", true),
         ("...\nstarts in 9 s", false),
-        ("14:22:32 started Reboot 00000000-569C-426C-8EB4-A81A0985B836\n...", false),
+        (
+            "14:22:32 started Reboot 00000000-569C-426C-8EB4-A81A0985B836\n...",
+            false,
+        ),
         ("14:22:32 scheduled Reboot 364FC752\n...", false),
     ] {
-        assert_eq!(is_as_expected(&lines(expected), &printed), is_equal, "{expected}");
+        assert_eq!(
+            is_as_expected(&lines(expected), &printed),
+            is_equal,
+            "{expected}"
+        );
     }
 }
 
 #[test]
 fn the_picture_shows_what_the_demonstration_prints() {
     let picture = read("docs/images/demo.svg");
-    let texts = picture.split("</text>").filter_map(|part| part.rsplit_once('>')).map(|(_, text)| text);
+    let texts = picture
+        .split("</text>")
+        .filter_map(|part| part.rsplit_once('>'))
+        .map(|(_, text)| text);
     // The first line is the command.
-    let shown: Vec<_> = texts.skip(2).map(|text| text.replace("&#x27;", "'")).collect();
+    let shown: Vec<_> = texts
+        .skip(2)
+        .map(|text| text.replace("&#x27;", "'"))
+        .collect();
     let printed = run_program(&["demo"]).with_code(0).stdout;
-    let (printed, _) = printed.split_once("\n\nAll events have ended.").expect("the end of the demonstration");
-    let words = |text: &str| text.lines().map(normal).collect::<String>().replace(' ', "");
-    assert_eq!(words(&shown.join("\n")), words(printed), "docs/images/demo.svg: run `make docs-images`");
+    let (printed, _) = printed
+        .split_once("\n\nAll events have ended.")
+        .expect("the end of the demonstration");
+    let words = |text: &str| {
+        text.lines()
+            .map(normal)
+            .collect::<String>()
+            .replace(' ', "")
+    };
+    assert_eq!(
+        words(&shown.join("\n")),
+        words(printed),
+        "docs/images/demo.svg: run `make docs-images`"
+    );
 }

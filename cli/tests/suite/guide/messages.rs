@@ -35,25 +35,67 @@ const CALLS: [&str; 18] = [
 
 /// Folders and files whose texts are not for the user of the command, and why.
 const OTHERS: [(&str, &str); 22] = [
-    ("replay/src/http/mod.rs", "answers of the replay server, in the words of Azure"),
-    ("replay/src/http/route.rs", "answers of the replay server, in the words of Azure"),
-    ("replay/src/service/", "answers of the replay server, in the words of Azure"),
-    ("replay/src/control_plane/error.rs", "answers of the replay server, in the words of Azure"),
-    ("replay/src/control_plane/graph.rs", "answers of the replay server, in the words of Azure"),
-    ("replay/src/control_plane/query.rs", "answers of the replay server"),
-    ("replay/src/control_plane/route.rs", "answers of the replay server, in the words of Azure"),
-    ("replay/src/server/connection.rs", "answers of the replay server, in the words of Azure"),
-    ("replay/src/verdict/", "findings about a client, in the report of `replay`"),
-    ("replay/src/timeline/mod.rs", "what the replay server reports"),
-    ("replay/src/server/control.rs", "errors of the library, which the replay page shows"),
+    (
+        "replay/src/http/mod.rs",
+        "answers of the replay server, in the words of Azure",
+    ),
+    (
+        "replay/src/http/route.rs",
+        "answers of the replay server, in the words of Azure",
+    ),
+    (
+        "replay/src/service/",
+        "answers of the replay server, in the words of Azure",
+    ),
+    (
+        "replay/src/control_plane/error.rs",
+        "answers of the replay server, in the words of Azure",
+    ),
+    (
+        "replay/src/control_plane/graph.rs",
+        "answers of the replay server, in the words of Azure",
+    ),
+    (
+        "replay/src/control_plane/query.rs",
+        "answers of the replay server",
+    ),
+    (
+        "replay/src/control_plane/route.rs",
+        "answers of the replay server, in the words of Azure",
+    ),
+    (
+        "replay/src/server/connection.rs",
+        "answers of the replay server, in the words of Azure",
+    ),
+    (
+        "replay/src/verdict/",
+        "findings about a client, in the report of `replay`",
+    ),
+    (
+        "replay/src/timeline/mod.rs",
+        "what the replay server reports",
+    ),
+    (
+        "replay/src/server/control.rs",
+        "errors of the library, which the replay page shows",
+    ),
     ("cli/src/args/commands_page.rs", "a test"),
     ("cli/src/look/policy_source.rs", "generated C"),
     ("cli/src/test/demo.rs", "the output of `demo`"),
     ("cli/src/look/status.rs", "the output of `status`"),
     ("cli/src/output/table.rs", "the output of `list`"),
-    ("cli/src/operate/simulate_eviction.rs", "the output of commands for operators"),
-    ("cli/src/operate/terminate_profile.rs", "the output of commands for operators"),
-    ("cli/src/args/operate.rs", "the arguments of commands for operators"),
+    (
+        "cli/src/operate/simulate_eviction.rs",
+        "the output of commands for operators",
+    ),
+    (
+        "cli/src/operate/terminate_profile.rs",
+        "the output of commands for operators",
+    ),
+    (
+        "cli/src/args/operate.rs",
+        "the arguments of commands for operators",
+    ),
     ("cli/src/output/format.rs", "the output of `watch`"),
     ("client/src/metrics/", "metrics"),
     ("cli/src/picture/svg.rs", "the output of `timeline`"),
@@ -85,17 +127,35 @@ const NO_MESSAGES: [&str; 19] = [
 /// The messages of the code, each with a file that has it.
 fn messages() -> BTreeMap<String, String> {
     for (other, _) in OTHERS {
-        assert!(Path::new(ROOT).join(other).exists(), "{other} does not exist");
+        assert!(
+            Path::new(ROOT).join(other).exists(),
+            "{other} does not exist"
+        );
     }
     let mut found = BTreeMap::new();
-    let mut folders = ["client/src", "replay/src", "cli/src"].map(str::to_owned).to_vec();
+    let mut folders = ["client/src", "replay/src", "cli/src"]
+        .map(str::to_owned)
+        .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(Path::new(ROOT).join(&folder)).expect("a folder") {
-            let path = format!("{folder}/{}", entry.expect("an entry").file_name().to_str().expect("a plain name"));
+            let path = format!(
+                "{folder}/{}",
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .to_str()
+                    .expect("a plain name")
+            );
             if Path::new(ROOT).join(&path).is_dir() {
                 folders.push(path);
-            } else if !OTHERS.iter().any(|(other, _)| path.starts_with(other)) && !path.ends_with("/tests.rs") {
-                found.extend(of_source(&read(&path)).into_iter().map(|message| (message, path.clone())));
+            } else if !OTHERS.iter().any(|(other, _)| path.starts_with(other))
+                && !path.ends_with("/tests.rs")
+            {
+                found.extend(
+                    of_source(&read(&path))
+                        .into_iter()
+                        .map(|message| (message, path.clone())),
+                );
             }
         }
     }
@@ -105,8 +165,15 @@ fn messages() -> BTreeMap<String, String> {
 /// The messages of a source file.
 fn of_source(source: &str) -> BTreeSet<String> {
     // Tests are at the end of a file.
-    let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let code = source
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
+    let lines = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n");
     let mut messages = BTreeSet::new();
     for call in CALLS {
         for (start, _) in lines.match_indices(call) {
@@ -158,7 +225,10 @@ fn literal(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
             '{' if chars.next_if_eq(&'{').is_some() => text.push('{'),
             '}' if chars.next_if_eq(&'}').is_some() => text.push('}'),
             '{' => {
-                chars.by_ref().take_while(|inserted| *inserted != '}').for_each(drop);
+                chars
+                    .by_ref()
+                    .take_while(|inserted| *inserted != '}')
+                    .for_each(drop);
                 // Values beside each other are one part that differs.
                 if !text.ends_with('…') {
                     text.push('…');
@@ -171,20 +241,35 @@ fn literal(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
 }
 
 fn is_sentence(text: &str) -> bool {
-    let letters = |word: &str| word.trim_matches(|char: char| !char.is_alphabetic()).to_owned();
+    let letters = |word: &str| {
+        word.trim_matches(|char: char| !char.is_alphabetic())
+            .to_owned()
+    };
     let is_word = |word: &String| word.len() > 1 && word.chars().all(char::is_alphabetic);
     text.split_whitespace().map(letters).filter(is_word).count() >= 3
 }
 
 /// The messages on the page: the code in the first cell of each row that has an anchor.
 fn explained() -> Vec<(String, String)> {
-    let rows = read(PAGE).lines().filter(|line| line.starts_with("| <a id=\"")).map(str::to_owned).collect::<Vec<_>>();
+    let rows = read(PAGE)
+        .lines()
+        .filter(|line| line.starts_with("| <a id=\""))
+        .map(str::to_owned)
+        .collect::<Vec<_>>();
     let mut found = Vec::new();
     for row in rows {
-        let (anchor, rest) = row["| <a id=\"".len()..].split_once("\"></a>").expect("the end of an anchor");
-        let code = rest.strip_prefix("`` ").and_then(|rest| rest.split_once(" `` |"));
-        let (code, meaning) = code.unwrap_or_else(|| panic!("{PAGE}: {row}: expected a message between `` and ``"));
-        assert!(meaning.trim_matches([' ', '|']).len() > 2, "{PAGE}: {code} is not explained");
+        let (anchor, rest) = row["| <a id=\"".len()..]
+            .split_once("\"></a>")
+            .expect("the end of an anchor");
+        let code = rest
+            .strip_prefix("`` ")
+            .and_then(|rest| rest.split_once(" `` |"));
+        let (code, meaning) =
+            code.unwrap_or_else(|| panic!("{PAGE}: {row}: expected a message between `` and ``"));
+        assert!(
+            meaning.trim_matches([' ', '|']).len() > 2,
+            "{PAGE}: {code} is not explained"
+        );
         found.push((anchor.to_owned(), code.replace("\\|", "|")));
     }
     found
@@ -193,12 +278,27 @@ fn explained() -> Vec<(String, String)> {
 #[test]
 fn every_message_of_the_code_has_an_anchor_on_the_page() {
     let (mut code, explained) = (messages(), explained());
-    assert!(code.len() > 100, "{} messages: the code has another form now", code.len());
+    assert!(
+        code.len() > 100,
+        "{} messages: the code has another form now",
+        code.len()
+    );
     let anchors: BTreeSet<_> = explained.iter().map(|(anchor, _)| anchor).collect();
-    assert_eq!(anchors.len(), explained.len(), "{PAGE}: two messages have one anchor");
-    let unknown = explained.iter().filter(|(_, message)| code.remove(message).is_none());
-    let mut errors: Vec<_> = unknown.map(|(_, message)| format!("{PAGE}: not in the code: {message}")).collect();
-    errors.extend(code.iter().map(|(message, path)| format!("{path}: not on the page: {message}")));
+    assert_eq!(
+        anchors.len(),
+        explained.len(),
+        "{PAGE}: two messages have one anchor"
+    );
+    let unknown = explained
+        .iter()
+        .filter(|(_, message)| code.remove(message).is_none());
+    let mut errors: Vec<_> = unknown
+        .map(|(_, message)| format!("{PAGE}: not in the code: {message}"))
+        .collect();
+    errors.extend(
+        code.iter()
+            .map(|(message, path)| format!("{path}: not on the page: {message}")),
+    );
     assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
@@ -206,11 +306,16 @@ fn every_message_of_the_code_has_an_anchor_on_the_page() {
 #[test]
 fn every_reason_of_a_decision_is_on_the_page() {
     let (source, page) = (read("core/src/policy/decision.rs"), read(PAGE));
-    let (_, code) = source.split_once("impl fmt::Display for Reason").expect("the reasons");
+    let (_, code) = source
+        .split_once("impl fmt::Display for Reason")
+        .expect("the reasons");
     let reasons = texts(code.split_once("match self {").expect("their words").1);
     assert!(reasons.len() > 10, "{reasons:?}");
     for reason in reasons {
         let words = reason.split('…').next().unwrap_or_default();
-        assert!(page.contains(&format!("`{words}")), "{PAGE} does not explain the reason {reason:?}");
+        assert!(
+            page.contains(&format!("`{words}")),
+            "{PAGE} does not explain the reason {reason:?}"
+        );
     }
 }

@@ -25,19 +25,37 @@ use blocks::{Block, blocks};
 /// The pages of the guide, as paths from the root.
 pub(crate) fn pages() -> Vec<String> {
     let summary = read("docs/SUMMARY.md");
-    let chapters = summary.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(path, _)| path);
-    let pages = chapters.map(|path| format!("docs/{path}")).chain(["README.md".to_owned()]);
+    let chapters = summary
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(path, _)| path);
+    let pages = chapters
+        .map(|path| format!("docs/{path}"))
+        .chain(["README.md".to_owned()]);
     pages.filter(|page| page != "docs/README.md").collect()
 }
 
 /// Pages whose blocks of commands and of TOML other tests run, or that are written from the tests themselves.
 const TESTED_ELSEWHERE: [(&str, &str); 6] = [
-    ("docs/coming-from.md", "tests/python/programs/test_coming_from.py"),
+    (
+        "docs/coming-from.md",
+        "tests/python/programs/test_coming_from.py",
+    ),
     ("docs/faults.md", "cli/tests/suite/http_faults/page.rs"),
-    ("docs/fleet.md", "fleet/src/config/mod.rs, fleet/tests/suite/three_machines.rs, fleet/tests/suite/by_hand.rs"),
+    (
+        "docs/fleet.md",
+        "fleet/src/config/mod.rs, fleet/tests/suite/three_machines.rs, fleet/tests/suite/by_hand.rs",
+    ),
     ("docs/kubernetes.md", "fleet/tests/kubernetes/manifests.rs"),
-    ("docs/notifications.md", "fleet/tests/relay/documentation.rs"),
-    ("docs/scenarios.md", "cli/tests/suite/pages/scenarios_page.rs"),
+    (
+        "docs/notifications.md",
+        "fleet/tests/relay/documentation.rs",
+    ),
+    (
+        "docs/scenarios.md",
+        "cli/tests/suite/pages/scenarios_page.rs",
+    ),
 ];
 
 #[test]
@@ -45,24 +63,41 @@ fn every_page_of_the_guide_is_in_its_summary() {
     let listed: BTreeSet<_> = pages().into_iter().collect();
     let folder = std::path::Path::new(crate::pages::documentation::ROOT).join("docs");
     for entry in std::fs::read_dir(folder).expect("the folder of the guide") {
-        let name = entry.expect("an entry").file_name().into_string().expect("a plain name");
-        let is_page = name.strip_suffix(".md").is_some_and(|page| page != "SUMMARY" && page != "README");
-        assert!(!is_page || listed.contains(&format!("docs/{name}")), "docs/SUMMARY.md does not list {name}");
+        let name = entry
+            .expect("an entry")
+            .file_name()
+            .into_string()
+            .expect("a plain name");
+        let is_page = name
+            .strip_suffix(".md")
+            .is_some_and(|page| page != "SUMMARY" && page != "README");
+        assert!(
+            !is_page || listed.contains(&format!("docs/{name}")),
+            "docs/SUMMARY.md does not list {name}"
+        );
     }
 }
 
 #[test]
 fn the_commands_of_every_page_do_what_it_shows() {
-    let pages: Vec<_> =
-        pages().into_iter().filter(|page| TESTED_ELSEWHERE.iter().all(|(other, _)| page != other)).collect();
+    let pages: Vec<_> = pages()
+        .into_iter()
+        .filter(|page| TESTED_ELSEWHERE.iter().all(|(other, _)| page != other))
+        .collect();
     together(&pages, |page| console::run(&blocks(page)));
 }
 
 #[test]
 fn each_block_of_toml_is_a_policy_or_a_scenario() {
     let mut policies = 0;
-    let is_here = |block: &Block| TESTED_ELSEWHERE.iter().all(|(other, _)| block.page != *other);
-    for block in all_blocks().filter(|block| block.language == "toml" && is_here(block) && !block.is_skipped()) {
+    let is_here = |block: &Block| {
+        TESTED_ELSEWHERE
+            .iter()
+            .all(|(other, _)| block.page != *other)
+    };
+    for block in all_blocks()
+        .filter(|block| block.language == "toml" && is_here(block) && !block.is_skipped())
+    {
         let place = block.place();
         if block.text.contains("[[event]]") {
             Scenario::parse(&block.text).unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -88,8 +123,16 @@ fn each_block_of_json_is_json() {
 fn the_drop_in_on_the_page_is_the_file_that_ships() {
     let file = read("cli/systemd/drain.conf");
     let (_, lines) = file.split_once("\n[Service]\n").expect("a section");
-    let block = blocks("docs/systemd.md").into_iter().find(|block| block.language == "ini").expect("a block");
-    assert_eq!(block.text, format!("[Service]\n{lines}"), "{}: cli/systemd/drain.conf", block.place());
+    let block = blocks("docs/systemd.md")
+        .into_iter()
+        .find(|block| block.language == "ini")
+        .expect("a block");
+    assert_eq!(
+        block.text,
+        format!("[Service]\n{lines}"),
+        "{}: cli/systemd/drain.conf",
+        block.place()
+    );
 }
 
 /// The test of each language names the pages that it runs.
@@ -103,12 +146,24 @@ fn each_block_of_a_programming_language_is_run_by_a_test() {
     ];
     for block in all_blocks() {
         let elsewhere = TESTED_ELSEWHERE.iter().any(|(page, _)| *page == block.page);
-        if let Some((_, test)) = tests.iter().find(|(language, _)| *language == block.language) {
+        if let Some((_, test)) = tests
+            .iter()
+            .find(|(language, _)| *language == block.language)
+        {
             let is_run = elsewhere || block.is_skipped() || read(test).contains(&block.page);
             assert!(is_run, "{}: {test} does not run this page", block.place());
         } else {
-            let known =
-                ["console", "sh", "powershell", "toml", "json", "text", "ini", ""].contains(&block.language.as_str());
+            let known = [
+                "console",
+                "sh",
+                "powershell",
+                "toml",
+                "json",
+                "text",
+                "ini",
+                "",
+            ]
+            .contains(&block.language.as_str());
             assert!(
                 known || elsewhere || block.is_skipped(),
                 "{}: unknown language {:?}",

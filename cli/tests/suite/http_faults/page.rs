@@ -36,34 +36,83 @@ fn the_page_matches_the_tests() {
     }
     let committed = fs::read_to_string(PAGE).expect("docs/faults.md");
     for (number, (wanted, found)) in (1..).zip(page.lines().zip(committed.lines())) {
-        assert_eq!(wanted, found, "line {number} of docs/faults.md differs from the tests: run `make faults-table`");
+        assert_eq!(
+            wanted, found,
+            "line {number} of docs/faults.md differs from the tests: run `make faults-table`"
+        );
     }
-    assert_eq!(page.len(), committed.len(), "docs/faults.md has more or fewer lines: run `make faults-table`");
+    assert_eq!(
+        page.len(),
+        committed.len(),
+        "docs/faults.md has more or fewer lines: run `make faults-table`"
+    );
 }
 
 fn limits_table() -> String {
-    let seconds = |milliseconds: u32| format!("{} s", Duration::from_millis(milliseconds.into()).as_secs_f64());
+    let seconds = |milliseconds: u32| {
+        format!(
+            "{} s",
+            Duration::from_millis(milliseconds.into()).as_secs_f64()
+        )
+    };
     let rows = [
-        ("size of a document", format!("{} MiB", BODY_MAX / 1024 / 1024)),
-        ("size of a response's header", format!("{} KiB", HEAD_MAX / 1024)),
-        ("time for the first response, including the connection", seconds(limits::FIRST_TIMEOUT_MS)),
-        ("time for a later response, and for approvals", seconds(limits::TIMEOUT_MS)),
+        (
+            "size of a document",
+            format!("{} MiB", BODY_MAX / 1024 / 1024),
+        ),
+        (
+            "size of a response's header",
+            format!("{} KiB", HEAD_MAX / 1024),
+        ),
+        (
+            "time for the first response, including the connection",
+            seconds(limits::FIRST_TIMEOUT_MS),
+        ),
+        (
+            "time for a later response, and for approvals",
+            seconds(limits::TIMEOUT_MS),
+        ),
         ("time for a connection", seconds(limits::CONNECT_TIMEOUT_MS)),
-        ("time for the request for the VM's name", format!("{} s", NAME_TIMEOUT.as_secs())),
-        ("shortest time between two polls", seconds(limits::INTERVAL_MIN_MS)),
-        ("shortest time between two requests of any kind", seconds(limits::REQUEST_SPACING_MS)),
-        ("back-off after the first failure", seconds(limits::BACK_OFF_FIRST_MS)),
+        (
+            "time for the request for the VM's name",
+            format!("{} s", NAME_TIMEOUT.as_secs()),
+        ),
+        (
+            "shortest time between two polls",
+            seconds(limits::INTERVAL_MIN_MS),
+        ),
+        (
+            "shortest time between two requests of any kind",
+            seconds(limits::REQUEST_SPACING_MS),
+        ),
+        (
+            "back-off after the first failure",
+            seconds(limits::BACK_OFF_FIRST_MS),
+        ),
         ("longest back-off", seconds(limits::BACK_OFF_MAX_MS)),
-        ("longest time from one poll to the next, also with a longer `Retry-After`", seconds(limits::POLL_GAP_MAX_MS)),
-        ("time during which an old document is ignored", seconds(limits::STALE_GRACE_MS)),
-        ("largest change of the wall clock that is accepted", format!("{} min", CLOCK_STEP_MAX.as_secs() / 60)),
+        (
+            "longest time from one poll to the next, also with a longer `Retry-After`",
+            seconds(limits::POLL_GAP_MAX_MS),
+        ),
+        (
+            "time during which an old document is ignored",
+            seconds(limits::STALE_GRACE_MS),
+        ),
+        (
+            "largest change of the wall clock that is accepted",
+            format!("{} min", CLOCK_STEP_MAX.as_secs() / 60),
+        ),
         ("events in one POST", limits::BATCH_MAX.to_string()),
     ];
-    rows.iter().fold(String::new(), |text, (name, value)| text + &format!("| {name} | {value} |\n"))
+    rows.iter().fold(String::new(), |text, (name, value)| {
+        text + &format!("| {name} | {value} |\n")
+    })
 }
 
 fn always_list() -> String {
-    ALWAYS.iter().fold(String::new(), |text, never| text + &format!("- The client never {}.\n", never.text()))
+    ALWAYS.iter().fold(String::new(), |text, never| {
+        text + &format!("- The client never {}.\n", never.text())
+    })
 }
 
 fn table() -> String {
@@ -73,7 +122,12 @@ fn table() -> String {
             .to_owned();
     for (name, row) in ROWS {
         let stderr = code(row.stderr, "; ");
-        let never = row.never.iter().map(|never| never.text()).collect::<Vec<_>>().join("; ");
+        let never = row
+            .never
+            .iter()
+            .map(|never| never.text())
+            .collect::<Vec<_>>()
+            .join("; ");
         let faults = code(row.faults, " ").replace("{witness}", "http://…");
         let cells = [
             row.service.to_owned(),
@@ -83,7 +137,13 @@ fn table() -> String {
             never,
             format!("**{name}** {faults}").trim_end().to_owned(),
         ];
-        let cells = cells.map(|cell| if cell.is_empty() { "–".to_owned() } else { cell.replace('|', "\\|") });
+        let cells = cells.map(|cell| {
+            if cell.is_empty() {
+                "–".to_owned()
+            } else {
+                cell.replace('|', "\\|")
+            }
+        });
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     text
@@ -111,9 +171,15 @@ fn result(row: &Row) -> String {
 }
 
 fn code(words: &[&str], between: &str) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between)
+    words
+        .iter()
+        .map(|word| format!("`{word}`"))
+        .collect::<Vec<_>>()
+        .join(between)
 }
 
 fn kinds_table(kinds: &[(&str, &str)]) -> String {
-    kinds.iter().fold(String::new(), |text, (syntax, about)| text + &format!("| `{syntax}` | {about} |\n"))
+    kinds.iter().fold(String::new(), |text, (syntax, about)| {
+        text + &format!("| `{syntax}` | {about} |\n")
+    })
 }

@@ -87,7 +87,8 @@ pub(crate) enum RetryDelay {
 impl RetryDelay {
     /// The least and the most milliseconds after this many failures in a row.
     pub(crate) fn bounds(self, in_a_row: u32) -> (u64, u64) {
-        let full = (u64::from(limits::BACK_OFF_FIRST_MS) << (in_a_row - 1).min(8)).min(limits::BACK_OFF_MAX_MS.into());
+        let full = (u64::from(limits::BACK_OFF_FIRST_MS) << (in_a_row - 1).min(8))
+            .min(limits::BACK_OFF_MAX_MS.into());
         // The time until the next poll is counted from the start of the last one.
         let limit = u64::from(limits::POLL_GAP_MAX_MS);
         let left = limit - u64::from(limits::TIMEOUT_MS);
@@ -96,7 +97,9 @@ impl RetryDelay {
             Self::Interval => (0, limits::INTERVAL_MIN_MS.into()),
             Self::BackOff => ((full / 2).min(left), full),
             Self::LongestBackOff | Self::RetryAfterLimit => (left, limit),
-            Self::RetryAfter(seconds) => (u64::from(seconds) * 1000 - 1000, u64::from(seconds) * 1000),
+            Self::RetryAfter(seconds) => {
+                (u64::from(seconds) * 1000 - 1000, u64::from(seconds) * 1000)
+            }
             Self::Any => (0, full),
         }
     }
@@ -107,7 +110,9 @@ impl RetryDelay {
             Self::BackOff => "after the back-off".into(),
             Self::LongestBackOff => format!("after {} s", limits::BACK_OFF_MAX_MS / 1000),
             Self::RetryAfter(seconds) => format!("after {seconds} s, as requested"),
-            Self::RetryAfterLimit => format!("after {} s, the limit", limits::POLL_GAP_MAX_MS / 1000),
+            Self::RetryAfterLimit => {
+                format!("after {} s, the limit", limits::POLL_GAP_MAX_MS / 1000)
+            }
             Self::Any => "as in the row of each fault".into(),
         }
     }
@@ -153,12 +158,20 @@ impl Never {
     pub(crate) fn text(self) -> String {
         match self {
             Self::StopEarly => "stops, or panics, before all events have ended".into(),
-            Self::ReportFalseChange => "reports a change of an event that the documents do not show".into(),
-            Self::ApproveTwice => "approves an event again after a 2xx, or approves another event".into(),
-            Self::SendBadRequests => "sends more than five requests in a second, approvals included; omits \
+            Self::ReportFalseChange => {
+                "reports a change of an event that the documents do not show".into()
+            }
+            Self::ApproveTwice => {
+                "approves an event again after a 2xx, or approves another event".into()
+            }
+            Self::SendBadRequests => {
+                "sends more than five requests in a second, approvals included; omits \
                                       `Metadata: true`; uses a proxy; requests compression"
-                .into(),
-            Self::RepeatApprovalEarly => "repeats a failed approval before its back-off is over".into(),
+                    .into()
+            }
+            Self::RepeatApprovalEarly => {
+                "repeats a failed approval before its back-off is over".into()
+            }
             Self::FollowRedirect => "sends a request to the target".into(),
             Self::UseMemory(most) => format!("uses more than {most} MB of memory"),
             Self::RequestWithin(seconds) => format!("sends a request within {seconds} s"),
@@ -168,15 +181,36 @@ impl Never {
     }
 
     pub(crate) fn check(self, run: &ScenarioRun) {
-        let ScenarioRun { name, row, finished, .. } = run;
+        let ScenarioRun {
+            name,
+            row,
+            finished,
+            ..
+        } = run;
         match self {
             Self::StopEarly => {
-                assert_eq!(finished.code, Some(0), "{name}\n{}\n{}", finished.stdout, finished.stderr);
-                assert!(!finished.stderr.contains("panicked"), "{name}: {}", finished.stderr);
+                assert_eq!(
+                    finished.code,
+                    Some(0),
+                    "{name}\n{}\n{}",
+                    finished.stdout,
+                    finished.stderr
+                );
+                assert!(
+                    !finished.stderr.contains("panicked"),
+                    "{name}: {}",
+                    finished.stderr
+                );
             }
             Self::ReportFalseChange => {
                 for id in run.ids() {
-                    assert_eq!(finished.changes(&id), row.changes, "{name}\n{}\n{}", finished.stdout, finished.stderr);
+                    assert_eq!(
+                        finished.changes(&id),
+                        row.changes,
+                        "{name}\n{}\n{}",
+                        finished.stdout,
+                        finished.stderr
+                    );
                 }
             }
             Self::ApproveTwice => {
@@ -187,10 +221,20 @@ impl Never {
                 );
                 let mut approved = finished.approved();
                 approved.sort();
-                let wanted = if row.posts == 0 { Vec::new() } else { run.ids() };
+                let wanted = if row.posts == 0 {
+                    Vec::new()
+                } else {
+                    run.ids()
+                };
                 assert_eq!(approved, wanted, "{name}\n{}", finished.stdout);
                 let wanted = |id: &String| run.ids().contains(id);
-                assert!(run.posts().iter().flat_map(|post| post.ids()).all(|id| wanted(&id)), "{name}");
+                assert!(
+                    run.posts()
+                        .iter()
+                        .flat_map(|post| post.ids())
+                        .all(|id| wanted(&id)),
+                    "{name}"
+                );
             }
             Self::SendBadRequests => assert_well_behaved(&run.requests),
             Self::RepeatApprovalEarly => {
@@ -199,15 +243,24 @@ impl Never {
                 for (attempt, two) in (1..).zip(repeated) {
                     let gap = two[1].arrived.duration_since(two[0].arrived);
                     let (least, _) = RetryDelay::BackOff.bounds(attempt);
-                    assert!(gap + SLACK > Duration::from_millis(least), "{name}: approval {attempt}: {gap:?}");
+                    assert!(
+                        gap + SLACK > Duration::from_millis(least),
+                        "{name}: approval {attempt}: {gap:?}"
+                    );
                 }
             }
             Self::FollowRedirect => {
-                assert!(row.faults.iter().any(|fault| fault.contains("{witness}")), "{name}: no fault has a witness");
+                assert!(
+                    row.faults.iter().any(|fault| fault.contains("{witness}")),
+                    "{name}: no fault has a witness"
+                );
                 assert!(run.witnessed.is_empty(), "{name}: {:?}", run.witnessed);
             }
             Self::UseMemory(most) => {
-                assert!(run.memory_peak_kb.is_some() || !cfg!(target_os = "linux"), "{name}: it is not measured");
+                assert!(
+                    run.memory_peak_kb.is_some() || !cfg!(target_os = "linux"),
+                    "{name}: it is not measured"
+                );
                 assert!(
                     run.memory_peak_kb.is_none_or(|peak| peak < most * 1024),
                     "{name}: {:?} kB",
@@ -220,9 +273,14 @@ impl Never {
                     if !run.faults_of(index).contains("retry-after") {
                         continue;
                     }
-                    let Some(next) = run.requests.get(index + 1) else { continue };
+                    let Some(next) = run.requests.get(index + 1) else {
+                        continue;
+                    };
                     let pause = next.arrived.duration_since(request.arrived);
-                    assert!(pause + SLACK > Duration::from_secs(seconds.into()), "{name}: {pause:?}");
+                    assert!(
+                        pause + SLACK > Duration::from_secs(seconds.into()),
+                        "{name}: {pause:?}"
+                    );
                     met = true;
                 }
                 assert!(met, "{name}: no Retry-After was sent");
@@ -235,7 +293,9 @@ impl Never {
                     .find(|(index, _)| !run.faults_of(*index).is_empty())
                     .unwrap_or_else(|| panic!("{name}: no poll met a fault"));
                 let request = &run.requests[index];
-                let waited = run.requests[index + 1].arrived.duration_since(request.arrived);
+                let waited = run.requests[index + 1]
+                    .arrived
+                    .duration_since(request.arrived);
                 assert!(waited + SLACK > least, "{name}: {waited:?}");
             }
             Self::Approve => assert!(run.posts().is_empty(), "{name}"),

@@ -12,19 +12,30 @@ use crate::support::{Finished, Folder, run, run_with_input};
 
 /// Checks a document from standard input, for the machine `vm`, under the policy `sample`.
 fn check(body: impl AsRef<[u8]>) -> Finished {
-    run_with_input(&["check", "--json", "--vm-name", "vm", "--policy", "sample"], body.as_ref())
+    run_with_input(
+        &["check", "--json", "--vm-name", "vm", "--policy", "sample"],
+        body.as_ref(),
+    )
 }
 
 /// The position in an `error: FILE:LINE:COLUMN: message` line.
 fn place(finished: &Finished, file: &str) -> (u64, u64) {
-    assert_eq!((finished.code, finished.stdout.as_str()), (Some(3), ""), "{finished:?}");
+    assert_eq!(
+        (finished.code, finished.stdout.as_str()),
+        (Some(3), ""),
+        "{finished:?}"
+    );
     assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
     let rest = finished.stderr.strip_prefix(&format!("error: {file}:"));
     let rest = rest.unwrap_or_else(|| panic!("{}", finished.stderr));
     let mut parts = rest.splitn(3, ':');
     let mut number = || parts.next().expect("a part").parse().expect("a number");
     let place = (number(), number());
-    assert!(parts.next().is_some_and(|what| what.trim().len() > 10), "{}", finished.stderr);
+    assert!(
+        parts.next().is_some_and(|what| what.trim().len() > 10),
+        "{}",
+        finished.stderr
+    );
     place
 }
 
@@ -76,18 +87,39 @@ fn prints_records_and_members_in_order() {
 #[test]
 fn without_a_name_all_events_are_held() {
     let body = event(r#""EventSource":"User""#);
-    let finished = run_with_input(&["check", "-", "--json", "--policy", "sample"], body.as_bytes()).with_code(0);
+    let finished = run_with_input(
+        &["check", "-", "--json", "--policy", "sample"],
+        body.as_bytes(),
+    )
+    .with_code(0);
     assert_eq!(finished.of_kind("event")[0]["mine"], Value::Null);
     let mut expected = finished.of_kind("event").remove(0);
-    for (name, value) in [("record", "decision"), ("action", "hold"), ("reason", "VM name unknown")] {
+    for (name, value) in [
+        ("record", "decision"),
+        ("action", "hold"),
+        ("reason", "VM name unknown"),
+    ] {
         expected[name] = json!(value);
     }
     expected["rule"] = Value::Null;
     assert_eq!(finished.of_kind("decision"), [expected]);
     let table = run_with_input(&["check"], body.as_bytes()).with_code(0);
-    assert!(table.stdout.contains("hold (VM name unknown)"), "{}", table.stdout);
-    assert_eq!(table.stderr, "warning: this machine's name is unknown, so all events are held; use --vm-name NAME\n");
-    assert_eq!(run_with_input(&["check"], br#"{"Events":[]}"#).with_code(0).stderr, "", "there is nothing to hold");
+    assert!(
+        table.stdout.contains("hold (VM name unknown)"),
+        "{}",
+        table.stdout
+    );
+    assert_eq!(
+        table.stderr,
+        "warning: this machine's name is unknown, so all events are held; use --vm-name NAME\n"
+    );
+    assert_eq!(
+        run_with_input(&["check"], br#"{"Events":[]}"#)
+            .with_code(0)
+            .stderr,
+        "",
+        "there is nothing to hold"
+    );
 }
 
 #[test]
@@ -103,9 +135,19 @@ fn errors_name_the_file() {
 
     let missing = folder.path("missing.json");
     let finished = run(&["check", &missing]).with_code(2);
-    assert!(finished.stderr.starts_with(&format!("error: cannot read {missing}: ")), "{}", finished.stderr);
+    assert!(
+        finished
+            .stderr
+            .starts_with(&format!("error: cannot read {missing}: ")),
+        "{}",
+        finished.stderr
+    );
     let finished = run(&["check", folder.as_path().to_str().expect("a path")]).with_code(2);
-    assert!(finished.stderr.starts_with("error: cannot read "), "{}", finished.stderr);
+    assert!(
+        finished.stderr.starts_with("error: cannot read "),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
@@ -113,7 +155,11 @@ fn the_option_now_sets_the_time() {
     let body = event(r#""NotBefore":"2022-04-11T22:26:58Z""#);
     let arguments = ["check", "--vm-name", "vm", "--now", "2022-04-11T22:20:00Z"];
     let finished = run_with_input(&arguments, body.as_bytes()).with_code(0);
-    assert!(finished.stdout.contains("in 6 min 58 s"), "{}", finished.stdout);
+    assert!(
+        finished.stdout.contains("in 6 min 58 s"),
+        "{}",
+        finished.stdout
+    );
 }
 
 #[test]
@@ -124,24 +170,46 @@ fn escapes_are_decoded_in_values_and_in_member_names() {
     let event = finished.of_kind("event").remove(0);
     assert_eq!(event["event_id"], "a/b");
     assert_eq!(event["description"], "\u{e9}\u{1f600}\n\"");
-    assert_eq!((&event["mine"], &event["resources"]), (&json!(true), &json!(["vm"])));
+    assert_eq!(
+        (&event["mine"], &event["resources"]),
+        (&json!(true), &json!(["vm"]))
+    );
     assert_eq!(finished.of_kind("decision")[0]["action"], "approve");
 }
 
 #[test]
 fn a_lone_surrogate_is_an_error_at_its_position() {
-    for text in [r"\ud83d", r"\ude00", r"\ud83d\ud83d", r"\ud83dx", r"\ud83d\n"] {
+    for text in [
+        r"\ud83d",
+        r"\ude00",
+        r"\ud83d\ud83d",
+        r"\ud83dx",
+        r"\ud83d\n",
+    ] {
         let body = event(&format!(r#""Description":"{text}""#));
         let column = body.find(text).expect("the text") + 1;
-        assert_eq!(refused(&body), (1, u64::try_from(column).expect("small")), "{text}");
+        assert_eq!(
+            refused(&body),
+            (1, u64::try_from(column).expect("small")),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn a_byte_order_mark_is_allowed_once() {
     let body = event(r#""DurationInSeconds":5"#);
-    assert_eq!(check([b"\xef\xbb\xbf", body.as_bytes()].concat()).with_code(0).of_kind("event").len(), 1);
-    assert_eq!(check([b"\xef\xbb\xbf\xef\xbb\xbf", body.as_bytes()].concat()).code, Some(3));
+    assert_eq!(
+        check([b"\xef\xbb\xbf", body.as_bytes()].concat())
+            .with_code(0)
+            .of_kind("event")
+            .len(),
+        1
+    );
+    assert_eq!(
+        check([b"\xef\xbb\xbf\xef\xbb\xbf", body.as_bytes()].concat()).code,
+        Some(3)
+    );
     assert_eq!(check([b"\xff\xfe", body.as_bytes()].concat()).code, Some(3));
 }
 
@@ -152,21 +220,36 @@ fn nesting_is_an_error_at_the_33rd_level() {
     // The document itself is level 1.
     assert_eq!(refused(nested("[")), (1, 11 + 32));
     assert_eq!(check(nested("{\"a\":")).code, Some(3));
-    let legal = format!(r#"{{"Events":[],"Unknown":{}{}}}"#, "[".repeat(31), "]".repeat(31));
+    let legal = format!(
+        r#"{{"Events":[],"Unknown":{}{}}}"#,
+        "[".repeat(31),
+        "]".repeat(31)
+    );
     check(legal).with_code(0);
 }
 
 #[test]
 fn a_repeated_event_id_is_left_out_and_reported() {
-    let body = r#"{"Events":[{"EventId":"Ab"},{"EventId":"aB","EventType":"Preempt"},{"EventId":"c"}]}"#;
+    let body =
+        r#"{"Events":[{"EventId":"Ab"},{"EventId":"aB","EventType":"Preempt"},{"EventId":"c"}]}"#;
     let finished = check(body).with_code(0);
     assert_eq!(finished.records()[0]["events"], 2);
-    let ids: Vec<_> = finished.of_kind("event").iter().map(|event| event["event_id"].clone()).collect();
+    let ids: Vec<_> = finished
+        .of_kind("event")
+        .iter()
+        .map(|event| event["event_id"].clone())
+        .collect();
     assert_eq!(ids, ["Ab", "c"]);
     let problems = finished.of_kind("problem");
-    assert_eq!((&problems[0]["event"], &problems[0]["member"]), (&json!(1), &json!("EventId")));
+    assert_eq!(
+        (&problems[0]["event"], &problems[0]["member"]),
+        (&json!(1), &json!("EventId"))
+    );
     // A known member that is repeated within one event makes the document invalid.
-    assert_eq!(refused(r#"{"Events":[{"EventId":"a","EventId":"a"}]}"#), (1, 27));
+    assert_eq!(
+        refused(r#"{"Events":[{"EventId":"a","EventId":"a"}]}"#),
+        (1, 27)
+    );
 }
 
 #[test]
@@ -181,31 +264,60 @@ fn incarnations_keep_their_type_and_value() {
         ("null", Value::Null),
     ] {
         let body = format!(r#"{{"DocumentIncarnation":{written},"Events":[]}}"#);
-        assert_eq!(check(body).with_code(0).records()[0]["incarnation"], expected, "{written}");
+        assert_eq!(
+            check(body).with_code(0).records()[0]["incarnation"],
+            expected,
+            "{written}"
+        );
     }
-    let finished = check(r#"{"DocumentIncarnation":18446744073709551616,"Events":[{"EventId":"a"}]}"#).with_code(0);
+    let finished =
+        check(r#"{"DocumentIncarnation":18446744073709551616,"Events":[{"EventId":"a"}]}"#)
+            .with_code(0);
     assert_eq!(finished.records()[0]["incarnation"], Value::Null);
-    assert_eq!(finished.of_kind("problem")[0]["event"], Value::Null, "a problem of the document itself");
+    assert_eq!(
+        finished.of_kind("problem")[0]["event"],
+        Value::Null,
+        "a problem of the document itself"
+    );
     assert_eq!(finished.of_kind("event").len(), 1);
 }
 
 #[test]
 fn parses_all_known_time_formats() {
     for (written, expected) in [
-        ("\"Mon, 11 Apr 2022 22:26:58 GMT\"", json!("2022-04-11T22:26:58Z")),
+        (
+            "\"Mon, 11 Apr 2022 22:26:58 GMT\"",
+            json!("2022-04-11T22:26:58Z"),
+        ),
         // Microsoft's documentation has wrong weekdays.
-        ("\"Sun, 11 Apr 2022 22:26:58 GMT\"", json!("2022-04-11T22:26:58Z")),
+        (
+            "\"Sun, 11 Apr 2022 22:26:58 GMT\"",
+            json!("2022-04-11T22:26:58Z"),
+        ),
         ("\"2022-04-11T22:26:58Z\"", json!("2022-04-11T22:26:58Z")),
-        ("\"2022-04-11T22:26:58.123Z\"", json!("2022-04-11T22:26:58Z")),
-        ("\"2022-04-11T22:26:58.1234567Z\"", json!("2022-04-11T22:26:58Z")),
-        ("\"2022-04-12T00:26:58+02:00\"", json!("2022-04-11T22:26:58Z")),
+        (
+            "\"2022-04-11T22:26:58.123Z\"",
+            json!("2022-04-11T22:26:58Z"),
+        ),
+        (
+            "\"2022-04-11T22:26:58.1234567Z\"",
+            json!("2022-04-11T22:26:58Z"),
+        ),
+        (
+            "\"2022-04-12T00:26:58+02:00\"",
+            json!("2022-04-11T22:26:58Z"),
+        ),
         ("\"2022-04-11T22:26:58\"", json!("2022-04-11T22:26:58Z")),
         ("\"\"", Value::Null),
         ("null", Value::Null),
     ] {
         let body = event(&format!("\"NotBefore\":{written}"));
         let finished = check(&body).with_code(0);
-        assert_eq!(finished.of_kind("event")[0]["not_before"], expected, "{written}");
+        assert_eq!(
+            finished.of_kind("event")[0]["not_before"],
+            expected,
+            "{written}"
+        );
         assert!(finished.of_kind("problem").is_empty(), "{written}");
     }
     for (written, kind) in [
@@ -230,22 +342,32 @@ fn durations_are_numbers_or_numeric_strings_and_others_are_held() {
         ("0", json!(0)),
         ("-1", Value::Null),
     ] {
-        assert_eq!(read(&format!("\"DurationInSeconds\":{written}"))["duration_in_seconds"], expected, "{written}");
+        assert_eq!(
+            read(&format!("\"DurationInSeconds\":{written}"))["duration_in_seconds"],
+            expected,
+            "{written}"
+        );
     }
     for written in ["{}", "[]", "true", "\"six\"", "6.5", "-2", "1e99"] {
         let members = format!("\"EventSource\":\"User\",\"DurationInSeconds\":{written}");
-        assert_eq!(problem(&members)["member"], "DurationInSeconds", "{written}");
+        assert_eq!(
+            problem(&members)["member"],
+            "DurationInSeconds",
+            "{written}"
+        );
         let decision = check(event(&members)).of_kind("decision").remove(0);
         // Held although a user caused it: an unreadable member is not relied on.
         assert_eq!(decision["action"], "hold", "{written}");
-        assert_eq!(decision["reason"], "unreadable DurationInSeconds", "{written}");
+        assert_eq!(
+            decision["reason"], "unreadable DurationInSeconds",
+            "{written}"
+        );
     }
 }
 
 #[test]
 fn an_invalid_event_does_not_hide_a_valid_one() {
-    let good =
-        r#"{"EventId":"good","EventType":"Preempt","EventStatus":"Scheduled","Resources":["vm"],"EventSource":"User"}"#;
+    let good = r#"{"EventId":"good","EventType":"Preempt","EventStatus":"Scheduled","Resources":["vm"],"EventSource":"User"}"#;
     for bad in [
         "null",
         "42",
@@ -255,10 +377,16 @@ fn an_invalid_event_does_not_hide_a_valid_one() {
         r#"{"EventId":{"a":[1]}}"#,
         r#"{"EventId":"bad","EventType":[],"EventStatus":{},"Resources":"vm","DurationInSeconds":[[]],"NotBefore":{}}"#,
     ] {
-        for document in [format!(r#"{{"Events":[{bad},{good}]}}"#), format!(r#"{{"Events":[{good},{bad}]}}"#)] {
+        for document in [
+            format!(r#"{{"Events":[{bad},{good}]}}"#),
+            format!(r#"{{"Events":[{good},{bad}]}}"#),
+        ] {
             let finished = check(&document).with_code(0);
             let decisions = finished.of_kind("decision");
-            let good = decisions.iter().find(|decision| decision["event_id"] == "good").expect("the good one");
+            let good = decisions
+                .iter()
+                .find(|decision| decision["event_id"] == "good")
+                .expect("the good one");
             assert_eq!(good["action"], "approve", "{document}");
             assert!(!finished.of_kind("problem").is_empty(), "{document}");
         }
@@ -291,11 +419,19 @@ fn reads_the_corpus_as_expected() {
     let entries = fs::read_dir(&folder).expect("the corpus");
     let cases: Vec<_> = entries
         .filter_map(|entry| {
-            let name = entry.expect("an entry").file_name().into_string().expect("a plain name");
+            let name = entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a plain name");
             name.strip_suffix(".expected.json").map(str::to_owned)
         })
         .collect();
-    assert!(cases.len() > 200, "too few documents in the corpus: {}", cases.len());
+    assert!(
+        cases.len() > 200,
+        "too few documents in the corpus: {}",
+        cases.len()
+    );
     each(cases, |name| agrees(&folder, &name));
 }
 
@@ -307,11 +443,18 @@ fn agrees(folder: &Path, name: &str) {
     if let Some(error) = expected.get("error") {
         let finished = run(&["check", file, "--json"]);
         let (line, column) = place(&finished, file);
-        assert_eq!((&json!(line), &json!(column)), (&error["line"], &error["column"]), "{name}: {}", finished.stderr);
+        assert_eq!(
+            (&json!(line), &json!(column)),
+            (&error["line"], &error["column"]),
+            "{name}: {}",
+            finished.stderr
+        );
         return;
     }
     let text = |value: &Value| value.as_str().expect(name).to_owned();
-    let mut arguments = ["check", file, "--json", "--policy", "sample", "--now"].map(str::to_owned).to_vec();
+    let mut arguments = ["check", file, "--json", "--policy", "sample", "--now"]
+        .map(str::to_owned)
+        .to_vec();
     arguments.push(text(&expected["now"]));
     for vm_name in expected["vm_names"].as_array().expect(name) {
         arguments.extend(["--vm-name".to_owned(), text(vm_name)]);
@@ -324,14 +467,20 @@ fn agrees(folder: &Path, name: &str) {
         let mut records = finished.of_kind(kind);
         for record in &mut records {
             let record = record.as_object_mut().expect("an object");
-            record.retain(|member, _| keep.is_empty() && member != "record" || keep.contains(&member.as_str()));
+            record.retain(|member, _| {
+                keep.is_empty() && member != "record" || keep.contains(&member.as_str())
+            });
         }
         records
     };
     let list = |member: &str| expected[member].as_array().expect(name).clone();
     assert_eq!(records("event", &[]), list("events"), "{name}");
     assert_eq!(records("problem", &[]), list("problems"), "{name}");
-    assert_eq!(records("decision", &["event_id", "action", "rule"]), list("decisions"), "{name}");
+    assert_eq!(
+        records("decision", &["event_id", "action", "rule"]),
+        list("decisions"),
+        "{name}"
+    );
     let document = json!({
         "record": "document", "incarnation": expected["incarnation"],
         "events": list("events").len(), "problems": list("problems").len(),
@@ -349,12 +498,26 @@ fn reads_public_documents_or_reports_a_position() {
     };
     let files: Vec<_> = entries
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .collect();
     assert!(!files.is_empty(), "{} is empty", folder.display());
     each(files, |file| {
         let file = file.to_str().expect("a plain path");
-        for arguments in [&["check", file, "--json", "--vm-name", "vm", "--policy", "sample"][..], &["check", file]] {
+        for arguments in [
+            &[
+                "check",
+                file,
+                "--json",
+                "--vm-name",
+                "vm",
+                "--policy",
+                "sample",
+            ][..],
+            &["check", file],
+        ] {
             let finished = run(arguments);
             match finished.code {
                 Some(0) => assert!(!finished.stdout.is_empty(), "{file}"),

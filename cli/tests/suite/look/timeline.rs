@@ -31,19 +31,32 @@ fn picture(folder: &Folder, arguments: &[&str]) -> Value {
     assert_eq!(finished.stderr, "");
     let file = folder.file("out.svg", &finished.stdout);
     let output = wait::output(std::process::Command::new("python3").args(["-c", READ_SVG, &file]));
-    assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), finished.stdout);
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stderr),
+        finished.stdout
+    );
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 fn texts(picture: &Value) -> Vec<&str> {
-    picture["texts"].as_array().expect("a list").iter().map(|text| text.as_str().unwrap_or_default()).collect()
+    picture["texts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|text| text.as_str().unwrap_or_default())
+        .collect()
 }
 
 /// A record about the event `id`, at a time of day.
 fn record(kind: &str, id: &str, at: &str, more: &Value) -> String {
     let mut record = json!({"record": kind, "event_id": id, "event_type": "Freeze", "event_source": "Platform",
         "resources": ["web_3"], "not_before": "2026-01-01T10:15:00Z", "mine": true, "time": format!("2026-01-01T{at}Z")});
-    record.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    record
+        .as_object_mut()
+        .expect("an object")
+        .extend(more.as_object().expect("an object").clone());
     record.to_string() + "\n"
 }
 
@@ -61,46 +74,111 @@ fn a_maintenance_of_two_machines_has_lanes_bars_and_marks() {
         change("scheduled", "A", "10:00:00", &plain),
         record("prepare", "A", "10:00:00", &json!({"outcome": "begun"})),
         record("prepare", "A", "10:02:00", &json!({"outcome": "ready"})),
-        record("approval", "A", "10:02:01", &json!({"event_ids": ["a"], "status": 500})),
-        record("approval", "A", "10:02:03", &json!({"event_ids": ["a"], "status": 200})),
+        record(
+            "approval",
+            "A",
+            "10:02:01",
+            &json!({"event_ids": ["a"], "status": 500}),
+        ),
+        record(
+            "approval",
+            "A",
+            "10:02:03",
+            &json!({"event_ids": ["a"], "status": 200}),
+        ),
         change("started", "A", "10:05:00", &plain),
         change("completed", "A", "10:09:00", &plain),
-        record("recover", "A", "10:09:30", &json!({"event_ids": ["A"], "outcome": "failed"})),
-        record("recover", "A", "10:10:00", &json!({"event_ids": ["A"], "outcome": "done"})),
+        record(
+            "recover",
+            "A",
+            "10:09:30",
+            &json!({"event_ids": ["A"], "outcome": "failed"}),
+        ),
+        record(
+            "recover",
+            "A",
+            "10:10:00",
+            &json!({"event_ids": ["A"], "outcome": "done"}),
+        ),
     ];
     let db = [
-        change("scheduled", "B", "10:03:00", &json!({"resources": ["db_0"], "event_type": "Reboot"})),
+        change(
+            "scheduled",
+            "B",
+            "10:03:00",
+            &json!({"resources": ["db_0"], "event_type": "Reboot"}),
+        ),
         change("scheduled", "A", "10:00:01", &json!({"mine": false})),
-        change("cancelled", "B", "10:08:00", &json!({"resources": ["db_0"], "event_type": "Reboot"})),
+        change(
+            "cancelled",
+            "B",
+            "10:08:00",
+            &json!({"resources": ["db_0"], "event_type": "Reboot"}),
+        ),
     ];
     folder.file("one.audit", web.concat());
     folder.file("two.audit", db.concat());
-    let picture = picture(&folder, &[&folder.path("one.audit"), &folder.path("two.audit")]);
-    assert_eq!(picture["title"], "Maintenance of 2 machines, 2026-01-01 10:00:00 to 10:15:00");
+    let picture = picture(
+        &folder,
+        &[&folder.path("one.audit"), &folder.path("two.audit")],
+    );
+    assert_eq!(
+        picture["title"],
+        "Maintenance of 2 machines, 2026-01-01 10:00:00 to 10:15:00"
+    );
     let texts = texts(&picture);
-    for expected in
-        ["web_3", "db_0", "Freeze by Platform", "Reboot by Platform", "A", "B", "2 events; all times are UTC"]
-    {
+    for expected in [
+        "web_3",
+        "db_0",
+        "Freeze by Platform",
+        "Reboot by Platform",
+        "A",
+        "B",
+        "2 events; all times are UTC",
+    ] {
         assert!(texts.contains(&expected), "{expected}: {texts:?}");
     }
     let story = "10:00:00 announced · 10:02:00 prepared (ready) · 10:02:01 not approved (status 500) · 10:02:03 approved (status 200)";
-    assert!(texts.iter().any(|text| text.starts_with(story)), "{texts:?}");
-    assert!(texts.iter().any(|text| text.contains("10:08:00 cancelled · NotBefore 10:15:00")), "{texts:?}");
+    assert!(
+        texts.iter().any(|text| text.starts_with(story)),
+        "{texts:?}"
+    );
+    assert!(
+        texts
+            .iter()
+            .any(|text| text.contains("10:08:00 cancelled · NotBefore 10:15:00")),
+        "{texts:?}"
+    );
     let desc = picture["desc"].as_str().expect("text");
-    assert!(desc.starts_with("web_3: Freeze A: 10:00:00 announced · ") && desc.contains("db_0: Reboot B: "), "{desc}");
+    assert!(
+        desc.starts_with("web_3: Freeze A: 10:00:00 announced · ")
+            && desc.contains("db_0: Reboot B: "),
+        "{desc}"
+    );
     // Without the legend: for A two bars and five marks, for B one bar.
     let shapes = picture["shapes"].as_array().expect("a list");
-    let classes: Vec<_> = shapes.iter().map(|shape| shape[0].as_str().expect("a class")).collect();
-    assert_eq!(classes[..8], ["wait", "run", "mark", "bad", "mark", "bad", "mark", "wait"]);
+    let classes: Vec<_> = shapes
+        .iter()
+        .map(|shape| shape[0].as_str().expect("a class"))
+        .collect();
+    assert_eq!(
+        classes[..8],
+        ["wait", "run", "mark", "bad", "mark", "bad", "mark", "wait"]
+    );
     // A started a third of the way to NotBefore.
-    assert_eq!((&shapes[0][1], &shapes[1][1]), (&json!(28.0), &json!(408.7)));
+    assert_eq!(
+        (&shapes[0][1], &shapes[1][1]),
+        (&json!(28.0), &json!(408.7))
+    );
 }
 
 #[test]
 fn the_picture_in_the_documentation_is_drawn_from_its_audit_files() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/timeline");
     let audits = [0, 1, 2].map(|number| format!("{golden}/WestNO_{number}.audit"));
-    let drawn = run(&["timeline", &audits[0], &audits[1], &audits[2]]).with_code(0).stdout;
+    let drawn = run(&["timeline", &audits[0], &audits[1], &audits[2]])
+        .with_code(0)
+        .stdout;
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/timeline.svg");
     assert!(
         std::fs::read_to_string(page).is_ok_and(|page| page == drawn),
@@ -116,36 +194,52 @@ fn text_from_outside_is_escaped_and_cut() {
     folder.file("audit", change("scheduled", "]]>", "10:00:00", &hostile));
     let picture = picture(&folder, &[&folder.path("audit")]);
     let texts = texts(&picture);
-    assert!(texts.contains(&"<b>&\"") && texts.contains(&"]]>"), "{texts:?}");
     assert!(
-        texts
-            .iter()
-            .any(|text| text.contains("</text><script>alert('1')</script>\\u{202e}\\u{0}xxx") && text.ends_with('…'))
+        texts.contains(&"<b>&\"") && texts.contains(&"]]>"),
+        "{texts:?}"
     );
-    assert!(texts.iter().all(|text| text.chars().count() < 200), "{texts:?}");
+    assert!(texts.iter().any(|text| {
+        text.contains("</text><script>alert('1')</script>\\u{202e}\\u{0}xxx") && text.ends_with('…')
+    }));
+    assert!(
+        texts.iter().all(|text| text.chars().count() < 200),
+        "{texts:?}"
+    );
 }
 
 #[test]
 fn the_last_maintenance_is_drawn_unless_an_event_is_named() {
     let folder = Folder::new();
     let plain = json!({});
-    let day = [("A", "01:00:00", "01:10:00"), ("B", "02:05:00", "02:10:00"), ("C", "10:00:00", "10:10:00")];
-    let records =
-        day.map(|(id, from, until)| change("scheduled", id, from, &plain) + &change("completed", id, until, &plain));
+    let day = [
+        ("A", "01:00:00", "01:10:00"),
+        ("B", "02:05:00", "02:10:00"),
+        ("C", "10:00:00", "10:10:00"),
+    ];
+    let records = day.map(|(id, from, until)| {
+        change("scheduled", id, from, &plain) + &change("completed", id, until, &plain)
+    });
     let audit = folder.file("audit", records.concat());
     let ids = |arguments: &[&str]| {
         let picture = picture(&folder, &[&[audit.as_str()], arguments].concat());
-        texts(&picture).iter().filter(|text| text.len() == 1).map(|text| (*text).to_owned()).collect::<String>()
+        texts(&picture)
+            .iter()
+            .filter(|text| text.len() == 1)
+            .map(|text| (*text).to_owned())
+            .collect::<String>()
     };
     assert_eq!(ids(&[]), "C");
     // B follows A within an hour.
     assert_eq!(ids(&["--event", "b"]), "AB");
     let unknown = run(&["timeline", &audit, "--event", "D"]).with_code(3);
     assert_eq!(unknown.stderr, "error: there is no event \"D\"\n");
-    let empty =
-        run_with_input(&["timeline", "-"], b"{\"record\":\"poll-failed\",\"time\":\"2026-01-01T00:00:00Z\"}\nx\n");
+    let empty = run_with_input(
+        &["timeline", "-"],
+        b"{\"record\":\"poll-failed\",\"time\":\"2026-01-01T00:00:00Z\"}\nx\n",
+    );
     assert!(
-        empty.stderr.contains("<stdin>: 1 lines are no record") && empty.stderr.contains("nothing to draw"),
+        empty.stderr.contains("<stdin>: 1 lines are no record")
+            && empty.stderr.contains("nothing to draw"),
         "{}",
         empty.stderr
     );
@@ -158,16 +252,27 @@ fn machines_without_an_audit_file_and_a_thousand_events_are_drawn() {
     let folder = Folder::new();
     let other = |number: u32| {
         let members = json!({"mine": false, "resources": [format!("pool_{number}")]});
-        change("started-without-notice", &format!("id-{number}"), "10:00:00", &members)
+        change(
+            "started-without-notice",
+            &format!("id-{number}"),
+            "10:00:00",
+            &members,
+        )
     };
     let audit = folder.file("audit", (0..1000).map(other).collect::<String>());
     let picture = picture(&folder, &[&audit]);
     assert!(
-        picture["title"].as_str().is_some_and(|title| title.starts_with("Maintenance of 1000 machines")),
+        picture["title"]
+            .as_str()
+            .is_some_and(|title| title.starts_with("Maintenance of 1000 machines")),
         "{picture}"
     );
     let texts = texts(&picture);
-    assert!(texts.contains(&"200 events; 800 more are not drawn; all times are UTC"), "{:?}", &texts[..9]);
+    assert!(
+        texts.contains(&"200 events; 800 more are not drawn; all times are UTC"),
+        "{:?}",
+        &texts[..9]
+    );
     assert!(texts.contains(&"pool_199") && !texts.contains(&"pool_200"));
 }
 
@@ -175,16 +280,30 @@ fn machines_without_an_audit_file_and_a_thousand_events_are_drawn() {
 fn replay_plays_an_audit_file() {
     let folder = Folder::new();
     let plain = json!({});
-    let audit = folder
-        .file("audit", change("scheduled", "A", "10:00:00", &plain) + &change("completed", "A", "10:00:30", &plain));
+    let audit = folder.file(
+        "audit",
+        change("scheduled", "A", "10:00:00", &plain)
+            + &change("completed", "A", "10:00:30", &plain),
+    );
     let report = folder.path("report.ndjson");
     let client = "import os, urllib.request as r, time\nurl = os.environ['SCHEDULED_EVENTS_ENDPOINT'] + \
                   '/metadata/scheduledevents?api-version=2020-07-01'\n\
                   print(r.urlopen(r.Request(url, headers={'Metadata': 'true'})).read().decode())";
-    let replay =
-        Run::start(command(&["replay", &audit, "--seed", "1", "--report", &report, "--", "python3", "-c", client]));
+    let replay = Run::start(command(&[
+        "replay", &audit, "--seed", "1", "--report", &report, "--", "python3", "-c", client,
+    ]));
     let finished = replay.finish();
-    assert!(finished.stdout.contains("\"Resources\":[\"WestNO_0\"],"), "{}\n{}", finished.stdout, finished.stderr);
+    assert!(
+        finished.stdout.contains("\"Resources\":[\"WestNO_0\"],"),
+        "{}\n{}",
+        finished.stdout,
+        finished.stderr
+    );
     let empty = folder.file("empty", "{}\n");
-    assert!(run(&["replay", &empty]).with_code(3).stderr.contains("it has no record of a watcher"));
+    assert!(
+        run(&["replay", &empty])
+            .with_code(3)
+            .stderr
+            .contains("it has no record of a watcher")
+    );
 }

@@ -8,13 +8,18 @@ use crate::support::{FakeService, Reply, Run, command, freeze, run, started, wit
 
 fn start(service: &FakeService, arguments: &[&str]) -> Run {
     let url = service.url();
-    Run::start(command(&[&["wait", "--endpoint", &url], arguments].concat()))
+    Run::start(command(
+        &[&["wait", "--endpoint", &url], arguments].concat(),
+    ))
 }
 
 #[test]
 fn ends_with_the_first_event_that_matches_and_prints_it_as_list_does() {
     let service = FakeService::start();
-    let other = with(freeze("other"), &json!({ "EventType": "Preempt", "Resources": ["WestNO_7"] }));
+    let other = with(
+        freeze("other"),
+        &json!({ "EventType": "Preempt", "Resources": ["WestNO_7"] }),
+    );
     service.show(2, &[freeze("own"), other.clone()]);
     let mut waiting = start(&service, &["--mine", "--type", "Preempt,Terminate"]);
     service.await_polls(3);
@@ -24,15 +29,27 @@ fn ends_with_the_first_event_that_matches_and_prints_it_as_list_does() {
     let finished = waiting.finish().with_code(0);
     let title = "1 event of type Preempt or Terminate of this machine, of 3 (incarnation 3)\n";
     assert!(finished.stdout.starts_with(title), "{}", finished.stdout);
-    assert!(finished.stdout.contains("*  Preempt  Scheduled"), "{}", finished.stdout);
-    assert!(!finished.stdout.contains("other") && !finished.stdout.contains("Freeze"), "{}", finished.stdout);
+    assert!(
+        finished.stdout.contains("*  Preempt  Scheduled"),
+        "{}",
+        finished.stdout
+    );
+    assert!(
+        !finished.stdout.contains("other") && !finished.stdout.contains("Freeze"),
+        "{}",
+        finished.stdout
+    );
     assert_eq!(finished.stderr, "");
     assert!(service.posted().is_empty());
 
     service.show(4, &[freeze("own"), preempt]);
     let url = service.url();
     let finished = run(&["wait", "--json", "--type", "preempt", "--endpoint", &url]).with_code(0);
-    let kinds: Vec<_> = finished.records().iter().map(|record| record["record"].clone()).collect();
+    let kinds: Vec<_> = finished
+        .records()
+        .iter()
+        .map(|record| record["record"].clone())
+        .collect();
     assert_eq!(kinds, ["document", "event"]);
     assert_eq!(finished.records()[1]["mine"], true);
 }
@@ -50,10 +67,15 @@ fn exit_code_4_is_that_the_time_is_over() {
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let before = Instant::now();
-    let finished = start(&service, &["--type", "Reboot", "--timeout", "2s"]).finish().with_code(4);
+    let finished = start(&service, &["--type", "Reboot", "--timeout", "2s"])
+        .finish()
+        .with_code(4);
     assert!(before.elapsed() >= Duration::from_secs(2));
     assert_eq!(finished.stdout, "");
-    assert_eq!(finished.stderr, "error: no event of type Reboot was announced within 2s\n");
+    assert_eq!(
+        finished.stderr,
+        "error: no event of type Reboot was announced within 2s\n"
+    );
 
     // A request that is not answered does not prolong it.
     let mut polls = 0;
@@ -62,8 +84,13 @@ fn exit_code_4_is_that_the_time_is_over() {
         (polls > 1).then(|| Reply::new(200, "", "{}").after(Duration::from_secs(3600)))
     });
     // Only the first request may take two minutes: the delay of another one has no such explanation.
-    let finished = start(&service, &["--type", "Reboot", "--timeout", "5s"]).finish().with_code(4);
-    assert_eq!(finished.stderr, "error: no event of type Reboot was announced within 5s\n");
+    let finished = start(&service, &["--type", "Reboot", "--timeout", "5s"])
+        .finish()
+        .with_code(4);
+    assert_eq!(
+        finished.stderr,
+        "error: no event of type Reboot was announced within 5s\n"
+    );
 }
 
 #[test]
@@ -72,13 +99,23 @@ fn exit_code_1_is_that_it_could_not_know() {
     // Never an answer, or never a document.
     service.intercept(|_| Some(Reply::new(200, "", "{}").after(Duration::from_secs(3600))));
     let finished = start(&service, &["--timeout", "1s"]).finish().with_code(1);
-    let text =
-        format!("error: no poll of {} was answered with a document within 1s; the last failure: ", service.url());
-    assert!(finished.stderr.starts_with(&text) && finished.stderr.contains("time"), "{}", finished.stderr);
+    let text = format!(
+        "error: no poll of {} was answered with a document within 1s; the last failure: ",
+        service.url()
+    );
+    assert!(
+        finished.stderr.starts_with(&text) && finished.stderr.contains("time"),
+        "{}",
+        finished.stderr
+    );
     service.intercept(|_| Some(Reply::new(503, "", "")));
     let finished = start(&service, &["--timeout", "2s"]).finish().with_code(1);
     assert!(
-        finished.stderr.lines().last().is_some_and(|line| line.contains("the last failure: status 503")),
+        finished
+            .stderr
+            .lines()
+            .last()
+            .is_some_and(|line| line.contains("the last failure: status 503")),
         "{}",
         finished.stderr
     );
@@ -87,15 +124,21 @@ fn exit_code_1_is_that_it_could_not_know() {
     let service = FakeService::start();
     service.set_name(None);
     service.show(2, &[freeze("a")]);
-    let finished = start(&service, &["--mine", "--timeout", "2s"]).finish().with_code(1);
+    let finished = start(&service, &["--mine", "--timeout", "2s"])
+        .finish()
+        .with_code(1);
     let last = finished.stderr.lines().last().expect("a line");
     assert!(
-        last.starts_with("error: an event was announced within 2s, but whether it is this machine's is unknown: "),
+        last.starts_with(
+            "error: an event was announced within 2s, but whether it is this machine's is unknown: "
+        ),
         "{last}"
     );
     assert!(last.ends_with("; use --vm-name NAME"), "{last}");
     // Without an event that could match, the name is not needed.
-    start(&service, &["--mine", "--type", "Reboot", "--timeout", "1s"]).finish().with_code(4);
+    start(&service, &["--mine", "--type", "Reboot", "--timeout", "1s"])
+        .finish()
+        .with_code(4);
 }
 
 #[test]
@@ -112,11 +155,16 @@ fn failed_polls_are_reported_and_repeated() {
         }
     });
     service.show(2, &[freeze("a")]);
-    let finished = start(&service, &["--timeout", "10min"]).finish().with_code(0);
+    let finished = start(&service, &["--timeout", "10min"])
+        .finish()
+        .with_code(0);
     let warnings: Vec<_> = finished.stderr.lines().collect();
     assert_eq!(warnings.len(), 3, "{}", finished.stderr);
     for (warning, words) in warnings.iter().zip(["503", "invalid document", "empty"]) {
-        assert!(warning.starts_with("warning: poll failed: ") && warning.contains("; next poll in "), "{warning}");
+        assert!(
+            warning.starts_with("warning: poll failed: ") && warning.contains("; next poll in "),
+            "{warning}"
+        );
         assert!(warning.contains(words), "{warning}");
     }
 }
@@ -132,7 +180,12 @@ fn waits_for_this_machines_name_if_it_is_needed() {
     assert!(waiting.is_running());
     service.set_name(Some("WestNO_0"));
     let finished = waiting.finish().with_code(0);
-    assert_eq!(finished.stderr.matches("cannot determine").count(), 1, "{}", finished.stderr);
+    assert_eq!(
+        finished.stderr.matches("cannot determine").count(),
+        1,
+        "{}",
+        finished.stderr
+    );
     // Without --mine, the name only marks events.
     service.set_name(None);
     let finished = start(&service, &[]).finish().with_code(0);
@@ -143,11 +196,24 @@ fn waits_for_this_machines_name_if_it_is_needed() {
 fn an_event_that_is_over_is_not_announced() {
     let service = FakeService::start();
     let with_status = |id, status| with(freeze(id), &json!({ "EventStatus": status }));
-    service.show(2, &[with_status("a", "Completed"), with_status("b", "Canceled")]);
+    service.show(
+        2,
+        &[with_status("a", "Completed"), with_status("b", "Canceled")],
+    );
     let finished = start(&service, &["--timeout", "1s"]).finish().with_code(4);
     assert_eq!(finished.stdout, "");
     service.show(3, &[with_status("a", "Completed"), freeze("c")]);
     let finished = start(&service, &["--mine"]).finish().with_code(0);
-    assert!(finished.stdout.starts_with("1 event of this machine, of 2 "), "{}", finished.stdout);
-    assert!(finished.stdout.contains("\n   c\n") && !finished.stdout.contains("Completed"), "{}", finished.stdout);
+    assert!(
+        finished
+            .stdout
+            .starts_with("1 event of this machine, of 2 "),
+        "{}",
+        finished.stdout
+    );
+    assert!(
+        finished.stdout.contains("\n   c\n") && !finished.stdout.contains("Completed"),
+        "{}",
+        finished.stdout
+    );
 }

@@ -10,7 +10,10 @@ use crate::support::{command, wait};
 
 /// An event of another machine.
 fn other(id: &str, event_type: &str) -> Value {
-    with(freeze(id), &json!({ "EventType": event_type, "Resources": ["WestNO_7"] }))
+    with(
+        freeze(id),
+        &json!({ "EventType": event_type, "Resources": ["WestNO_7"] }),
+    )
 }
 
 /// A machine with some events of its own and of others.
@@ -21,11 +24,17 @@ fn service() -> FakeService {
         &[
             freeze("own-freeze"),
             with(freeze("own-reboot"), &json!({ "EventType": "Reboot" })),
-            with(freeze("own-terminate"), &json!({ "EventType": "Terminate" })),
+            with(
+                freeze("own-terminate"),
+                &json!({ "EventType": "Terminate" }),
+            ),
             started("own-started"),
             other("other-freeze", "Freeze"),
             other("other-terminate", "Terminate"),
-            with(freeze("shared"), &json!({ "EventType": "Redeploy", "Resources": ["WestNO_7", "WestNO_0"] })),
+            with(
+                freeze("shared"),
+                &json!({ "EventType": "Redeploy", "Resources": ["WestNO_7", "WestNO_0"] }),
+            ),
         ],
     );
     service
@@ -39,7 +48,11 @@ fn approve(service: &FakeService, arguments: &[&str]) -> Finished {
 #[track_caller]
 fn refused(service: &FakeService, arguments: &[&str]) -> String {
     let finished = approve(service, arguments).with_code(1);
-    assert_eq!((finished.stdout.as_str(), service.posted()), ("", vec![]), "{arguments:?}");
+    assert_eq!(
+        (finished.stdout.as_str(), service.posted()),
+        ("", vec![]),
+        "{arguments:?}"
+    );
     assert!(finished.stderr.contains("error: "), "{}", finished.stderr);
     finished.stderr
 }
@@ -49,18 +62,54 @@ fn list_mine_prints_only_this_machines_events() {
     let service = service();
     let url = service.url();
     let table = run(&["list", "--mine", "--endpoint", &url]).with_code(0);
-    assert!(table.stdout.starts_with("5 events of this machine, of 7 (incarnation 2)\n"), "{}", table.stdout);
-    assert!(table.stdout.contains("shared") && !table.stdout.contains("other-"), "{}", table.stdout);
+    assert!(
+        table
+            .stdout
+            .starts_with("5 events of this machine, of 7 (incarnation 2)\n"),
+        "{}",
+        table.stdout
+    );
+    assert!(
+        table.stdout.contains("shared") && !table.stdout.contains("other-"),
+        "{}",
+        table.stdout
+    );
     let records = run(&["list", "--mine", "--endpoint", &url, "--json"]).with_code(0);
     assert_eq!(records.of_kind("event").len(), 5);
-    assert_eq!(records.of_kind("document")[0]["events"], 7, "the document is described as it is");
-    let others = run(&["list", "--mine", "--endpoint", &url, "--vm-name", "elsewhere"]).with_code(0);
-    assert!(others.stdout.starts_with("no events of this machine, of 7"), "{}", others.stdout);
+    assert_eq!(
+        records.of_kind("document")[0]["events"],
+        7,
+        "the document is described as it is"
+    );
+    let others = run(&[
+        "list",
+        "--mine",
+        "--endpoint",
+        &url,
+        "--vm-name",
+        "elsewhere",
+    ])
+    .with_code(0);
+    assert!(
+        others.stdout.starts_with("no events of this machine, of 7"),
+        "{}",
+        others.stdout
+    );
 
     service.set_name(None);
     let unknown = run(&["list", "--mine", "--endpoint", &url]).with_code(1);
-    assert!(unknown.stderr.contains("cannot determine this machine's own name"), "{}", unknown.stderr);
-    assert!(unknown.stderr.contains("use --vm-name NAME"), "{}", unknown.stderr);
+    assert!(
+        unknown
+            .stderr
+            .contains("cannot determine this machine's own name"),
+        "{}",
+        unknown.stderr
+    );
+    assert!(
+        unknown.stderr.contains("use --vm-name NAME"),
+        "{}",
+        unknown.stderr
+    );
 }
 
 #[test]
@@ -80,17 +129,27 @@ fn an_own_event_is_approved_by_its_id() {
     service.set_post_status(400);
     let finished = approve(&service, &["own-reboot", "--json"]).with_code(1);
     assert_eq!(finished.records()[0]["status"], 400);
-    assert!(finished.stderr.contains("refused with status 400"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("refused with status 400"),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
 fn an_id_that_is_not_announced_is_an_error_and_nothing_is_approved() {
     let service = service();
     let error = refused(&service, &["own-freeze", "no-such-event"]);
-    assert!(error.contains("nothing was approved: no event with the id \"no-such-event\" is announced"), "{error}");
+    assert!(
+        error.contains("nothing was approved: no event with the id \"no-such-event\" is announced"),
+        "{error}"
+    );
     assert!(error.contains("`scheduled-events list`"), "{error}");
     let error = refused(&service, &["own-started"]);
-    assert!(error.contains("event own-started has already started"), "{error}");
+    assert!(
+        error.contains("event own-started has already started"),
+        "{error}"
+    );
     let empty = approve(&service, &[""]).with_code(2);
     assert!(empty.stderr.contains("is empty"), "{}", empty.stderr);
     service.show_body("{\"Events\":\n [}");
@@ -101,24 +160,45 @@ fn an_id_that_is_not_announced_is_an_error_and_nothing_is_approved() {
 #[test]
 fn only_the_first_request_may_take_two_minutes() {
     let service = service();
-    service.intercept(|request| request.is_post().then(|| Reply::new(200, "", "").after(Duration::from_secs(3600))));
+    service.intercept(|request| {
+        request
+            .is_post()
+            .then(|| Reply::new(200, "", "").after(Duration::from_secs(3600)))
+    });
     let stderr = approve(&service, &["own-freeze"]).with_code(1).stderr;
     assert!(
-        stderr.starts_with(&format!("error: no answer to the approval from {}: the request timed out", service.url())),
+        stderr.starts_with(&format!(
+            "error: no answer to the approval from {}: the request timed out",
+            service.url()
+        )),
         "{stderr}"
     );
-    assert!(stderr.ends_with("; it may have arrived: see `scheduled-events list`\n"), "{stderr}");
+    assert!(
+        stderr.ends_with("; it may have arrived: see `scheduled-events list`\n"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn another_machines_event_needs_others_and_its_terminate_is_never_approved() {
     let service = service();
     let error = refused(&service, &["other-freeze"]);
-    assert!(error.contains("event other-freeze affects WestNO_7, not this machine: --others approves it"), "{error}");
-    for arguments in [&["other-terminate"][..], &["other-terminate", "--others"], &["other-freeze", "other-terminate"]]
-    {
+    assert!(
+        error.contains(
+            "event other-freeze affects WestNO_7, not this machine: --others approves it"
+        ),
+        "{error}"
+    );
+    for arguments in [
+        &["other-terminate"][..],
+        &["other-terminate", "--others"],
+        &["other-freeze", "other-terminate"],
+    ] {
         let error = refused(&service, arguments);
-        assert!(error.contains("each machine approves its own deletion"), "{error}");
+        assert!(
+            error.contains("each machine approves its own deletion"),
+            "{error}"
+        );
     }
     approve(&service, &["other-freeze", "--others"]).with_code(0);
     assert_eq!(service.posted(), ["other-freeze"]);
@@ -135,14 +215,24 @@ fn without_a_name_only_other_types_than_terminate_can_be_approved_and_only_with_
     service.set_name(None);
     let error = refused(&service, &["own-freeze"]);
     assert!(
-        error.contains("cannot determine this machine's own name") && error.contains("--vm-name NAME, or --others"),
+        error.contains("cannot determine this machine's own name")
+            && error.contains("--vm-name NAME, or --others"),
         "{error}"
     );
     refused(&service, &["--mine"]);
     let error = refused(&service, &["own-terminate", "--others"]);
-    assert!(error.contains("use --vm-name NAME to approve a Terminate"), "{error}");
+    assert!(
+        error.contains("use --vm-name NAME to approve a Terminate"),
+        "{error}"
+    );
     let finished = approve(&service, &["own-freeze", "--others"]).with_code(0);
-    assert!(finished.stderr.starts_with("warning: cannot determine this machine's own name"), "{}", finished.stderr);
+    assert!(
+        finished
+            .stderr
+            .starts_with("warning: cannot determine this machine's own name"),
+        "{}",
+        finished.stderr
+    );
     approve(&service, &["own-terminate", "--vm-name", "WestNO_0"]).with_code(0);
     assert_eq!(service.posted(), ["own-freeze", "own-terminate"]);
 }
@@ -150,18 +240,40 @@ fn without_a_name_only_other_types_than_terminate_can_be_approved_and_only_with_
 #[test]
 fn mine_and_type_select_what_waits_for_approval() {
     for (arguments, expected) in [
-        (&["--mine"][..], &["own-freeze", "own-reboot", "own-terminate", "shared"][..]),
+        (
+            &["--mine"][..],
+            &["own-freeze", "own-reboot", "own-terminate", "shared"][..],
+        ),
         (&["--type", "Freeze"], &["own-freeze"]),
-        (&["--mine", "--type", "freeze,REBOOT"], &["own-freeze", "own-reboot"]),
-        (&["--type", "Freeze", "--others"], &["own-freeze", "other-freeze"]),
-        (&["--type", "Freeze", "--type", "Terminate", "--others"], &["own-freeze", "own-terminate", "other-freeze"]),
+        (
+            &["--mine", "--type", "freeze,REBOOT"],
+            &["own-freeze", "own-reboot"],
+        ),
+        (
+            &["--type", "Freeze", "--others"],
+            &["own-freeze", "other-freeze"],
+        ),
+        (
+            &["--type", "Freeze", "--type", "Terminate", "--others"],
+            &["own-freeze", "own-terminate", "other-freeze"],
+        ),
     ] {
         let service = service();
         let finished = approve(&service, arguments).with_code(0);
         assert_eq!(service.posted(), expected, "{arguments:?}");
-        assert_eq!(finished.stdout.lines().count(), expected.len(), "{}", finished.stdout);
+        assert_eq!(
+            finished.stdout.lines().count(),
+            expected.len(),
+            "{}",
+            finished.stdout
+        );
         let left_out = arguments.contains(&"Terminate");
-        assert_eq!(finished.stderr.contains("left out event other-terminate"), left_out, "{}", finished.stderr);
+        assert_eq!(
+            finished.stderr.contains("left out event other-terminate"),
+            left_out,
+            "{}",
+            finished.stderr
+        );
     }
 }
 
@@ -169,16 +281,31 @@ fn mine_and_type_select_what_waits_for_approval() {
 fn a_selection_of_nothing_is_no_success() {
     let service = service();
     for (arguments, expected) in [
-        (&["--type", "Preempt"][..], "no event of type Preempt of this machine waits for approval"),
-        (&["--type", "Preempt", "--others"], "no event of type Preempt waits for approval"),
-        (&["--mine", "--vm-name", "elsewhere"], "no event of this machine waits for approval"),
+        (
+            &["--type", "Preempt"][..],
+            "no event of type Preempt of this machine waits for approval",
+        ),
+        (
+            &["--type", "Preempt", "--others"],
+            "no event of type Preempt waits for approval",
+        ),
+        (
+            &["--mine", "--vm-name", "elsewhere"],
+            "no event of this machine waits for approval",
+        ),
     ] {
         let error = refused(&service, arguments);
-        assert!(error.contains(&format!("nothing was approved: {expected}\n")), "{error}");
+        assert!(
+            error.contains(&format!("nothing was approved: {expected}\n")),
+            "{error}"
+        );
     }
     service.show(3, &[started("a")]);
     let error = refused(&service, &["--mine"]);
-    assert!(error.contains("waits for approval; 1 such event already started"), "{error}");
+    assert!(
+        error.contains("waits for approval; 1 such event already started"),
+        "{error}"
+    );
     service.show_body(&document(4, &[]));
     refused(&service, &["--mine"]);
 }
@@ -186,11 +313,19 @@ fn a_selection_of_nothing_is_no_success() {
 #[test]
 fn a_selection_leaves_out_what_cannot_be_read_completely() {
     let service = FakeService::start();
-    service.show(2, &[freeze("a"), with(freeze("b"), &json!({ "DurationInSeconds": "?" }))]);
+    service.show(
+        2,
+        &[
+            freeze("a"),
+            with(freeze("b"), &json!({ "DurationInSeconds": "?" })),
+        ],
+    );
     let finished = approve(&service, &["--mine"]).with_code(0);
     assert_eq!(service.posted(), ["a"]);
     assert!(
-        finished.stderr.contains("left out event b: its DurationInSeconds cannot be read; approve it by its id"),
+        finished.stderr.contains(
+            "left out event b: its DurationInSeconds cannot be read; approve it by its id"
+        ),
         "{}",
         finished.stderr
     );
@@ -214,11 +349,18 @@ fn an_approval_that_cannot_be_printed_is_an_error() {
         let service = FakeService::start();
         service.show(2, &[freeze("a")]);
         let url = service.url();
-        let mut approve = command(&[&["approve", "--mine", "--endpoint", url.as_str()][..], json].concat());
-        let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let mut approve =
+            command(&[&["approve", "--mine", "--endpoint", url.as_str()][..], json].concat());
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full");
         let output = wait::output_of(approve.stdout(full).spawn().expect("the program"));
         assert_eq!(output.status.code(), Some(1));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"), "{output:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains("No space left"),
+            "{output:?}"
+        );
         assert_eq!(service.posted(), ["a"]);
     }
 }

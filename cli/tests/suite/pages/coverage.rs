@@ -26,7 +26,10 @@ fn rows() -> Vec<(String, Line)> {
 /// The folder with copies of the documents, if there is one beside the repository.
 fn references() -> Option<PathBuf> {
     let root = Path::new(ROOT).canonicalize().expect("the repository");
-    root.ancestors().skip(1).map(|folder| folder.join("shared/references")).find(|folder| folder.is_dir())
+    root.ancestors()
+        .skip(1)
+        .map(|folder| folder.join("shared/references"))
+        .find(|folder| folder.is_dir())
 }
 
 /// What a cell names exists: targets of the Makefile, files, and functions in files.
@@ -43,7 +46,10 @@ fn check_names(line: &Line, cell: &str, targets: &BTreeSet<String>, errors: &mut
             errors.add(line, format_args!("`{path}` does not exist"));
         } else if !function.is_empty() {
             let text = read(path);
-            if !["fn", "def"].iter().any(|keyword| text.contains(&format!("{keyword} {function}("))) {
+            if !["fn", "def"]
+                .iter()
+                .any(|keyword| text.contains(&format!("{keyword} {function}(")))
+            {
                 errors.add(line, format_args!("`{path}` has no function `{function}`"));
             }
         }
@@ -58,8 +64,12 @@ fn what_covers_a_failure_of_a_fleet_exists() {
     let targets = make_targets();
     let mut errors = Errors::default();
     let section = lines("docs/assurance.md").into_iter();
-    let section = section.skip_while(|line| line.text != "## A fleet when things fail").skip(1);
-    let rows = section.take_while(|line| !line.text.starts_with("## ")).filter(|line| line.text.starts_with("| "));
+    let section = section
+        .skip_while(|line| line.text != "## A fleet when things fail")
+        .skip(1);
+    let rows = section
+        .take_while(|line| !line.text.starts_with("## "))
+        .filter(|line| line.text.starts_with("| "));
     let mut checked = 0;
     for line in rows.skip(1) {
         match line.cells().collect::<Vec<_>>()[..] {
@@ -95,7 +105,10 @@ fn what_covers_a_rule_exists_and_the_sums_are_right() {
         check_names(&line, cover, &targets, &mut errors);
     }
     errors.check(covered);
-    let sums = format!("{} rows: {covered} covered, {outside} outside, {open} open.", covered + outside + open);
+    let sums = format!(
+        "{} rows: {covered} covered, {outside} outside, {open} open.",
+        covered + outside + open
+    );
     assert!(read(PAGE).contains(&sums), "{PAGE}: {sums}");
 }
 
@@ -108,7 +121,8 @@ fn the_words_of_each_rule_are_in_its_document() {
     let mut checked = 0;
     let mut errors = Errors::default();
     for (document, line) in rows() {
-        let text = fs::read_to_string(folder.join(&document)).unwrap_or_else(|error| panic!("{document}: {error}"));
+        let text = fs::read_to_string(folder.join(&document))
+            .unwrap_or_else(|error| panic!("{document}: {error}"));
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let words = line.cells().next().expect("a cell").to_owned();
         checked += 1;

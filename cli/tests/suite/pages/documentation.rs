@@ -38,7 +38,10 @@ fn the_paths_that_pages_name_exist() {
     let mut paths = 0;
     let mut errors = Errors::default();
     for line in pages().iter().flat_map(|page| lines(page)) {
-        for path in line.code_spans().filter(|span| is_path(span) && !known.contains(span)) {
+        for path in line
+            .code_spans()
+            .filter(|span| is_path(span) && !known.contains(span))
+        {
             let folder = path.split_once('/').map_or("", |(folder, _)| folder);
             let is_ours = !["", "target"].contains(&folder) && root.join(folder).is_dir();
             paths += usize::from(is_ours);
@@ -54,7 +57,11 @@ fn the_paths_that_pages_name_exist() {
 fn relative_links_lead_to_files_and_headings() {
     let mut links = 0;
     let mut errors = Errors::default();
-    for line in pages().iter().flat_map(|page| lines(page)).filter(|line| !line.is_code) {
+    for line in pages()
+        .iter()
+        .flat_map(|page| lines(page))
+        .filter(|line| !line.is_code)
+    {
         for target in line.links().filter(|target| !target.contains("://")) {
             links += 1;
             let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
@@ -67,7 +74,10 @@ fn relative_links_lead_to_files_and_headings() {
             if !Path::new(ROOT).join(&file).exists() {
                 errors.add(&line, format_args!("the link to {path:?} leads nowhere"));
             } else if !anchor.is_empty() && !headings(&file).contains(anchor) {
-                errors.add(&line, format_args!("{file} has no heading with the anchor #{anchor}"));
+                errors.add(
+                    &line,
+                    format_args!("{file} has no heading with the anchor #{anchor}"),
+                );
             }
         }
     }
@@ -96,7 +106,14 @@ fn the_steps_of_the_tiers_are_make_targets() {
     let mut steps = 0;
     let mut errors = Errors::default();
     for line in lines("tests/steps") {
-        let Some(step) = line.text.split_whitespace().nth(2).filter(|_| !line.text.starts_with('#')) else { continue };
+        let Some(step) = line
+            .text
+            .split_whitespace()
+            .nth(2)
+            .filter(|_| !line.text.starts_with('#'))
+        else {
+            continue;
+        };
         steps += 1;
         if !known.contains(step) {
             errors.add(&line, format_args!("the Makefile has no target {step:?}"));
@@ -118,14 +135,27 @@ fn the_groups_of_the_set_up_are_listed_and_those_of_the_targets_exist() {
         .filter(|name| !name.starts_with([' ', '#']) && !name.starts_with("tier-"))
         .collect();
     let (_, listed) = rest.split_once("everything='").expect("the list");
-    let listed: BTreeSet<_> = listed.split('\'').next().unwrap_or_default().split_whitespace().collect();
+    let listed: BTreeSet<_> = listed
+        .split('\'')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
     assert!(defined.len() > 20, "{defined:?}");
     assert_eq!(defined, listed);
     let makefile = read("Makefile");
     for line in makefile.lines() {
-        let Some((_, groups)) = line.split_once("@tests/setup ") else { continue };
-        for group in groups.split_whitespace().filter(|_| !groups.starts_with("--for")) {
-            assert!(defined.contains(group), "{line}: tests/setup has no group {group:?}");
+        let Some((_, groups)) = line.split_once("@tests/setup ") else {
+            continue;
+        };
+        for group in groups
+            .split_whitespace()
+            .filter(|_| !groups.starts_with("--for"))
+        {
+            assert!(
+                defined.contains(group),
+                "{line}: tests/setup has no group {group:?}"
+            );
         }
     }
 }
@@ -134,41 +164,84 @@ fn the_groups_of_the_set_up_are_listed_and_those_of_the_targets_exist() {
 #[test]
 fn every_target_installs_what_it_needs() {
     // They need a shell, or others do it for them.
-    const WITHOUT: [&str; 6] = ["help", "clean", "check", "docs", "check-version", "performance"];
+    const WITHOUT: [&str; 6] = [
+        "help",
+        "clean",
+        "check",
+        "docs",
+        "check-version",
+        "performance",
+    ];
     let makefile = read("Makefile");
     let without = make_targets().into_iter().filter(|target| {
-        let (_, rule) = makefile.split_once(&format!("\n{target}:")).expect("the rule of a target");
-        let mut recipe = rule.lines().skip(1).take_while(|line| line.starts_with('\t'));
+        let (_, rule) = makefile
+            .split_once(&format!("\n{target}:"))
+            .expect("the rule of a target");
+        let mut recipe = rule
+            .lines()
+            .skip(1)
+            .take_while(|line| line.starts_with('\t'));
         !recipe.any(|line| line.starts_with("\t@tests/setup"))
     });
-    assert_eq!(without.collect::<BTreeSet<_>>(), BTreeSet::from(WITHOUT.map(str::to_owned)));
+    assert_eq!(
+        without.collect::<BTreeSet<_>>(),
+        BTreeSet::from(WITHOUT.map(str::to_owned))
+    );
 }
 
 #[test]
 fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).expect("TOML");
-    let version = manifest["workspace"]["package"]["rust-version"].as_str().expect("a version");
+    let version = manifest["workspace"]["package"]["rust-version"]
+        .as_str()
+        .expect("a version");
     let mut stated = 0;
     let mut errors = Errors::default();
-    for line in ["README.md", "docs/getting-started.md"].into_iter().flat_map(lines) {
+    for line in ["README.md", "docs/getting-started.md"]
+        .into_iter()
+        .flat_map(lines)
+    {
         // Python, too, is required in some version "or newer".
-        let Some((_, rest)) = line.text.split_once("Rust ") else { continue };
-        let Some((found, _)) = rest.split_once(" or newer").filter(|(found, _)| !found.contains(' ')) else { continue };
+        let Some((_, rest)) = line.text.split_once("Rust ") else {
+            continue;
+        };
+        let Some((found, _)) = rest
+            .split_once(" or newer")
+            .filter(|(found, _)| !found.contains(' '))
+        else {
+            continue;
+        };
         stated += 1;
         if found != version {
-            errors.add(&line, format_args!("Rust {found}, but `rust-version` in Cargo.toml is {version}"));
+            errors.add(
+                &line,
+                format_args!("Rust {found}, but `rust-version` in Cargo.toml is {version}"),
+            );
         }
     }
-    for file in ["bench/Cargo.toml", "fleet/Cargo.toml", "fuzz/Cargo.toml", "page/Cargo.toml"] {
+    for file in [
+        "bench/Cargo.toml",
+        "fleet/Cargo.toml",
+        "fuzz/Cargo.toml",
+        "page/Cargo.toml",
+    ] {
         for line in lines(file) {
-            let Some(found) = line.text.strip_prefix("rust-version = ") else { continue };
+            let Some(found) = line.text.strip_prefix("rust-version = ") else {
+                continue;
+            };
             stated += 1;
             if found.trim_matches('"') != version {
-                errors.add(&line, format_args!("Rust {found}, but `rust-version` in Cargo.toml is {version}"));
+                errors.add(
+                    &line,
+                    format_args!("Rust {found}, but `rust-version` in Cargo.toml is {version}"),
+                );
             }
         }
     }
-    assert!(stated >= 6, "found {stated} statements of the minimum version");
+    assert!(
+        stated >= 6,
+        "found {stated} statements of the minimum version"
+    );
     errors.check(stated);
 }
 
@@ -185,8 +258,16 @@ fn examples_and_signatures_have_the_default_api_version() {
         "py/src/tracker.rs",
     ] {
         let text = read(file);
-        let parts = ["api-version=", "api_version=\"", "api_version='", "api_version: str = \""].into_iter();
-        let versions: Vec<_> = parts.flat_map(|before| text.split(before).skip(1)).collect();
+        let parts = [
+            "api-version=",
+            "api_version=\"",
+            "api_version='",
+            "api_version: str = \"",
+        ]
+        .into_iter();
+        let versions: Vec<_> = parts
+            .flat_map(|before| text.split(before).skip(1))
+            .collect();
         assert!(!versions.is_empty(), "{file} names no API version");
         assert!(
             versions.iter().all(|rest| rest.starts_with(API_VERSION)),
@@ -201,7 +282,13 @@ fn the_tests_that_security_names_exist() {
     let mut tests = 0;
     let mut errors = Errors::default();
     for line in table("SECURITY.md", "| guarantee | tests |") {
-        let Some(cell) = line.cells().nth(1).filter(|cell| !cell.starts_with("the compiler:")) else { continue };
+        let Some(cell) = line
+            .cells()
+            .nth(1)
+            .filter(|cell| !cell.starts_with("the compiler:"))
+        else {
+            continue;
+        };
         for test in code_spans(cell) {
             tests += 1;
             let exists = if let Some(target) = test.strip_prefix("make ") {
@@ -209,11 +296,16 @@ fn the_tests_that_security_names_exist() {
             } else if is_path(test) {
                 Path::new(ROOT).join(test).exists()
             } else {
-                let module = Path::new(ROOT).join("cli/tests/suite").join(test.replace("::", "/"));
+                let module = Path::new(ROOT)
+                    .join("cli/tests/suite")
+                    .join(test.replace("::", "/"));
                 module.with_extension("rs").exists() || module.join("mod.rs").exists()
             };
             if !exists {
-                errors.add(&line, format_args!("there is no test module, path or make target `{test}`"));
+                errors.add(
+                    &line,
+                    format_args!("there is no test module, path or make target `{test}`"),
+                );
             }
         }
     }
@@ -223,19 +315,26 @@ fn the_tests_that_security_names_exist() {
 #[test]
 fn the_policy_in_the_readme_decides_as_stated_there() {
     let folder = Folder::new();
-    let policy = policy_file::load(&folder.file("policy.toml", block("README.md", "toml"))).expect("a policy");
+    let policy = policy_file::load(&folder.file("policy.toml", block("README.md", "toml")))
+        .expect("a policy");
     for (duration, machine, expected) in [
         (8, VM, Action::Approve),
         (9, VM, Action::Prepare),
         (-1, VM, Action::Prepare), // Unknown: it matches no rule with a duration.
         (9, "WestNO_9", Action::Hold),
     ] {
-        let event = with(freeze("a"), &serde_json::json!({ "DurationInSeconds": duration, "Resources": [machine] }));
+        let event = with(
+            freeze("a"),
+            &serde_json::json!({ "DurationInSeconds": duration, "Resources": [machine] }),
+        );
         let body = document(1, &[event]);
         let document = Document::parse(body.as_bytes()).expect("a document");
         let event = document.events().next().expect("an event");
         let decision = policy.decide(&event, VmNames::new(&[VM]), UnixSeconds(0));
-        assert_eq!(decision.action, expected, "README.md, policy.toml: a freeze of {duration} s of {machine}");
+        assert_eq!(
+            decision.action, expected,
+            "README.md, policy.toml: a freeze of {duration} s of {machine}"
+        );
     }
 }
 
@@ -245,7 +344,8 @@ pub(crate) struct Errors(Vec<String>);
 
 impl Errors {
     pub(crate) fn add(&mut self, line: &Line, error: impl Display) {
-        self.0.push(format!("{}:{}: {error}", line.page, line.number));
+        self.0
+            .push(format!("{}:{}: {error}", line.page, line.number));
     }
 
     /// Fails if there are errors, or if nothing was checked because the pages have another form now.
@@ -273,16 +373,22 @@ impl Line {
 
     /// The targets of its links.
     fn links(&self) -> impl Iterator<Item = &str> {
-        self.text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0))
+        self.text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| Some(rest.split_once(')')?.0))
     }
 
     /// The targets of `make` in code.
     fn make_targets(&self) -> impl Iterator<Item = &str> {
         let whole = Some(self.text.trim_start_matches("$ ")).filter(|_| self.is_code);
-        whole.into_iter().chain(self.code_spans().filter(|_| !self.is_code)).filter_map(|code| {
-            let name = code.strip_prefix("make ")?.split(' ').next()?;
-            Some(name).filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase()))
-        })
+        whole
+            .into_iter()
+            .chain(self.code_spans().filter(|_| !self.is_code))
+            .filter_map(|code| {
+                let name = code.strip_prefix("make ")?.split(' ').next()?;
+                Some(name).filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase()))
+            })
     }
 
     /// The cells of its row in a table.
@@ -297,7 +403,9 @@ pub(crate) fn code_spans(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether code on a page is the path of a file or a folder, as far as its form shows.
 fn is_path(code: &str) -> bool {
-    let plain = code.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte));
+    let plain = code
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte));
     plain && (code.contains('/') || Path::new(code).extension().is_some())
 }
 
@@ -312,7 +420,12 @@ pub(crate) fn lines(page: &str) -> Vec<Line> {
         let is_fence = text.trim_start().starts_with("```");
         is_code ^= is_fence;
         if !is_fence {
-            lines.push(Line { page: page.to_owned(), number, text: text.to_owned(), is_code });
+            lines.push(Line {
+                page: page.to_owned(),
+                number,
+                text: text.to_owned(),
+                is_code,
+            });
         }
     }
     lines
@@ -322,7 +435,9 @@ pub(crate) fn lines(page: &str) -> Vec<Line> {
 fn table(page: &str, head: &str) -> Vec<Line> {
     let rows = lines(page).into_iter().skip_while(|line| line.text != head);
     // The second row separates the head from the rest.
-    rows.skip(2).take_while(|line| line.text.starts_with('|')).collect()
+    rows.skip(2)
+        .take_while(|line| line.text.starts_with('|'))
+        .collect()
 }
 
 /// The only block of code in this language.
@@ -332,15 +447,29 @@ fn block(page: &str, language: &str) -> String {
     let (Some(block), None) = (blocks.next(), blocks.next()) else {
         panic!("{page}: expected one block of {language}")
     };
-    block.split_once("\n```").expect("the end of the block").0.to_owned()
+    block
+        .split_once("\n```")
+        .expect("the end of the block")
+        .0
+        .to_owned()
 }
 
 /// The anchors of a page's headings, as GitHub makes them.
 fn headings(page: &str) -> BTreeSet<String> {
-    let titles = lines(page).into_iter().filter(|line| !line.is_code && line.text.starts_with('#'));
+    let titles = lines(page)
+        .into_iter()
+        .filter(|line| !line.is_code && line.text.starts_with('#'));
     let anchor = |line: Line| {
-        let title = line.text.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
-        title.chars().filter(|char| char.is_alphanumeric() || "-_".contains(*char)).collect()
+        let title = line
+            .text
+            .trim_start_matches('#')
+            .trim()
+            .to_lowercase()
+            .replace(' ', "-");
+        title
+            .chars()
+            .filter(|char| char.is_alphanumeric() || "-_".contains(*char))
+            .collect()
     };
     titles.map(anchor).collect()
 }
@@ -348,8 +477,19 @@ fn headings(page: &str) -> BTreeSet<String> {
 /// The targets of the Makefile that `make help` lists.
 pub(crate) fn make_targets() -> BTreeSet<String> {
     let text = read("Makefile");
-    let rules = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
-    rules.filter_map(|line| Some(line.split_once(':').filter(|(_, rest)| rest.contains("## "))?.0.to_owned())).collect()
+    let rules = text
+        .lines()
+        .filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    rules
+        .filter_map(|line| {
+            Some(
+                line.split_once(':')
+                    .filter(|(_, rest)| rest.contains("## "))?
+                    .0
+                    .to_owned(),
+            )
+        })
+        .collect()
 }
 
 /// The Markdown files of the repository, as paths from the root.

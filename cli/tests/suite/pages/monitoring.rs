@@ -10,34 +10,73 @@ const PAGE: &str = "docs/monitoring.md";
 fn rows() -> Vec<(String, String)> {
     let is_row = |text: &&str| text.starts_with("| `");
     let page = lines(PAGE);
-    let cells = |text: &str| text.split('|').skip(1).take(2).map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
-    let rows = page.iter().map(|line| line.text.as_str()).filter(is_row).map(cells);
-    rows.map(|cells| (code_spans(&cells[0]).next().expect("a name").to_owned(), cells[1].clone())).collect()
+    let cells = |text: &str| {
+        text.split('|')
+            .skip(1)
+            .take(2)
+            .map(|cell| cell.trim().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let rows = page
+        .iter()
+        .map(|line| line.text.as_str())
+        .filter(is_row)
+        .map(cells);
+    rows.map(|cells| {
+        (
+            code_spans(&cells[0]).next().expect("a name").to_owned(),
+            cells[1].clone(),
+        )
+    })
+    .collect()
 }
 
 #[test]
 fn each_metric_of_watch_is_in_the_table() {
     let source = read("client/src/metrics/mod.rs");
-    let (_, families) = source.split_once("families! {\n    ").expect("the families");
-    let families = families.lines().take_while(|line| *line != "}").filter_map(|line| line.split_once("\" Kind::"));
-    let defined: BTreeSet<_> =
-        families.map(|(start, _)| start.rsplit('"').next().expect("a name").to_owned()).collect();
+    let (_, families) = source
+        .split_once("families! {\n    ")
+        .expect("the families");
+    let families = families
+        .lines()
+        .take_while(|line| *line != "}")
+        .filter_map(|line| line.split_once("\" Kind::"));
+    let defined: BTreeSet<_> = families
+        .map(|(start, _)| start.rsplit('"').next().expect("a name").to_owned())
+        .collect();
     let is_metric = |name: &String| name.starts_with(|first: char| first.is_ascii_lowercase());
-    let documented: BTreeSet<_> = rows().into_iter().map(|(name, _)| name).filter(is_metric).collect();
+    let documented: BTreeSet<_> = rows()
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(is_metric)
+        .collect();
     assert!(defined.len() > 10, "{defined:?}");
-    assert_eq!(documented, defined, "{PAGE} (left) and the code (right) differ");
+    assert_eq!(
+        documented, defined,
+        "{PAGE} (left) and the code (right) differ"
+    );
 }
 
 #[test]
 fn each_alert_is_in_the_table_with_its_severity() {
     let rules = read("packaging/prometheus/rules.yml");
     let value = |rule: &str, name: &str| {
-        let (_, rest) = rule.split_once(name).unwrap_or_else(|| panic!("{name} is missing in {rule}"));
+        let (_, rest) = rule
+            .split_once(name)
+            .unwrap_or_else(|| panic!("{name} is missing in {rule}"));
         rest.lines().next().expect("a value").trim().to_owned()
     };
     let rules = rules.split("- alert:").skip(1);
-    let defined: BTreeSet<_> = rules.map(|rule| (value(rule, ""), value(rule, "severity:"))).collect();
-    let documented: BTreeSet<_> = rows().into_iter().filter(|(name, _)| name.starts_with("ScheduledEvents")).collect();
+    let defined: BTreeSet<_> = rules
+        .map(|rule| (value(rule, ""), value(rule, "severity:")))
+        .collect();
+    let documented: BTreeSet<_> = rows()
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("ScheduledEvents"))
+        .collect();
     assert!(defined.len() > 20, "{defined:?}");
-    assert_eq!(documented, defined, "{PAGE} (left) and the rules (right) differ");
+    assert_eq!(
+        documented, defined,
+        "{PAGE} (left) and the rules (right) differ"
+    );
 }

@@ -25,15 +25,27 @@ fn the_page_describes_the_records_as_they_are_defined() {
     }
     let committed = fs::read_to_string(PAGE).expect("docs/records.md");
     for (number, (expected, found)) in (1..).zip(page.lines().zip(committed.lines())) {
-        assert_eq!(expected, found, "docs/records.md, line {number}: run `make records-page`");
+        assert_eq!(
+            expected, found,
+            "docs/records.md, line {number}: run `make records-page`"
+        );
     }
-    assert_eq!(page.len(), committed.len(), "docs/records.md is longer or shorter: run `make records-page`");
+    assert_eq!(
+        page.len(),
+        committed.len(),
+        "docs/records.md is longer or shorter: run `make records-page`"
+    );
 }
 
 #[test]
 fn the_example_of_a_scenario_is_a_built_in_one() {
-    let Some(Record::Scenario { name, about }) = EXAMPLES.last() else { panic!("an example of a scenario") };
-    assert!(Scenario::builtins().any(|scenario| scenario == (name, (*about).to_owned())), "{name}: {about}");
+    let Some(Record::Scenario { name, about }) = EXAMPLES.last() else {
+        panic!("an example of a scenario")
+    };
+    assert!(
+        Scenario::builtins().any(|scenario| scenario == (name, (*about).to_owned())),
+        "{name}: {about}"
+    );
 }
 
 fn page() -> String {
@@ -52,16 +64,38 @@ fn section(page: &mut String, kind: &RecordKind, record: &Record<'_>) {
         write_json(record, &mut line).expect("memory");
     }
     let line = String::from_utf8(line).expect("text");
-    let commands = kind.commands.split(", ").map(|command| format!("`{command}`")).collect::<Vec<_>>().join(", ");
+    let commands = kind
+        .commands
+        .split(", ")
+        .map(|command| format!("`{command}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
     // Writing to a string does not fail.
-    let _ = writeln!(page, "\n## `{}`\n\n{} Emitted by {commands}.\n", kind.name, text(kind.about));
-    let _ = writeln!(page, "```json\n{line}```\n\n| member | values | meaning |\n|---|---|---|");
+    let _ = writeln!(
+        page,
+        "\n## `{}`\n\n{} Emitted by {commands}.\n",
+        kind.name,
+        text(kind.about)
+    );
+    let _ = writeln!(
+        page,
+        "```json\n{line}```\n\n| member | values | meaning |\n|---|---|---|"
+    );
     for member in kind.members() {
-        let _ = writeln!(page, "| `{}` | {} | {} |", member.name, member.values, text(member.about));
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} |",
+            member.name,
+            member.values,
+            text(member.about)
+        );
     }
 }
 
 /// A doc comment as one paragraph.
 fn text(doc: &str) -> String {
-    doc.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+    doc.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace('|', "\\|")
 }

@@ -24,21 +24,35 @@ fn the_page_describes_the_scenarios_as_they_are_defined() {
     }
     let committed = fs::read_to_string(PAGE).expect("docs/scenarios.md");
     for (number, (expected, found)) in (1..).zip(page.lines().zip(committed.lines())) {
-        assert_eq!(expected, found, "docs/scenarios.md, line {number}: run `make scenarios-page`");
+        assert_eq!(
+            expected, found,
+            "docs/scenarios.md, line {number}: run `make scenarios-page`"
+        );
     }
-    assert_eq!(page.len(), committed.len(), "docs/scenarios.md is longer or shorter: run `make scenarios-page`");
+    assert_eq!(
+        page.len(),
+        committed.len(),
+        "docs/scenarios.md is longer or shorter: run `make scenarios-page`"
+    );
 }
 
 #[test]
 fn show_prints_the_file_of_a_scenario() {
     for (name, _) in Scenario::builtins() {
         let shown = run(&["scenarios", "--show", name]).with_code(0);
-        assert_eq!(Some(shown.stdout.as_str()), Scenario::builtin_source(name), "{name}");
+        assert_eq!(
+            Some(shown.stdout.as_str()),
+            Scenario::builtin_source(name),
+            "{name}"
+        );
         assert_eq!(shown.stderr, "");
     }
     // What is shown can be played.
     let copy = Folder::new();
-    let file = copy.file("my.toml", run(&["scenarios", "--show", "user-reboot"]).stdout);
+    let file = copy.file(
+        "my.toml",
+        run(&["scenarios", "--show", "user-reboot"]).stdout,
+    );
     run(&["demo", &file, "--speed", "300"]).with_code(0);
 
     let refused = run(&["scenarios", "--show", "Prempt"]).with_code(2);
@@ -47,7 +61,11 @@ fn show_prints_the_file_of_a_scenario() {
         "error: there is no scenario \"Prempt\"; did you mean \"preempt\"? `scenarios` lists all scenarios\n"
     );
     let refused = run(&["scenarios", "--show", "xyzzy"]).with_code(2);
-    assert!(!refused.stderr.contains("did you mean"), "{}", refused.stderr);
+    assert!(
+        !refused.stderr.contains("did you mean"),
+        "{}",
+        refused.stderr
+    );
 }
 
 fn page() -> String {
@@ -60,14 +78,22 @@ fn page() -> String {
         if !remarks.is_empty() {
             let _ = writeln!(page, "{remarks}\n");
         }
-        let _ = writeln!(page, "Run it: `scheduled-events demo {name}`\n\n| when | what happens |\n|---|---|");
+        let _ = writeln!(
+            page,
+            "Run it: `scheduled-events demo {name}`\n\n| when | what happens |\n|---|---|"
+        );
         for event in &scenario.events {
             for (when, what) in timeline(event) {
                 let _ = writeln!(page, "| {when} | {what} |");
             }
         }
         if let Some(reset) = scenario.incarnation_reset {
-            let _ = writeln!(page, "| {} | `DocumentIncarnation` starts again at {} |", at(reset.after), reset.to);
+            let _ = writeln!(
+                page,
+                "| {} | `DocumentIncarnation` starts again at {} |",
+                at(reset.after),
+                reset.to
+            );
         }
     }
     page
@@ -81,7 +107,10 @@ fn remarks(source: &str) -> String {
 
 /// What happens to an event, step by step.
 fn timeline(event: &EventScript) -> Vec<(String, String)> {
-    let (mut subject, object) = (format!("`{}` of {}", event.event_type, machines(event)), pronoun(event));
+    let (mut subject, object) = (
+        format!("`{}` of {}", event.event_type, machines(event)),
+        pronoun(event),
+    );
     if event.event_source == "User" {
         subject += ", caused by a user,";
     }
@@ -92,15 +121,30 @@ fn timeline(event: &EventScript) -> Vec<(String, String)> {
     };
     let appears = at(event.appears);
     if event.without_notice {
-        let gone = (format!("{} later", words(event.started_for)), format!("{object} leaves the document: it is over"));
-        return vec![(appears, format!("{subject} appears as `Started`, {interruption}")), gone];
+        let gone = (
+            format!("{} later", words(event.started_for)),
+            format!("{object} leaves the document: it is over"),
+        );
+        return vec![
+            (
+                appears,
+                format!("{subject} appears as `Started`, {interruption}"),
+            ),
+            gone,
+        ];
     }
     let mut steps = vec![(
         appears,
-        format!("{subject} appears as `Scheduled`, {interruption} and with {} of notice", words(event.notice)),
+        format!(
+            "{subject} appears as `Scheduled`, {interruption} and with {} of notice",
+            words(event.notice)
+        ),
     )];
     if let Some(change) = event.reschedule {
-        let what = format!("{object} is postponed: `NotBefore` is {} ahead again", words(change.notice));
+        let what = format!(
+            "{object} is postponed: `NotBefore` is {} ahead again",
+            words(change.notice)
+        );
         steps.push((format!("{} after it appears", words(change.after)), what));
     }
     if let Some(cancelled) = event.cancelled_after {
@@ -108,10 +152,20 @@ fn timeline(event: &EventScript) -> Vec<(String, String)> {
         steps.push((format!("{} after it appears", words(cancelled)), what));
         return steps;
     }
-    let approval = if event.approval_group.is_some() { "approval of all these events" } else { "approval" };
-    let early = format!("{} after the {approval}, at `NotBefore` at the latest", words(event.starts_after_approval));
+    let approval = if event.approval_group.is_some() {
+        "approval of all these events"
+    } else {
+        "approval"
+    };
+    let early = format!(
+        "{} after the {approval}, at `NotBefore` at the latest",
+        words(event.starts_after_approval)
+    );
     steps.push((early, format!("{object} is `Started`")));
-    steps.push((format!("{} later", words(event.started_for)), format!("{object} leaves the document: it is over")));
+    steps.push((
+        format!("{} later", words(event.started_for)),
+        format!("{object} leaves the document: it is over"),
+    ));
     steps
 }
 
@@ -128,7 +182,12 @@ fn machines(event: &EventScript) -> String {
         "{peer:1}" => "a neighbour",
         other => panic!("a phrase for {other}"),
     };
-    event.resources.iter().map(name).collect::<Vec<_>>().join(" and ")
+    event
+        .resources
+        .iter()
+        .map(name)
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 fn at(time: Duration) -> String {

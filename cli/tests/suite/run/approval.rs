@@ -29,7 +29,9 @@ fn an_event_is_approved_only_once_the_worker_is_gone() {
 #[test]
 fn after_the_grace_all_that_the_worker_started_is_killed_before_the_approval() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
-    let grandchild = format!("trap \"\" TERM; echo $$ >> $LOG.pids; while {WHILE_TEST_RUNS}; do sleep 0.05; done");
+    let grandchild = format!(
+        "trap \"\" TERM; echo $$ >> $LOG.pids; while {WHILE_TEST_RUNS}; do sleep 0.05; done"
+    );
     let script = format!(
         "LOG={}; export LOG; setsid sh -c '{grandchild}' & trap \"\" TERM; echo $$ >> $LOG.pids; \
          while {WHILE_TEST_RUNS}; do sleep 0.05; done",
@@ -42,7 +44,8 @@ fn after_the_grace_all_that_the_worker_started_is_killed_before_the_approval() {
     service.show(2, &[preempt("a")]);
     let runs = |pid: &String| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, state)| !state.starts_with('Z'))
     };
     eventually("an approval", || {
         let posted = service.posted();
@@ -56,14 +59,25 @@ fn after_the_grace_all_that_the_worker_started_is_killed_before_the_approval() {
 #[test]
 fn of_several_runs_with_state_in_one_folder_the_last_worker_that_ends_allows_the_approval() {
     let (one, service) = (Fixture::new(), FakeService::start());
-    let two = Fixture { folder: crate::support::Folder::new(), log: one.folder.path("log-2") };
+    let two = Fixture {
+        folder: crate::support::Folder::new(),
+        log: one.folder.path("log-2"),
+    };
     let (state_one, state_two) = (one.folder.path("state-1"), one.folder.path("state-2"));
     let go = one.folder.path("go");
     let slow = two.worker_that(&format!(
         "echo ending >> $LOG; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done; echo end >> $LOG; exit 0"
     ));
-    let first = one.run(&service.url(), &["--approve", "--state", &state_one], &one.worker());
-    let second = two.run(&service.url(), &["--approve", "--grace", "60s", "--state", &state_two], &slow);
+    let first = one.run(
+        &service.url(),
+        &["--approve", "--state", &state_one],
+        &one.worker(),
+    );
+    let second = two.run(
+        &service.url(),
+        &["--approve", "--grace", "60s", "--state", &state_two],
+        &slow,
+    );
     one.await_lines("start", 1);
     two.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
@@ -83,7 +97,9 @@ fn of_several_runs_with_state_in_one_folder_the_last_worker_that_ends_allows_the
 
 /// The script of a worker whose own process ends on SIGTERM, and whose child saves until the file `go` exists.
 fn ends_before_its_child(fixture: &Fixture, go: &str) -> String {
-    let save = format!("echo saving >> $LOG; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done");
+    let save = format!(
+        "echo saving >> $LOG; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done"
+    );
     format!(
         "LOG={}; export LOG; sh -c 'trap \"{save}; echo saved >> $LOG; exit 0\" TERM; echo start >> $LOG; \
          while {WHILE_TEST_RUNS}; do sleep 0.05; done' & wait",
@@ -94,12 +110,23 @@ fn ends_before_its_child(fixture: &Fixture, go: &str) -> String {
 #[test]
 fn what_another_runs_worker_has_started_counts_after_its_own_process_has_ended() {
     let (one, service) = (Fixture::new(), FakeService::start());
-    let two = Fixture { folder: crate::support::Folder::new(), log: one.folder.path("log-2") };
+    let two = Fixture {
+        folder: crate::support::Folder::new(),
+        log: one.folder.path("log-2"),
+    };
     let go = one.folder.path("go");
     let (state_one, state_two) = (one.folder.path("state-1"), one.folder.path("state-2"));
-    let first = one.run(&service.url(), &["--approve", "--state", &state_one], &one.worker());
+    let first = one.run(
+        &service.url(),
+        &["--approve", "--state", &state_one],
+        &one.worker(),
+    );
     let slow = ends_before_its_child(&two, &go);
-    let second = two.run(&service.url(), &["--approve", "--grace", "60s", "--state", &state_two], &slow);
+    let second = two.run(
+        &service.url(),
+        &["--approve", "--grace", "60s", "--state", &state_two],
+        &slow,
+    );
     one.await_lines("start", 1);
     two.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
@@ -123,11 +150,21 @@ fn what_another_runs_worker_has_started_counts_after_its_own_process_has_ended()
 #[test]
 fn a_worker_in_a_lock_that_is_held_counts_wherever_it_runs() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
-    let (state, other) = (fixture.folder.path("state"), fixture.folder.path("other.lock"));
-    crate::support::write_private(&other, "17        \nanother boot\n4194305 1 worker-17-1-0\n");
+    let (state, other) = (
+        fixture.folder.path("state"),
+        fixture.folder.path("other.lock"),
+    );
+    crate::support::write_private(
+        &other,
+        "17        \nanother boot\n4194305 1 worker-17-1-0\n",
+    );
     let lock = std::fs::File::open(&other).expect("a file");
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
-    let run = fixture.run(&service.url(), &["--approve", "--state", &state], &fixture.worker());
+    let run = fixture.run(
+        &service.url(),
+        &["--approve", "--state", &state],
+        &fixture.worker(),
+    );
     fixture.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
     run.wait_for_stderr("workers of other runs are not gone: 1");
@@ -151,7 +188,13 @@ fn an_event_is_approved_only_once_the_stop_command_has_ended() {
             log = fixture.log
         ),
     );
-    let options = ["--approve", "--grace", "60s", "--stop-command", &format!("sh {stop}")];
+    let options = [
+        "--approve",
+        "--grace",
+        "60s",
+        "--stop-command",
+        &format!("sh {stop}"),
+    ];
     let run = fixture.run(&service.url(), &options, &fixture.worker());
     fixture.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
@@ -162,7 +205,14 @@ fn an_event_is_approved_only_once_the_stop_command_has_ended() {
     service.show(3, &[]);
     service.await_polls(5);
     assert!(service.posted().is_empty());
-    assert_eq!(fixture.lines().iter().filter(|line| *line == "start").count(), 1);
+    assert_eq!(
+        fixture
+            .lines()
+            .iter()
+            .filter(|line| *line == "start")
+            .count(),
+        1
+    );
     std::fs::write(&go, "").expect("a file");
     fixture.await_lines("start", 2);
     assert_eq!(fixture.lines().last().map(String::as_str), Some("start"));
@@ -174,9 +224,16 @@ fn an_event_is_approved_only_once_the_stop_command_has_ended() {
 #[test]
 fn a_worker_that_lost_its_supervisor_keeps_another_run_from_approving() {
     let (one, service) = (Fixture::new(), FakeService::start());
-    let two = Fixture { folder: crate::support::Folder::new(), log: one.folder.path("log-2") };
+    let two = Fixture {
+        folder: crate::support::Folder::new(),
+        log: one.folder.path("log-2"),
+    };
     let (state_one, state_two) = (one.folder.path("state-1"), one.folder.path("state-2"));
-    let first = one.run(&service.url(), &["--approve", "--state", &state_one], &one.worker());
+    let first = one.run(
+        &service.url(),
+        &["--approve", "--state", &state_one],
+        &one.worker(),
+    );
     let second = two.run(&service.url(), &["--state", &state_two], &two.worker());
     one.await_lines("start", 1);
     two.await_lines("start", 1);
@@ -199,7 +256,10 @@ fn a_worker_that_lost_its_supervisor_keeps_another_run_from_approving() {
 #[test]
 fn an_event_that_affects_other_machines_too_is_not_approved() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
-    let both = with(preempt("a"), &json!({ "Resources": [crate::support::VM, "other"] }));
+    let both = with(
+        preempt("a"),
+        &json!({ "Resources": [crate::support::VM, "other"] }),
+    );
     let run = fixture.run(&service.url(), &["--approve"], &fixture.worker());
     fixture.await_lines("start", 1);
     service.show(2, &[both]);

@@ -10,22 +10,32 @@ use crate::support::{FakeService, Reply, Run, WHILE_TEST_RUNS, command, eventual
 #[test]
 fn the_exit_code_is_the_workers() {
     let service = FakeService::start();
-    for (script, code) in
-        [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -KILL $$", 137), ("kill -TERM $$", 143)]
-    {
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("exit 255", 255),
+        ("kill -KILL $$", 137),
+        ("kill -TERM $$", 143),
+    ] {
         run(&arguments(&service.url(), &[], script)).with_code(code);
     }
     let url = service.url();
     for (program, code) in [("/nonexistent/worker", 127), ("/etc/passwd", 126)] {
         let finished = run(&["run", "--endpoint", &url, "--", program]).with_code(code);
         assert!(
-            finished.stderr.contains(&format!("error: cannot start the worker \"{program}\": ")),
+            finished
+                .stderr
+                .contains(&format!("error: cannot start the worker \"{program}\": ")),
             "{}",
             finished.stderr
         );
     }
     let finished = run(&arguments(&url, &["--warmup", "false"], "exit 0")).with_code(125);
-    assert!(finished.stderr.contains("the warm-up command failed"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("the warm-up command failed"),
+        "{}",
+        finished.stderr
+    );
     for wrong in [
         &["--stop-on", "Preemt"][..],
         &["--every", "5s"],
@@ -40,10 +50,16 @@ fn the_exit_code_is_the_workers() {
 #[test]
 fn output_and_input_are_the_workers_alone() {
     let service = FakeService::start();
-    let finished =
-        run(&arguments(&service.url(), &["--quiet"], "printf 'a\\033[1m\\r\\nno end'; echo error >&2; wc -c"));
+    let finished = run(&arguments(
+        &service.url(),
+        &["--quiet"],
+        "printf 'a\\033[1m\\r\\nno end'; echo error >&2; wc -c",
+    ));
     let finished = finished.with_code(0);
-    assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("a\u{1b}[1m\r\nno end0\n", "error\n"));
+    assert_eq!(
+        (finished.stdout.as_str(), finished.stderr.as_str()),
+        ("a\u{1b}[1m\r\nno end0\n", "error\n")
+    );
 }
 
 /// The service accepts connections and never answers; its first answer may take two minutes.
@@ -53,7 +69,15 @@ fn a_service_that_does_not_answer_delays_neither_the_start_nor_the_end() {
     service.intercept(|_| Some(Reply::new(200, "", "").after(Duration::from_secs(3600))));
     let url = service.url();
     run(&["run", "--endpoint", &url, "--", "sh", "-c", "exit 3"]).with_code(3);
-    let mut refused = command(&["run", "--endpoint", "http://127.0.0.1:1", "--", "sh", "-c", "exit 4"]);
+    let mut refused = command(&[
+        "run",
+        "--endpoint",
+        "http://127.0.0.1:1",
+        "--",
+        "sh",
+        "-c",
+        "exit 4",
+    ]);
     refused.env_remove("SCHEDULED_EVENTS_ENDPOINT");
     Run::start(refused).finish().with_code(4);
 }
@@ -84,15 +108,30 @@ fn signals_reach_the_worker() {
 #[test]
 fn a_worker_that_goes_on_after_sigint_is_kept_as_before() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
-    let script = format!("trap 'echo INT >> {}' INT; {}", fixture.log, fixture.worker());
+    let script = format!(
+        "trap 'echo INT >> {}' INT; {}",
+        fixture.log,
+        fixture.worker()
+    );
     let checkpoint = fixture.logging("checkpoint");
-    let options = ["--grace", "1s", "--checkpoint", &checkpoint, "--every", "1s"];
+    let options = [
+        "--grace",
+        "1s",
+        "--checkpoint",
+        &checkpoint,
+        "--every",
+        "1s",
+    ];
     let run = fixture.run(&service.url(), &options, &script);
     fixture.await_lines("checkpoint", 1);
     signal(run.id(), Signal::INT);
     fixture.await_lines("INT", 1);
     run.wait_for_stderr("the worker goes on after the signal");
-    let before = fixture.lines().iter().filter(|line| *line == "checkpoint").count();
+    let before = fixture
+        .lines()
+        .iter()
+        .filter(|line| *line == "checkpoint")
+        .count();
     fixture.await_lines("checkpoint", before + 1);
     service.show(2, &[preempt("a")]);
     fixture.await_lines("end", 1);
@@ -140,14 +179,21 @@ fn sigterm_leaves_all_that_the_worker_started_the_grace_and_then_kills_it() {
     run.finish().with_code(3);
     assert_eq!(fixture.lines()[1..], ["saving", "saved"]);
 
-    let run = fixture.run(&service.url(), &["--grace", "1s"], &child("echo ignored >> $LOG"));
+    let run = fixture.run(
+        &service.url(),
+        &["--grace", "1s"],
+        &child("echo ignored >> $LOG"),
+    );
     fixture.await_lines("saved", 1);
     let start = eventually("a child", || fixture.lines().get(3).cloned());
     run.terminate();
     fixture.await_lines("ignored", 1);
     run.finish().with_code(3);
     let pid = start.strip_prefix("start ").expect("a process");
-    assert!(std::fs::read_link(format!("/proc/{pid}/exe")).is_err(), "{pid} runs");
+    assert!(
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_err(),
+        "{pid} runs"
+    );
 }
 
 #[test]
@@ -155,20 +201,31 @@ fn a_worker_whose_program_is_busy_is_reported_once_and_started_later() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     let program = fixture.folder.path("worker");
     std::fs::copy("/bin/sleep", &program).expect("a copy");
-    let writer = std::fs::OpenOptions::new().append(true).open(&program).expect("a file");
+    let writer = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&program)
+        .expect("a file");
     let url = service.url();
     let run = Run::start(command(&["run", "--endpoint", &url, "--", &program, "0"]));
     run.wait_for_stderr("the worker cannot be started yet: ");
     service.await_polls(2);
     drop(writer);
     let finished = run.finish().with_code(0);
-    assert_eq!(finished.stderr.matches("cannot be started yet").count(), 1, "{}", finished.stderr);
+    assert_eq!(
+        finished.stderr.matches("cannot be started yet").count(),
+        1,
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
 fn a_signal_while_no_worker_runs_ends_the_run_and_its_commands() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
-    let warmup = format!("sh -c 'echo warm-up >> {}; while {WHILE_TEST_RUNS}; do sleep 0.1; done'", fixture.log);
+    let warmup = format!(
+        "sh -c 'echo warm-up >> {}; while {WHILE_TEST_RUNS}; do sleep 0.1; done'",
+        fixture.log
+    );
     let run = fixture.run(&service.url(), &["--warmup", &warmup], &fixture.worker());
     fixture.await_lines("warm-up", 1);
     signal(run.id(), Signal::INT);
@@ -186,10 +243,21 @@ fn a_signal_while_no_worker_runs_ends_the_run_and_its_commands() {
 
 #[test]
 fn a_stop_command_takes_the_place_of_sigterm_and_one_that_fails_does_not() {
-    for (stop, expected) in [("sh -c 'kill -USR1 $SCHEDULED_EVENTS_WORKER_PID'", "custom"), ("false", "end")] {
+    for (stop, expected) in [
+        ("sh -c 'kill -USR1 $SCHEDULED_EVENTS_WORKER_PID'", "custom"),
+        ("false", "end"),
+    ] {
         let (fixture, service) = (Fixture::new(), FakeService::start());
-        let script = format!("trap 'echo custom >> {}; exit 0' USR1; {}", fixture.log, fixture.worker());
-        let run = fixture.run(&service.url(), &["--stop-command", stop, "--grace", "60s"], &script);
+        let script = format!(
+            "trap 'echo custom >> {}; exit 0' USR1; {}",
+            fixture.log,
+            fixture.worker()
+        );
+        let run = fixture.run(
+            &service.url(),
+            &["--stop-command", stop, "--grace", "60s"],
+            &script,
+        );
         fixture.await_lines("start", 1);
         service.show(2, &[preempt("a")]);
         fixture.await_lines(expected, 1);

@@ -3,17 +3,30 @@
 use std::process::{Command, Stdio};
 
 use super::{Fixture, arguments, preempt};
-use crate::support::{FakeService, PREPARE_ALL, PROGRAM, Run, VM, WHILE_TEST_RUNS, command, eventually, launch, wait};
+use crate::support::{
+    FakeService, PREPARE_ALL, PROGRAM, Run, VM, WHILE_TEST_RUNS, command, eventually, launch, wait,
+};
 use scheduled_events_test_support::not_run;
 
 /// How this machine makes a process namespace, if it allows one. The program in it is the first process.
 fn namespace() -> Option<&'static [&'static str]> {
     let root: &[_] = &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
-    let user: &[_] = &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let user: &[_] = &[
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+    ];
     let works = |words: &&[&'static str]| {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).arg("true").stderr(Stdio::null());
-        command.stdout(Stdio::null()).spawn().is_ok_and(|mut child| wait::ended(&mut child).success())
+        command
+            .stdout(Stdio::null())
+            .spawn()
+            .is_ok_and(|mut child| wait::ended(&mut child).success())
     };
     let found = [root, user].into_iter().find(works);
     if found.is_none() {
@@ -55,16 +68,25 @@ fn it_waits_for_the_processes_that_it_inherits_and_ends_with_the_workers_exit_co
          while for pid in $(cat {log}); do test -e /proc/$pid && break; done; test -e /proc/$pid; do sleep 0.1; done; exit 6",
         log = fixture.log
     );
-    first_process(namespace, &service.url(), &[], &script).finish().with_code(6);
+    first_process(namespace, &service.url(), &[], &script)
+        .finish()
+        .with_code(6);
     assert_eq!(fixture.lines().len(), 10);
-    first_process(namespace, &service.url(), &[], "kill -KILL $$").finish().with_code(137);
+    first_process(namespace, &service.url(), &[], "kill -KILL $$")
+        .finish()
+        .with_code(137);
 }
 
 #[test]
 fn it_lives_through_an_event_and_passes_signals_on() {
     let Some(namespace) = namespace() else { return };
     let (fixture, service) = (Fixture::new(), FakeService::start());
-    let run = first_process(namespace, &service.url(), &["--approve"], &in_namespace(&fixture.worker()));
+    let run = first_process(
+        namespace,
+        &service.url(),
+        &["--approve"],
+        &in_namespace(&fixture.worker()),
+    );
     fixture.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
     eventually("an approval", || (service.posted() == ["a"]).then_some(()));
@@ -85,9 +107,26 @@ fn a_watcher_waits_for_the_processes_that_its_commands_leave_to_it() {
     let recover = format!(
         "sh -c 'while for pid in $(cat {log}); do test -e /proc/$pid && break; done; test -e /proc/$pid; do sleep 0.1; done; echo gone >> {log}'"
     );
-    let every = ["watch", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--policy", &policy];
+    let every = [
+        "watch",
+        "--endpoint",
+        &url,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+        "--policy",
+        &policy,
+    ];
     let options = ["--prepare", &prepare, "--recover", &recover];
-    let run = start(namespace, &[&every[..], &options].concat().into_iter().map(str::to_owned).collect::<Vec<_>>());
+    let run = start(
+        namespace,
+        &[&every[..], &options]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>(),
+    );
     service.show(2, &[preempt("a")]);
     eventually("an approval", || (service.posted() == ["a"]).then_some(()));
     service.show(3, &[]);
@@ -99,7 +138,8 @@ fn a_watcher_waits_for_the_processes_that_its_commands_leave_to_it() {
 /// Terminates the first process, which is a child of unshare.
 fn terminate_first(run: &Run) {
     let unshare = run.id();
-    let children = std::fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children")).expect("a process");
+    let children = std::fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children"))
+        .expect("a process");
     let first = children.trim().parse().expect("one child");
     crate::support::signal(first, rustix::process::Signal::TERM);
 }

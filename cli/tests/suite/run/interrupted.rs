@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Fixture, arguments, preempt};
-use crate::support::{FakeService, Reply, Run, WHILE_TEST_RUNS, command, eventually, run, started, with};
+use crate::support::{
+    FakeService, Reply, Run, WHILE_TEST_RUNS, command, eventually, run, started, with,
+};
 
 /// `run` on a machine that has started with this id.
 fn in_boot(boot: &str, arguments: &[String]) -> Run {
@@ -22,7 +24,11 @@ fn never_answers(service: &FakeService) {
 fn after_a_boot_the_worker_resumes_even_if_the_service_does_not_answer() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     let (resume, state) = (fixture.logging("resume"), fixture.folder.path("state"));
-    let arguments = arguments(&service.url(), &["--resume", &resume, "--state", &state], &fixture.worker());
+    let arguments = arguments(
+        &service.url(),
+        &["--resume", &resume, "--state", &state],
+        &fixture.worker(),
+    );
     let evicted = in_boot("one", &arguments);
     fixture.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
@@ -41,10 +47,21 @@ fn after_a_boot_the_worker_resumes_even_if_the_service_does_not_answer() {
     // Asked to end before its work was done, so the next run resumes, too. One that has done its work leaves nothing.
     service.intercept(|_| None);
     service.show(3, &[]);
-    let done = crate::run::arguments(&service.url(), &["--resume", &resume, "--state", &state], "exit 0");
+    let done = crate::run::arguments(
+        &service.url(),
+        &["--resume", &resume, "--state", &state],
+        "exit 0",
+    );
     in_boot("two", &done).finish().with_code(0);
     in_boot("two", &done).finish().with_code(0);
-    assert_eq!(fixture.lines().iter().filter(|line| *line == "resume").count(), 2);
+    assert_eq!(
+        fixture
+            .lines()
+            .iter()
+            .filter(|line| *line == "resume")
+            .count(),
+        2
+    );
 }
 
 /// A disk that was copied has the state of the machine that it was copied from.
@@ -52,7 +69,11 @@ fn after_a_boot_the_worker_resumes_even_if_the_service_does_not_answer() {
 fn another_machines_work_is_not_resumed() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     let (resume, state) = (fixture.logging("resume"), fixture.folder.path("state"));
-    let arguments = arguments(&service.url(), &["--resume", &resume, "--state", &state], &fixture.worker());
+    let arguments = arguments(
+        &service.url(),
+        &["--resume", &resume, "--state", &state],
+        &fixture.worker(),
+    );
     let first = in_boot("one", &arguments);
     fixture.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
@@ -73,7 +94,11 @@ fn another_machines_work_is_not_resumed() {
 fn a_machine_that_went_away_without_notice_resumes_too() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     let (resume, state) = (fixture.logging("resume"), fixture.folder.path("state"));
-    let arguments = arguments(&service.url(), &["--resume", &resume, "--state", &state], &fixture.worker());
+    let arguments = arguments(
+        &service.url(),
+        &["--resume", &resume, "--state", &state],
+        &fixture.worker(),
+    );
     let lost = in_boot("one", &arguments);
     fixture.await_lines("start", 1);
     let pid = worker_of(&lost);
@@ -91,7 +116,10 @@ fn a_machine_that_went_away_without_notice_resumes_too() {
 fn worker_of(run: &Run) -> u32 {
     run.wait_for_stderr("started the worker, process ");
     let stderr = run.stderr();
-    let line = stderr.lines().find_map(|line| line.split_once("started the worker, process ")).expect("a line");
+    let line = stderr
+        .lines()
+        .find_map(|line| line.split_once("started the worker, process "))
+        .expect("a line");
     line.1.trim().parse().expect("a number")
 }
 
@@ -99,7 +127,11 @@ fn worker_of(run: &Run) -> u32 {
 fn a_run_that_is_restarted_during_an_event_starts_the_worker_after_it() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     let state = fixture.folder.path("state");
-    let arguments = arguments(&service.url(), &["--approve", "--state", &state], &fixture.worker());
+    let arguments = arguments(
+        &service.url(),
+        &["--approve", "--state", &state],
+        &fixture.worker(),
+    );
     let first = in_boot("one", &arguments);
     fixture.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
@@ -170,7 +202,11 @@ fn the_worker_runs_once_for_each_lock_and_each_state_file() {
         let first = Run::start(command(&arguments));
         fixture.await_lines("start", before / 2 + 1);
         let second = run(&arguments).with_code(2);
-        assert!(second.stderr.contains("is in use by process"), "{}", second.stderr);
+        assert!(
+            second.stderr.contains("is in use by process"),
+            "{}",
+            second.stderr
+        );
 
         // A killed run leaves its worker, which the next run ends before it starts another one.
         first.wait_for_stderr("started the worker");
@@ -194,9 +230,16 @@ fn what_is_left_of_a_worker_is_ended_even_if_its_own_process_has_ended() {
         "trap \"echo asked >> $LOG\" TERM; echo start $$ >> $LOG; while {WHILE_TEST_RUNS}; do sleep 0.05; done"
     );
     let script = format!("LOG={}; export LOG; sh -c '{child}' & wait", fixture.log);
-    let first = fixture.run(&service.url(), &["--grace", "60s", "--state", &state], &script);
+    let first = fixture.run(
+        &service.url(),
+        &["--grace", "60s", "--state", &state],
+        &script,
+    );
     let started = eventually("a child", || fixture.lines().first().cloned());
-    let child = started.strip_prefix("start ").expect("a process").to_owned();
+    let child = started
+        .strip_prefix("start ")
+        .expect("a process")
+        .to_owned();
     service.show(2, &[preempt("a")]);
     fixture.await_lines("asked", 1);
     first.kill();
@@ -204,7 +247,11 @@ fn what_is_left_of_a_worker_is_ended_even_if_its_own_process_has_ended() {
     let second = fixture.run(&service.url(), &["--state", &state], &fixture.worker());
     second.wait_for_stderr("ended 1 process that the last run left running");
     fixture.await_lines("start", 1);
-    assert!(!std::path::Path::new(&format!("/proc/{child}/exe")).read_link().is_ok_and(|path| path.exists()));
+    assert!(
+        !std::path::Path::new(&format!("/proc/{child}/exe"))
+            .read_link()
+            .is_ok_and(|path| path.exists())
+    );
     second.terminate();
     second.finish().with_code(0);
 }
@@ -238,8 +285,15 @@ fn a_file_that_is_no_lock_file_is_not_overwritten() {
     let script = fixture.folder.file("worker.sh", "echo this is no lock\n");
     crate::support::write_private(&script, "echo this is no lock\n");
     let refused = run(&arguments(&service.url(), &["--lock", &script], "exit 0")).with_code(2);
-    assert!(refused.stderr.contains("it is not a lock file"), "{}", refused.stderr);
-    assert_eq!(std::fs::read_to_string(&script).expect("a file"), "echo this is no lock\n");
+    assert!(
+        refused.stderr.contains("it is not a lock file"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(
+        std::fs::read_to_string(&script).expect("a file"),
+        "echo this is no lock\n"
+    );
     let empty = fixture.folder.path("empty.lock");
     crate::support::write_private(&empty, "");
     for _ in 0..2 {

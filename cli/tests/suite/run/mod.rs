@@ -56,12 +56,22 @@ impl Fixture {
     /// Waits for this number of lines that are this word.
     fn await_lines(&self, word: &str, times: usize) {
         let count = || self.lines().iter().filter(|line| *line == word).count();
-        eventually(&format!("{word} {times} times"), || (count() >= times).then_some(()));
+        eventually(&format!("{word} {times} times"), || {
+            (count() >= times).then_some(())
+        });
     }
 }
 
 fn arguments(endpoint: &str, options: &[&str], script: &str) -> Vec<String> {
-    let before = ["run", "--endpoint", endpoint, "--interval", "200ms", "--vm-name", VM];
+    let before = [
+        "run",
+        "--endpoint",
+        endpoint,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+    ];
     let all = [&before, options, &["--", "sh", "-c", script]].concat();
     all.into_iter().map(str::to_owned).collect()
 }

@@ -29,14 +29,26 @@ impl Random {
 
 fn setting(name: &str, default: u64) -> u64 {
     let text = env::var(name).ok().filter(|text| !text.is_empty());
-    text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    text.map_or(default, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a number"))
+    })
 }
 
 fn start(number: usize, service: &FakeService, queue: &Path, folder: &Folder) -> Run {
-    let worker = PathBuf::from("../examples/queue-worker/worker.py").canonicalize().expect("the example");
-    let (worker, queue) = (worker.to_str().expect("a plain path"), queue.to_str().expect("a plain path"));
+    let worker = PathBuf::from("../examples/queue-worker/worker.py")
+        .canonicalize()
+        .expect("the example");
+    let (worker, queue) = (
+        worker.to_str().expect("a plain path"),
+        queue.to_str().expect("a plain path"),
+    );
     let (name, url) = (format!("w{number}"), service.url());
-    let resume = format!("python3 {} {} --release {name}", quoted(worker), quoted(queue));
+    let resume = format!(
+        "python3 {} {} --release {name}",
+        quoted(worker),
+        quoted(queue)
+    );
     let state = folder.path(&format!("{name}.state"));
     let mut command = command(&[
         "run",
@@ -65,14 +77,22 @@ fn start(number: usize, service: &FakeService, queue: &Path, folder: &Folder) ->
 
 /// The process of a run's worker, if it has one.
 fn worker_of(run: &Run) -> Option<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id())).ok()?;
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id())).ok()?;
     children.split_whitespace().next()?.parse().ok()
 }
 
 fn files(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder");
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name")).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a plain name")
+        })
+        .collect();
     names.retain(|name| !name.starts_with('.'));
     names.sort();
     names
@@ -96,7 +116,9 @@ fn three_workers_that_are_killed_and_evicted_lose_no_message() {
             sent.push(name);
         }
     };
-    let mut runs: Vec<_> = (0..WORKERS).map(|number| start(number, &service, &queue, &folder)).collect();
+    let mut runs: Vec<_> = (0..WORKERS)
+        .map(|number| start(number, &service, &queue, &folder))
+        .collect();
     let (mut kills, mut evictions, mut incarnation) = (0, 0, 1);
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
@@ -118,8 +140,8 @@ fn three_workers_that_are_killed_and_evicted_lose_no_message() {
             2 | 3 => signal(runs[victim].id(), Signal::KILL),
             _ => {
                 // It may have ended just now.
-                let pid =
-                    worker_of(&runs[victim]).and_then(|worker| rustix::process::Pid::from_raw(worker.cast_signed()));
+                let pid = worker_of(&runs[victim])
+                    .and_then(|worker| rustix::process::Pid::from_raw(worker.cast_signed()));
                 let _ = pid.map(|pid| rustix::process::kill_process(pid, Signal::KILL));
             }
         }
@@ -144,11 +166,23 @@ fn three_workers_that_are_killed_and_evicted_lose_no_message() {
                 left.push((number, start(number, &service, &queue, &folder)));
             }
         }
-        let stderr = || left.iter().map(|(_, run)| run.stderr()).collect::<Vec<_>>().join("\n");
-        assert!(Instant::now() < deadline, "{} runs have not ended\n{}", left.len(), stderr());
+        let stderr = || {
+            left.iter()
+                .map(|(_, run)| run.stderr())
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert!(
+            Instant::now() < deadline,
+            "{} runs have not ended\n{}",
+            left.len(),
+            stderr()
+        );
         thread::sleep(Duration::from_millis(50));
     }
-    eventually("an empty queue", || files(&queue.join("waiting")).is_empty().then_some(()));
+    eventually("an empty queue", || {
+        files(&queue.join("waiting")).is_empty().then_some(())
+    });
     let journal = crate::support::lines(queue.join("journal").to_str().expect("a plain path"));
     let again = journal.len() - sent.len();
     println!(

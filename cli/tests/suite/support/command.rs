@@ -45,7 +45,14 @@ const INHERITED_VARIABLES: [&str; 14] = [
 /// Starts a program independently of how the tests were started: with the default action for all signals (nohup ignores
 /// SIGHUP), and so that it is killed when the thread that started it ends, which a killed test run does too.
 #[cfg(target_os = "linux")]
-const LAUNCHER: &[&str] = &["env", "--default-signal", "setpriv", "--pdeathsig", "KILL", "--"];
+const LAUNCHER: &[&str] = &[
+    "env",
+    "--default-signal",
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "--",
+];
 #[cfg(all(unix, not(target_os = "linux")))]
 const LAUNCHER: &[&str] = &["env"];
 
@@ -59,7 +66,10 @@ pub fn launch(program: impl AsRef<OsStr>) -> Command {
     };
     #[cfg(windows)]
     let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -71,7 +81,9 @@ pub fn command<S: AsRef<str>>(arguments: &[S]) -> Command {
         command.env_remove(name);
     }
     // Commands that outlive a killed watcher stop once this process has ended; see `WHILE_TEST_RUNS`.
-    command.env("TEST_PROCESS", process::id().to_string()).env("LC_ALL", "C");
+    command
+        .env("TEST_PROCESS", process::id().to_string())
+        .env("LC_ALL", "C");
     command
 }
 
@@ -100,7 +112,9 @@ pub fn run_with_input<S: AsRef<str>>(arguments: &[S], input: &[u8]) -> Finished 
 pub fn wrap(wrapper: &[impl AsRef<OsStr>], plain: &Command) -> Command {
     let mut whole = launch(&wrapper[0]);
     // The launcher's own program is not among its arguments.
-    whole.args(&wrapper[1..]).args(plain.get_args().skip(LAUNCHER.len() - 1));
+    whole
+        .args(&wrapper[1..])
+        .args(plain.get_args().skip(LAUNCHER.len() - 1));
     for (name, value) in plain.get_envs() {
         match value {
             Some(value) => whole.env(name, value),
@@ -124,7 +138,15 @@ pub fn unprivileged(user: &str) -> Vec<String> {
         return vec!["env".to_owned()];
     }
     let options = ["--clear-groups", "--pdeathsig=KILL", "--"].map(str::to_owned);
-    [vec!["setpriv".to_owned(), format!("--reuid={user}"), format!("--regid={user}")], options.into()].concat()
+    [
+        vec![
+            "setpriv".to_owned(),
+            format!("--reuid={user}"),
+            format!("--regid={user}"),
+        ],
+        options.into(),
+    ]
+    .concat()
 }
 
 /// A copy of the program that this user can execute, and a folder `private` that the user owns.
@@ -133,7 +155,11 @@ pub fn give_away(folder: &Folder, user: &str) -> (String, String) {
     let (program, private) = (folder.path("scheduled-events"), folder.path("private"));
     if !fs::exists(&private).expect("a folder") {
         // Not by this process: a command that another test starts meanwhile would inherit the file, which is busy then.
-        assert!(wait::output(Command::new("cp").args([PROGRAM, &program])).status.success());
+        assert!(
+            wait::output(Command::new("cp").args([PROGRAM, &program]))
+                .status
+                .success()
+        );
         fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("a mode");
         fs::create_dir(&private).expect("a folder");
         if rustix::process::geteuid().is_root() {
@@ -149,7 +175,16 @@ pub fn give_away(folder: &Folder, user: &str) -> (String, String) {
 #[cfg(unix)]
 pub fn watch_wrapped(wrapper: &[impl AsRef<OsStr>], service: &FakeService, state: &str) -> Run {
     let url = service.url();
-    let every = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
+    let every = [
+        "watch",
+        "--json",
+        "--endpoint",
+        &url,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+    ];
     let plain = command(&[&every[..], &["--policy", "sample", "--state", state]].concat());
     Run::start(wrap(wrapper, &plain))
 }
@@ -162,7 +197,8 @@ pub fn wait_for_approval(run: &mut Run, id: &str) {
 }
 
 /// The diagnostic for a state file that cannot be written.
-pub const STATE_NOT_WRITTEN: &str = "error: cannot write the state file, so a restart would lose the current state";
+pub const STATE_NOT_WRITTEN: &str =
+    "error: cannot write the state file, so a restart would lose the current state";
 
 /// A running command. Dropping it kills the command.
 pub struct Run {
@@ -189,12 +225,24 @@ impl Run {
             collect(child.stdout.take().expect("a pipe"), &stdout),
             collect(child.stderr.take().expect("a pipe"), &stderr),
         ];
-        Self { child, stdout, stderr, readers }
+        Self {
+            child,
+            stdout,
+            stderr,
+            readers,
+        }
     }
 
     /// `watch --json` of an endpoint, with more arguments.
     pub fn watch<S: AsRef<str>>(endpoint: &str, arguments: &[S]) -> Self {
-        let mut all = vec!["watch", "--json", "--endpoint", endpoint, "--interval", "200ms"];
+        let mut all = vec![
+            "watch",
+            "--json",
+            "--endpoint",
+            endpoint,
+            "--interval",
+            "200ms",
+        ];
         all.extend(arguments.iter().map(AsRef::as_ref));
         Self::start(command(&all))
     }
@@ -231,8 +279,18 @@ impl Run {
                 return record;
             }
             checked = stdout.rfind('\n').map_or(0, |end| end + 1);
-            assert!(!ended, "ended without {what}\n{}\n{}", self.stdout(), self.stderr());
-            assert!(Instant::now() < deadline, "no {what}\n{}\n{}", self.stdout(), self.stderr());
+            assert!(
+                !ended,
+                "ended without {what}\n{}\n{}",
+                self.stdout(),
+                self.stderr()
+            );
+            assert!(
+                Instant::now() < deadline,
+                "no {what}\n{}\n{}",
+                self.stdout(),
+                self.stderr()
+            );
             thread::sleep(INTERVAL);
         }
     }
@@ -251,7 +309,12 @@ impl Run {
     pub fn wait_for_stderr(&self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.stderr().contains(text) {
-            assert!(Instant::now() < deadline, "{text:?} is not in stderr\n{}\n{}", self.stdout(), self.stderr());
+            assert!(
+                Instant::now() < deadline,
+                "{text:?} is not in stderr\n{}\n{}",
+                self.stdout(),
+                self.stderr()
+            );
             thread::sleep(INTERVAL);
         }
     }
@@ -262,9 +325,16 @@ impl Run {
 
     /// The command's peak memory so far, in KiB.
     pub fn memory_peak_kb(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
-        line.trim().trim_end_matches(" kB").parse().expect("a number")
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .expect("VmHWM");
+        line.trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .expect("a number")
     }
 
     /// Kills the command.
@@ -309,10 +379,19 @@ impl Run {
             if let Some(status) = self.ended() {
                 break status;
             }
-            assert!(Instant::now() < deadline, "it still runs\n{}\n{}", self.stdout(), self.stderr());
+            assert!(
+                Instant::now() < deadline,
+                "it still runs\n{}\n{}",
+                self.stdout(),
+                self.stderr()
+            );
             thread::sleep(INTERVAL);
         };
-        Finished { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
+        Finished {
+            code: status.code(),
+            stdout: self.stdout(),
+            stderr: self.stderr(),
+        }
     }
 
     /// The exit status, once the command has ended and its output is read. A process that it left running may keep the pipes open, so
@@ -348,20 +427,32 @@ impl Finished {
 
     /// The records of one kind.
     pub fn of_kind(&self, kind: &str) -> Vec<Value> {
-        self.records().into_iter().filter(|record| record["record"] == kind).collect()
+        self.records()
+            .into_iter()
+            .filter(|record| record["record"] == kind)
+            .collect()
     }
 
     /// The changes of one event, in order.
     pub fn changes(&self, id: &str) -> Vec<String> {
-        let changes = self.of_kind("change").into_iter().filter(|record| record["event_id"] == id);
-        changes.map(|record| record["change"].as_str().expect("a word").to_owned()).collect()
+        let changes = self
+            .of_kind("change")
+            .into_iter()
+            .filter(|record| record["event_id"] == id);
+        changes
+            .map(|record| record["change"].as_str().expect("a word").to_owned())
+            .collect()
     }
 
     /// The event ids of all successful approvals.
     pub fn approved(&self) -> Vec<String> {
-        let done = self.of_kind("approval").into_iter().filter(|record| record["status"] == 200);
+        let done = self
+            .of_kind("approval")
+            .into_iter()
+            .filter(|record| record["status"] == 200);
         let ids = done.flat_map(|record| record["event_ids"].as_array().expect("a list").clone());
-        ids.map(|id| id.as_str().expect("an id").to_owned()).collect()
+        ids.map(|id| id.as_str().expect("an id").to_owned())
+            .collect()
     }
 
     /// # Panics
@@ -380,7 +471,9 @@ pub fn preparation_ended(record: &Value) -> bool {
 
 fn records(stdout: &str) -> Vec<Value> {
     let complete = stdout.rfind('\n').map_or("", |end| &stdout[..=end]);
-    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("not a record, {error}: {line}"));
+    let parse = |line: &str| {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("not a record, {error}: {line}"))
+    };
     complete.lines().map(parse).collect()
 }
 

@@ -51,7 +51,10 @@ struct State {
 impl Request {
     /// The values of a header field.
     pub fn header(&self, name: &str) -> Vec<&str> {
-        let fields = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let fields = self
+            .headers
+            .iter()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
         fields.map(|(_, value)| value.as_str()).collect()
     }
 
@@ -70,8 +73,14 @@ impl Request {
     /// The event ids in a POST.
     pub fn ids(&self) -> Vec<String> {
         let body: Value = serde_json::from_slice(&self.body).expect("JSON");
-        let requests = body["StartRequests"].as_array().expect("StartRequests").clone();
-        requests.iter().map(|request| request["EventId"].as_str().expect("EventId").to_owned()).collect()
+        let requests = body["StartRequests"]
+            .as_array()
+            .expect("StartRequests")
+            .clone();
+        requests
+            .iter()
+            .map(|request| request["EventId"].as_str().expect("EventId").to_owned())
+            .collect()
     }
 }
 
@@ -79,13 +88,20 @@ impl Reply {
     /// A response with a status, header fields (each with its line end) and a body.
     pub fn new(status: u16, fields: &str, body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
-        let head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
+        let head = format!(
+            "HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n{fields}\r\n",
+            body.len()
+        );
         Self::raw([head.as_bytes(), body].concat())
     }
 
     /// Exactly these bytes.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
-        Self { bytes: bytes.into(), after: Duration::ZERO, close: false }
+        Self {
+            bytes: bytes.into(),
+            after: Duration::ZERO,
+            close: false,
+        }
     }
 
     /// Delays the response.
@@ -97,7 +113,10 @@ impl Reply {
     /// Closes the connection after the response.
     #[must_use]
     pub fn close(self) -> Self {
-        Self { close: true, ..self }
+        Self {
+            close: true,
+            ..self
+        }
     }
 }
 
@@ -164,12 +183,20 @@ impl FakeService {
 
     /// The event ids in all POSTs so far.
     pub fn posted(&self) -> Vec<String> {
-        self.requests().iter().filter(|request| request.is_post()).flat_map(Request::ids).collect()
+        self.requests()
+            .iter()
+            .filter(|request| request.is_post())
+            .flat_map(Request::ids)
+            .collect()
     }
 
     /// The number of polls so far.
     pub fn polls(&self) -> usize {
-        self.lock().requests.iter().filter(|request| request.is_get()).count()
+        self.lock()
+            .requests
+            .iter()
+            .filter(|request| request.is_get())
+            .count()
     }
 
     /// Waits for this number of further polls. The client has the responses to all of them but the last.
@@ -208,10 +235,16 @@ impl State {
     fn answer(&self, request: &Request) -> Reply {
         match &self.name {
             _ if request.is_post() => Reply::new(self.post_status, "", ""),
-            Some(name) if request.is_name() => Reply::new(200, "Content-Type: text/plain\r\n", name),
+            Some(name) if request.is_name() => {
+                Reply::new(200, "Content-Type: text/plain\r\n", name)
+            }
             None if request.is_name() => Reply::new(404, "", "{}"),
             _ if !request.is_get() => Reply::new(200, "Content-Type: text/plain\r\n", &self.vm_id),
-            _ => Reply::new(200, "Content-Type: application/json; charset=utf-8\r\n", &self.document),
+            _ => Reply::new(
+                200,
+                "Content-Type: application/json; charset=utf-8\r\n",
+                &self.document,
+            ),
         }
     }
 }
@@ -230,8 +263,17 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
             None => break,
         }
     }
-    let mut request = Request { method, target, headers, body: Vec::new(), arrived: Instant::now() };
-    let length = request.header("Content-Length").first().map_or(0, |length| length.parse().unwrap_or(0));
+    let mut request = Request {
+        method,
+        target,
+        headers,
+        body: Vec::new(),
+        arrived: Instant::now(),
+    };
+    let length = request
+        .header("Content-Length")
+        .first()
+        .map_or(0, |length| length.parse().unwrap_or(0));
     request.body.resize(length, 0);
     reader.read_exact(&mut request.body).ok()?;
     Some(request)

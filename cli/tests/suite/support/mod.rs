@@ -29,8 +29,8 @@ use serde_json::{Value, json};
 pub use command::{ENDS_WITH_STRACE, give_away, signal, unprivileged, watch_wrapped, wrap};
 #[allow(unused_imports)] // See above.
 pub use command::{
-    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, launch, preparation_ended, run,
-    run_with_input, wait_for_approval,
+    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, launch, preparation_ended,
+    run, run_with_input, wait_for_approval,
 };
 #[allow(unused_imports)]
 pub use eventually::{INTERVAL, PATIENCE, eventually};
@@ -57,7 +57,10 @@ impl Folder {
     pub fn new() -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("scheduled-events-test-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!(
+            "scheduled-events-test-{}-{number}",
+            std::process::id()
+        ));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a folder");
         Self(path)
@@ -74,15 +77,23 @@ impl Folder {
         fs::write(&path, content).expect("a file");
         // A program that runs as another user may need it, whatever the umask.
         #[cfg(unix)]
-        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("a mode");
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .expect("a mode");
         path
     }
 
     /// The names of the files in the folder, sorted.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("the folder");
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name")).collect();
+        let mut names: Vec<_> = entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("a plain name")
+            })
+            .collect();
         names.sort();
         names
     }
@@ -115,7 +126,11 @@ pub fn write_private(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
 
 /// The lines of a file, none if it does not exist.
 pub fn lines(path: &str) -> Vec<String> {
-    fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Does the work for each item at the same time, since most of it is waiting.
@@ -141,7 +156,10 @@ pub fn freeze(id: &str) -> Value {
 
 /// The same event, started.
 pub fn started(id: &str) -> Value {
-    with(freeze(id), &json!({ "EventStatus": "Started", "NotBefore": "" }))
+    with(
+        freeze(id),
+        &json!({ "EventStatus": "Started", "NotBefore": "" }),
+    )
 }
 
 /// The event with some members replaced.
@@ -181,7 +199,9 @@ pub fn play(scenario: &str, faults: &[&str]) -> Server {
 pub fn play_at(speed: f64, scenario: &str, faults: &[&str]) -> Server {
     let scenario = Scenario::parse(scenario).unwrap_or_else(|error| panic!("{error}\n{scenario}"));
     let config = ServerConfig::new(scenario).speed(speed).vm_name(VM);
-    let config = faults.iter().fold(config, |config, fault| config.fault(fault.parse().expect(fault)));
+    let config = faults.iter().fold(config, |config, fault| {
+        config.fault(fault.parse().expect(fault))
+    });
     Server::start(config).expect("a port")
 }
 
@@ -213,6 +233,9 @@ pub fn assert_well_behaved(requests: &[Request]) {
     }
     for six in requests.windows(6) {
         let span = six[5].arrived.duration_since(six[0].arrived);
-        assert!(span > Duration::from_millis(700), "six requests within {span:?}");
+        assert!(
+            span > Duration::from_millis(700),
+            "six requests within {span:?}"
+        );
     }
 }

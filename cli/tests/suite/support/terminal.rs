@@ -26,15 +26,26 @@ impl Terminal {
         unlockpt(&controller).expect("a pseudoterminal");
         let path = ptsname(&controller, Vec::new()).expect("a pseudoterminal");
         let terminal = open(path, flags, Mode::empty()).expect("a pseudoterminal");
-        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         tcsetwinsize(&terminal, size).expect("a pseudoterminal");
-        Self { controller: controller.into(), terminal: terminal.into() }
+        Self {
+            controller: controller.into(),
+            terminal: terminal.into(),
+        }
     }
 
     /// Connects standard output and standard error of a command to the terminal.
     pub fn connect(&self, command: &mut Command) {
         let stream = || Stdio::from(self.terminal.try_clone().expect("a file descriptor"));
-        command.stdout(stream()).stderr(stream()).env("TERM", "xterm");
+        command
+            .stdout(stream())
+            .stderr(stream())
+            .env("TERM", "xterm");
     }
 
     /// Connects standard input of a command to the terminal.
@@ -55,7 +66,10 @@ impl Terminal {
 
     /// What commands print until the last of them has ended.
     fn read_to_end(self) -> String {
-        let Self { mut controller, terminal } = self;
+        let Self {
+            mut controller,
+            terminal,
+        } = self;
         drop(terminal);
         let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
         // Once nobody has the other end, reading is an error on Linux and the end elsewhere.
@@ -71,7 +85,11 @@ fn other_commands_do_not_inherit_a_terminal() {
     let terminal = Terminal::new(80);
     for file in [&terminal.controller, &terminal.terminal] {
         use rustix::io::{FdFlags, fcntl_getfd};
-        assert!(fcntl_getfd(file).expect("a file").contains(FdFlags::CLOEXEC));
+        assert!(
+            fcntl_getfd(file)
+                .expect("a file")
+                .contains(FdFlags::CLOEXEC)
+        );
     }
     let mut connected = Command::new("sh");
     connected.args(["-c", "test -t 1 && echo shown"]);

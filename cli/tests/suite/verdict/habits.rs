@@ -3,7 +3,10 @@
 use super::*;
 use crate::support::together;
 
-const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/verdict/clients.py");
+const CLIENTS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/suite/verdict/clients.py"
+);
 
 /// An own event with a notice that is longer than what a client may miss.
 const LONG: &str = r#"
@@ -49,14 +52,41 @@ struct Habit {
     warned: &'static [&'static str],
 }
 
-const HABIT: Habit = Habit { client: "", scenario: SHORT, faults: &[], broken: &[], warned: &[] };
+const HABIT: Habit = Habit {
+    client: "",
+    scenario: SHORT,
+    faults: &[],
+    broken: &[],
+    warned: &[],
+};
 
 const HABITS: &[Habit] = &[
-    Habit { client: "careful", ..HABIT },
-    Habit { client: "rare-poll", scenario: LONG, broken: &["poll-gap", "missed-event"], ..HABIT },
-    Habit { client: "drain-in-the-loop", scenario: LONG, broken: &["poll-gap"], ..HABIT },
-    Habit { client: "node-sample", broken: &["approved-other", "approved-started"], ..HABIT },
-    Habit { client: "approves-at-every-poll", broken: &["approved-again"], ..HABIT },
+    Habit {
+        client: "careful",
+        ..HABIT
+    },
+    Habit {
+        client: "rare-poll",
+        scenario: LONG,
+        broken: &["poll-gap", "missed-event"],
+        ..HABIT
+    },
+    Habit {
+        client: "drain-in-the-loop",
+        scenario: LONG,
+        broken: &["poll-gap"],
+        ..HABIT
+    },
+    Habit {
+        client: "node-sample",
+        broken: &["approved-other", "approved-started"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-at-every-poll",
+        broken: &["approved-again"],
+        ..HABIT
+    },
     Habit {
         client: "ignores-the-answer",
         scenario: LONG,
@@ -64,7 +94,12 @@ const HABITS: &[Habit] = &[
         broken: &["gave-up"],
         warned: &["not-approved"],
     },
-    Habit { client: "ends-at-any-status", faults: &["get.status:503@3"], broken: &["gave-up"], ..HABIT },
+    Habit {
+        client: "ends-at-any-status",
+        faults: &["get.status:503@3"],
+        broken: &["gave-up"],
+        ..HABIT
+    },
     Habit {
         client: "ends-at-the-fourth-error",
         scenario: LONG,
@@ -72,34 +107,107 @@ const HABITS: &[Habit] = &[
         broken: &["gave-up"],
         ..HABIT
     },
-    Habit { client: "stops-after-one-event", broken: &["stops-polling"], ..HABIT },
-    Habit { client: "first-event-only", scenario: TWO, warned: &["not-approved"], ..HABIT },
+    Habit {
+        client: "stops-after-one-event",
+        broken: &["stops-polling"],
+        ..HABIT
+    },
+    Habit {
+        client: "first-event-only",
+        scenario: TWO,
+        warned: &["not-approved"],
+        ..HABIT
+    },
     Habit {
         client: "follows-redirects",
         faults: &["get.redirect:302,/elsewhere@2"],
         broken: &["url", "redirect"],
         ..HABIT
     },
-    Habit { client: "impatient", faults: &["first-call-delay:4"], warned: &["first-request"], ..HABIT },
-    Habit { client: "no-back-off", faults: &["get.status:429@2-8"], warned: &["back-off"], ..HABIT },
-    Habit { client: "busy", broken: &["request-rate"], ..HABIT },
-    Habit { client: "old-version", scenario: TWO, broken: &["missed-event"], ..HABIT },
-    Habit { client: "newer-version", broken: &["api-version"], ..HABIT },
-    Habit { client: "no-header-in-post", broken: &["header"], ..HABIT },
-    Habit { client: "behind-a-proxy", broken: &["route"], ..HABIT },
-    Habit { client: "asks-a-proxy", broken: &["route"], ..HABIT },
-    Habit { client: "object-in-place-of-a-list", broken: &["start-requests"], warned: &["not-approved"], ..HABIT },
-    Habit { client: "every-15-seconds", scenario: LONG, ..HABIT },
-    Habit { client: "one-poll", scenario: LONG, broken: &["poll-gap", "missed-event"], ..HABIT },
-    Habit { client: "ends-with-its-machine", scenario: REMOVED, ..HABIT },
-    Habit { client: "asks-for-a-token", ..HABIT },
-    Habit { client: "nameless", warned: &["user-agent"], ..HABIT },
+    Habit {
+        client: "impatient",
+        faults: &["first-call-delay:4"],
+        warned: &["first-request"],
+        ..HABIT
+    },
+    Habit {
+        client: "no-back-off",
+        faults: &["get.status:429@2-8"],
+        warned: &["back-off"],
+        ..HABIT
+    },
+    Habit {
+        client: "busy",
+        broken: &["request-rate"],
+        ..HABIT
+    },
+    Habit {
+        client: "old-version",
+        scenario: TWO,
+        broken: &["missed-event"],
+        ..HABIT
+    },
+    Habit {
+        client: "newer-version",
+        broken: &["api-version"],
+        ..HABIT
+    },
+    Habit {
+        client: "no-header-in-post",
+        broken: &["header"],
+        ..HABIT
+    },
+    Habit {
+        client: "behind-a-proxy",
+        broken: &["route"],
+        ..HABIT
+    },
+    Habit {
+        client: "asks-a-proxy",
+        broken: &["route"],
+        ..HABIT
+    },
+    Habit {
+        client: "object-in-place-of-a-list",
+        broken: &["start-requests"],
+        warned: &["not-approved"],
+        ..HABIT
+    },
+    Habit {
+        client: "every-15-seconds",
+        scenario: LONG,
+        ..HABIT
+    },
+    Habit {
+        client: "one-poll",
+        scenario: LONG,
+        broken: &["poll-gap", "missed-event"],
+        ..HABIT
+    },
+    Habit {
+        client: "ends-with-its-machine",
+        scenario: REMOVED,
+        ..HABIT
+    },
+    Habit {
+        client: "asks-for-a-token",
+        ..HABIT
+    },
+    Habit {
+        client: "nameless",
+        warned: &["user-agent"],
+        ..HABIT
+    },
 ];
 
 #[test]
 fn each_habit_is_found_and_nothing_else() {
     together(HABITS, |habit| {
-        let faults: Vec<_> = habit.faults.iter().flat_map(|fault| ["--fault", fault]).collect();
+        let faults: Vec<_> = habit
+            .faults
+            .iter()
+            .flat_map(|fault| ["--fault", fault])
+            .collect();
         let tested = test_client(habit.scenario, &faults, &["python3", CLIENTS, habit.client]);
         let found = (tested.rules("failed"), tested.rules("warned"));
         let name = habit.client;
@@ -113,11 +221,18 @@ fn each_habit_is_found_and_nothing_else() {
         // A client that ends with an error passes its exit code on.
         let ends_itself = name.starts_with("ends-at");
         let expected = i32::from(!habit.broken.is_empty() || ends_itself);
-        assert_eq!(tested.finished.code, Some(expected), "{name}\n{}", tested.finished.stderr);
+        assert_eq!(
+            tested.finished.code,
+            Some(expected),
+            "{name}\n{}",
+            tested.finished.stderr
+        );
         for finding in tested.of_kind("finding") {
             let message = finding["message"].as_str().expect("text");
             assert!(
-                message.contains("found ") || message.contains("it ended") || message.contains("the "),
+                message.contains("found ")
+                    || message.contains("it ended")
+                    || message.contains("the "),
                 "{name}: {message}"
             );
             assert!(finding["at_ms"].as_u64().is_some(), "{name}: {finding}");
@@ -127,19 +242,42 @@ fn each_habit_is_found_and_nothing_else() {
 
 #[test]
 fn a_finding_has_its_event_its_time_and_its_rule() {
-    let tested = test_client(SHORT, &["--seed", "7"], &["python3", CLIENTS, "approves-at-every-poll"]);
+    let tested = test_client(
+        SHORT,
+        &["--seed", "7"],
+        &["python3", CLIENTS, "approves-at-every-poll"],
+    );
     let finding = tested.of_kind("finding")[0];
     let event = tested.of_kind("event")[0];
     assert_eq!(finding["event_id"], event["event_id"]);
-    assert!(finding["at_ms"].as_u64() > event["approved_ms"].as_u64(), "{finding} {event}");
-    let rule = tested.of_kind("rule").into_iter().find(|rule| rule["rule"] == finding["rule"]).expect("a rule");
-    assert_eq!((&rule["section"], &rule["item"]), (&Value::from(1), &Value::from("Status codes")));
+    assert!(
+        finding["at_ms"].as_u64() > event["approved_ms"].as_u64(),
+        "{finding} {event}"
+    );
+    let rule = tested
+        .of_kind("rule")
+        .into_iter()
+        .find(|rule| rule["rule"] == finding["rule"])
+        .expect("a rule");
+    assert_eq!(
+        (&rule["section"], &rule["item"]),
+        (&Value::from(1), &Value::from("Status codes"))
+    );
     let stderr = &tested.finished.stderr;
-    assert!(stderr.contains("error: 1 of 1 client broke the wire contract"), "{stderr}");
+    assert!(
+        stderr.contains("error: 1 of 1 client broke the wire contract"),
+        "{stderr}"
+    );
     let stdout = &tested.finished.stdout;
-    assert!(stdout.contains("(docs/wire.md, section 1, Status codes)"), "{stdout}");
+    assert!(
+        stdout.contains("(docs/wire.md, section 1, Status codes)"),
+        "{stdout}"
+    );
     // The times of the event: announced, seen within a poll, approved at once, 1 s of 6 s at most.
     let share = event["share_of_notice"].as_f64().expect("a share");
     assert!((0.0..0.7).contains(&share), "{event}");
-    assert!(event["seen_ms"].as_u64() <= event["approved_ms"].as_u64(), "{event}");
+    assert!(
+        event["seen_ms"].as_u64() <= event["approved_ms"].as_u64(),
+        "{event}"
+    );
 }

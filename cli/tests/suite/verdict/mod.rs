@@ -44,27 +44,49 @@ struct Tested {
 /// Plays a scenario for a command, with more arguments.
 fn test_client(scenario: &str, arguments: &[&str], client: &[&str]) -> Tested {
     let folder = Folder::new();
-    let (scenario, report) = (folder.file("scenario.toml", scenario), folder.path("report.ndjson"));
-    let all = [&["replay", &scenario, "--report", &report, "--linger", "2s"], arguments, &["--"], client].concat();
+    let (scenario, report) = (
+        folder.file("scenario.toml", scenario),
+        folder.path("report.ndjson"),
+    );
+    let all = [
+        &["replay", &scenario, "--report", &report, "--linger", "2s"],
+        arguments,
+        &["--"],
+        client,
+    ]
+    .concat();
     let finished = Run::start(command(&all)).finish_within(PATIENCE);
     let text = fs::read_to_string(&report).expect("a report");
-    let report = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let report = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
     Tested { finished, report }
 }
 
 impl Tested {
     /// The rules with this outcome.
     fn rules(&self, outcome: &str) -> Vec<&str> {
-        let rules = self.report.iter().filter(|line| line["report"] == "rule" && line["outcome"] == outcome);
-        rules.map(|line| line["rule"].as_str().expect("an id")).collect()
+        let rules = self
+            .report
+            .iter()
+            .filter(|line| line["report"] == "rule" && line["outcome"] == outcome);
+        rules
+            .map(|line| line["rule"].as_str().expect("an id"))
+            .collect()
     }
 
     fn of_kind(&self, kind: &str) -> Vec<&Value> {
-        self.report.iter().filter(|line| line["report"] == kind).collect()
+        self.report
+            .iter()
+            .filter(|line| line["report"] == kind)
+            .collect()
     }
 
     fn messages(&self) -> Vec<String> {
         let findings = self.of_kind("finding").into_iter();
-        findings.map(|line| format!("{}: {}", line["rule"], line["message"])).collect()
+        findings
+            .map(|line| format!("{}: {}", line["rule"], line["message"]))
+            .collect()
     }
 }

@@ -56,7 +56,10 @@ const FAULTS: &[&[&str]] = &[
     &["get.not-http@2-3", "post.not-http@1"],
     &["gzip@2-4", "post.gzip@1"],
     &["content-type:text/html"],
-    &["get.redirect:302,/elsewhere@3", "post.redirect:307,/elsewhere@1"],
+    &[
+        "get.redirect:302,/elsewhere@3",
+        "post.redirect:307,/elsewhere@1",
+    ],
     &["get.retry-after:3@3", "post.retry-after:3@1"],
     &["get.retry-after:3600@3"],
     &["half-document@2-4"],
@@ -70,7 +73,10 @@ const FAULTS: &[&[&str]] = &[
 fn every_kind_of_fault_is_injected() {
     for (syntax, _) in KINDS {
         let kind = syntax.split(':').next().expect("a kind");
-        let is_used = FAULTS.concat().iter().any(|fault| fault.trim_start_matches("get.").starts_with(kind));
+        let is_used = FAULTS
+            .concat()
+            .iter()
+            .any(|fault| fault.trim_start_matches("get.").starts_with(kind));
         assert!(is_used, "{kind}");
     }
 }
@@ -81,10 +87,24 @@ fn watch_is_clean_under_every_fault() {
         let folder = Folder::new();
         let policy = folder.file("policy.toml", PREPARE_ALL);
         let arguments: Vec<_> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-        let watch = [PROGRAM, "watch", "--policy", &policy, "--prepare", "true", "--recover", "true", "--until-idle"];
+        let watch = [
+            PROGRAM,
+            "watch",
+            "--policy",
+            &policy,
+            "--prepare",
+            "true",
+            "--recover",
+            "true",
+            "--until-idle",
+        ];
         let tested = test_client(BUSY, &arguments, &watch);
-        let text =
-            format!("{faults:?}\n{:#?}\n{}\n{}", tested.messages(), tested.finished.stdout, tested.finished.stderr);
+        let text = format!(
+            "{faults:?}\n{:#?}\n{}\n{}",
+            tested.messages(),
+            tested.finished.stdout,
+            tested.finished.stderr
+        );
         assert_eq!(tested.rules("failed"), [""; 0], "{text}");
         assert_eq!(tested.rules("warned"), [""; 0], "{text}");
         assert_eq!(tested.finished.code, Some(0), "{text}");
@@ -106,8 +126,11 @@ fn machines_have_a_verdict_each() {
         quoted(&policy)
     );
     let tested = test_client(pair, &["--machines", "3"], &["sh", "-c", &client]);
-    let clients: Vec<_> =
-        tested.of_kind("client").iter().map(|line| (line["machine"].clone(), line["clean"].clone())).collect();
+    let clients: Vec<_> = tested
+        .of_kind("client")
+        .iter()
+        .map(|line| (line["machine"].clone(), line["clean"].clone()))
+        .collect();
     let expected = [("WestNO_0", true), ("WestNO_1", false), ("WestNO_2", true)];
     assert_eq!(
         clients,
@@ -115,8 +138,20 @@ fn machines_have_a_verdict_each() {
         "{:#?}",
         tested.messages()
     );
-    let missed: Vec<_> = tested.of_kind("finding").iter().map(|line| line["machine"].clone()).collect();
+    let missed: Vec<_> = tested
+        .of_kind("finding")
+        .iter()
+        .map(|line| line["machine"].clone())
+        .collect();
     assert_eq!(missed, ["WestNO_1"], "{:#?}", tested.messages());
-    assert!(tested.finished.stdout.contains(" as WestNO_2\n"), "{}", tested.finished.stdout);
-    assert!(tested.finished.stdout.contains("\nWestNO_0: POST "), "{}", tested.finished.stdout);
+    assert!(
+        tested.finished.stdout.contains(" as WestNO_2\n"),
+        "{}",
+        tested.finished.stdout
+    );
+    assert!(
+        tested.finished.stdout.contains("\nWestNO_0: POST "),
+        "{}",
+        tested.finished.stdout
+    );
 }

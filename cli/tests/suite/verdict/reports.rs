@@ -53,8 +53,13 @@ for target in ["/<script>alert('1')</script>&amp;\"]]>", "/metadata/scheduledeve
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nMetadata: <b>&\r\nConnection: close\r\n\r\n".encode())
         connection.recv(1000)
 "#;
-    let finished = run(&["replay", &scenario, "--report", &report, "--", "python3", "-c", requests]);
-    (fs::read_to_string(&report).expect("a report"), finished.with_code(1))
+    let finished = run(&[
+        "replay", &scenario, "--report", &report, "--", "python3", "-c", requests,
+    ]);
+    (
+        fs::read_to_string(&report).expect("a report"),
+        finished.with_code(1),
+    )
 }
 
 #[test]
@@ -63,25 +68,45 @@ fn a_junit_file_is_what_parsers_and_schemas_expect() {
     let (text, _) = hostile(&folder, "report.xml");
     let mut python = std::process::Command::new("python3");
     let output = wait::output(python.args(["-c", CHECK_JUNIT, &folder.path("report.xml")]));
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     assert!(output.status.success(), "{stderr}\n{text}");
     let lines: Vec<_> = stdout.lines().collect();
     assert_eq!(lines[..2], ["18", "3"], "{stdout}");
-    assert!(lines[2].starts_with("url found GET /<script>alert('1')</script>&amp;\"]]>"), "{stdout}");
-    assert!(text.contains("&lt;script&gt;") && !text.contains("<script>"), "{text}");
+    assert!(
+        lines[2].starts_with("url found GET /<script>alert('1')</script>&amp;\"]]>"),
+        "{stdout}"
+    );
+    assert!(
+        text.contains("&lt;script&gt;") && !text.contains("<script>"),
+        "{text}"
+    );
 }
 
 #[test]
 fn an_html_report_loads_and_runs_nothing() {
     let folder = Folder::new();
     let (text, _) = hostile(&folder, "report.html");
-    assert!(text.contains("&lt;script&gt;alert(&#39;1&#39;)") && !text.contains("<script"), "{text}");
-    for needed in
-        ["<html lang=\"en\">", "<title>", "default-src 'none'", "color-scheme:light dark", "scope=\"col\"", "</html>"]
-    {
+    assert!(
+        text.contains("&lt;script&gt;alert(&#39;1&#39;)") && !text.contains("<script"),
+        "{text}"
+    );
+    for needed in [
+        "<html lang=\"en\">",
+        "<title>",
+        "default-src 'none'",
+        "color-scheme:light dark",
+        "scope=\"col\"",
+        "</html>",
+    ] {
         assert!(text.contains(needed), "{needed}: {text}");
     }
-    assert!(!text.contains("http://") && !text.contains("https://"), "{text}");
+    assert!(
+        !text.contains("http://") && !text.contains("https://"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -93,20 +118,33 @@ fn what_is_wrong_with_the_arguments_is_found_before_the_client_starts() {
         run(&all).with_code(2).stderr
     };
     assert!(
-        refused(&["--report", "report.txt"]).contains("expected a name that ends in .xml (JUnit), .ndjson or .html")
+        refused(&["--report", "report.txt"])
+            .contains("expected a name that ends in .xml (JUnit), .ndjson or .html")
     );
-    assert!(refused(&["--report", &folder.path("missing/report.xml")]).contains("cannot write the report"));
+    assert!(
+        refused(&["--report", &folder.path("missing/report.xml")])
+            .contains("cannot write the report")
+    );
     assert!(refused(&["--machines", "0"]).contains("from 1 to 1000"));
     assert!(fs::metadata(&mark).is_err());
     let missing = run(&["replay", "preempt", "--", "/no/such/program"]).with_code(2);
-    assert!(missing.stderr.contains("error: cannot run /no/such/program: "), "{}", missing.stderr);
+    assert!(
+        missing
+            .stderr
+            .contains("error: cannot run /no/such/program: "),
+        "{}",
+        missing.stderr
+    );
 }
 
 #[test]
 fn a_client_that_never_polled_has_a_warning() {
     let warned = |client: &[&str]| {
         let all = [&["replay", "preempt", "--quiet", "--"], client].concat();
-        run(&all).with_code(0).stderr.contains("warning: WestNO_0 never polled, so nothing was tested")
+        run(&all)
+            .with_code(0)
+            .stderr
+            .contains("warning: WestNO_0 never polled, so nothing was tested")
     };
     assert!(warned(&["true"]));
     assert!(!warned(&[PROGRAM, "list"]));
@@ -119,18 +157,37 @@ fn a_report_that_does_not_fit_on_the_disk_is_named() {
     let report = folder.path("report.xml");
     std::os::unix::fs::symlink("/dev/full", &report).expect("a link");
     let failed = run(&["replay", "preempt", "--report", &report, "--", "true"]).with_code(1);
-    assert!(failed.stderr.contains(&format!("error: cannot write the report {report}: ")), "{}", failed.stderr);
+    assert!(
+        failed
+            .stderr
+            .contains(&format!("error: cannot write the report {report}: ")),
+        "{}",
+        failed.stderr
+    );
 }
 
 #[test]
 fn a_command_s_exit_code_is_passed_on() {
     for code in [0, 7] {
-        let finished =
-            run(&["replay", "preempt", "--quiet", "--", "sh", "-c", &format!("exit {code}")]).with_code(code);
+        let finished = run(&[
+            "replay",
+            "preempt",
+            "--quiet",
+            "--",
+            "sh",
+            "-c",
+            &format!("exit {code}"),
+        ])
+        .with_code(code);
         assert_eq!(finished.stdout.lines().count(), 1, "{}", finished.stdout);
     }
     let list = run(&["replay", "preempt", "--", PROGRAM, "list", "--json"]).with_code(0);
-    assert!(list.stdout.contains("{\"record\":\"document\",\"incarnation\":1,"), "{}", list.stdout);
+    assert!(
+        list.stdout
+            .contains("{\"record\":\"document\",\"incarnation\":1,"),
+        "{}",
+        list.stdout
+    );
 }
 
 #[test]
@@ -139,7 +196,11 @@ fn without_a_command_the_report_is_written_at_a_signal() {
     let report = folder.path("report.ndjson");
     let replay = Run::start(command(&["replay", "preempt", "--report", &report]));
     let url = crate::support::eventually("the address", || {
-        replay.stdout().lines().next().and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
+        replay
+            .stdout()
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
     });
     run(&["list", "--endpoint", &url]).with_code(0);
     replay.terminate();

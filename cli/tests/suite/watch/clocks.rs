@@ -12,8 +12,8 @@ use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::json;
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, in_future, lines,
-    preparation_ended, together, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze,
+    in_future, lines, preparation_ended, together, with,
 };
 
 /// A watcher whose wall clock the test sets, and whose preparations wait for a file.
@@ -34,7 +34,12 @@ impl Fixture {
             "sh -c 'echo $SCHEDULED_EVENTS_SECONDS_LEFT >> {log}.left; echo $SCHEDULED_EVENTS_EVENT_ID >> {log}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.2; done'"
         );
         let run = start(&service, &folder, PREPARE_ALL, &prepare, 0);
-        let fixture = Self { service, folder, log, run };
+        let fixture = Self {
+            service,
+            folder,
+            log,
+            run,
+        };
         fixture.await_preparation("a");
         fixture
     }
@@ -51,26 +56,51 @@ impl Fixture {
     }
 
     fn await_preparation(&self, id: &str) {
-        eventually(id, || lines(&self.log).iter().any(|line| line == id).then_some(()));
+        eventually(id, || {
+            lines(&self.log).iter().any(|line| line == id).then_some(())
+        });
     }
 
     /// The outcome of the event's preparation.
     fn prepared(&mut self, id: &str) -> String {
-        let record = self.run.record("a preparation", |record| preparation_ended(record) && record["event_id"] == id);
+        let record = self.run.record("a preparation", |record| {
+            preparation_ended(record) && record["event_id"] == id
+        });
         record["outcome"].as_str().expect("a word").to_owned()
     }
 
     /// The longest time between two polls since the start.
     fn longest_pause(&self) -> Duration {
-        let arrivals: Vec<_> = self.service.requests().iter().map(|request| request.arrived).collect();
-        arrivals.windows(2).map(|two| two[1].duration_since(two[0])).max().expect("polls")
+        let arrivals: Vec<_> = self
+            .service
+            .requests()
+            .iter()
+            .map(|request| request.arrived)
+            .collect();
+        arrivals
+            .windows(2)
+            .map(|two| two[1].duration_since(two[0]))
+            .max()
+            .expect("polls")
     }
 }
 
 /// A watcher whose wall clock is ahead by so many seconds, as the file `shift` says from then on.
 fn start(service: &FakeService, folder: &Folder, policy: &str, prepare: &str, seconds: i64) -> Run {
-    let (policy, shift) = (folder.file("policy.toml", policy), folder.file("shift", format!("{seconds:+}")));
-    let mut watch = command(&["watch", "--json", "--endpoint", &service.url(), "--interval", "200ms", "--vm-name", VM]);
+    let (policy, shift) = (
+        folder.file("policy.toml", policy),
+        folder.file("shift", format!("{seconds:+}")),
+    );
+    let mut watch = command(&[
+        "watch",
+        "--json",
+        "--endpoint",
+        &service.url(),
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+    ]);
     watch.args(["--policy", &policy, "--prepare", prepare]);
     control_wall_clock(&mut watch, Path::new(&shift));
     Run::start(watch)
@@ -93,21 +123,44 @@ fn setting_the_wall_clock_by_a_year_stops_no_poll_and_no_preparation() {
         let mut fixture = Fixture::new(notice);
         fixture.shift(shift);
         fixture.service.await_polls(4);
-        fixture.run.wait_for_stderr("warning: the wall clock was set by more than an hour, which is ignored");
+        fixture.run.wait_for_stderr(
+            "warning: the wall clock was set by more than an hour, which is ignored",
+        );
         // An event that is announced afterwards.
-        fixture.service.show(3, &[event("a", notice), event("b", notice)]);
+        fixture
+            .service
+            .show(3, &[event("a", notice), event("b", notice)]);
         fixture.await_preparation("b");
         let left = lines(&format!("{}.left", fixture.log));
         let of_b = left.last().and_then(|left| left.parse::<u64>().ok());
-        assert!(of_b.is_some_and(|left| (3300..=3600).contains(&left)), "{left:?} after {shift}");
+        assert!(
+            of_b.is_some_and(|left| (3300..=3600).contains(&left)),
+            "{left:?} after {shift}"
+        );
         fixture.service.await_polls(4);
-        assert!(!fixture.run.records().iter().any(preparation_ended), "{}", fixture.run.stdout());
+        assert!(
+            !fixture.run.records().iter().any(preparation_ended),
+            "{}",
+            fixture.run.stdout()
+        );
         fixture.let_preparations_end();
         for id in ["a", "b"] {
             assert_eq!(fixture.prepared(id), "ready", "{id} after {shift}");
         }
-        assert!(fixture.longest_pause() < POLL_MAX, "{:?} without a poll after {shift}", fixture.longest_pause());
-        assert_eq!(fixture.run.stderr().matches("the wall clock was set").count(), 1, "it is reported once");
+        assert!(
+            fixture.longest_pause() < POLL_MAX,
+            "{:?} without a poll after {shift}",
+            fixture.longest_pause()
+        );
+        assert_eq!(
+            fixture
+                .run
+                .stderr()
+                .matches("the wall clock was set")
+                .count(),
+            1,
+            "it is reported once"
+        );
     });
 }
 
@@ -123,13 +176,27 @@ fn a_suspended_machine_polls_at_once_and_its_preparation_goes_on() {
     kill_process(pid, Signal::CONT).expect("a stopped child");
     let resumed = Instant::now();
     eventually("a poll", || (fixture.service.polls() > polls).then_some(()));
-    assert!(resumed.elapsed() < POLL_MAX, "the first poll came {:?} after the pause", resumed.elapsed());
+    assert!(
+        resumed.elapsed() < POLL_MAX,
+        "the first poll came {:?} after the pause",
+        resumed.elapsed()
+    );
     // No change is reported: the event is still announced, although it could have started.
     fixture.service.await_polls(2);
-    assert_eq!(fixture.run.records().iter().filter(|record| record["record"] == "change").count(), 1);
+    assert_eq!(
+        fixture
+            .run
+            .records()
+            .iter()
+            .filter(|record| record["record"] == "change")
+            .count(),
+        1
+    );
     fixture.let_preparations_end();
     assert_eq!(fixture.prepared("a"), "ready");
-    eventually("an approval", || (fixture.service.posted() == ["a"]).then_some(()));
+    eventually("an approval", || {
+        (fixture.service.posted() == ["a"]).then_some(())
+    });
 }
 
 #[test]
@@ -143,7 +210,9 @@ fn a_process_that_was_stopped_polls_at_once_and_does_not_make_up_for_missed_poll
     crate::support::assert_well_behaved(&fixture.service.requests());
     fixture.let_preparations_end();
     assert_eq!(fixture.prepared("a"), "ready");
-    eventually("an approval", || (fixture.service.posted() == ["a"]).then_some(()));
+    eventually("an approval", || {
+        (fixture.service.posted() == ["a"]).then_some(())
+    });
 }
 
 #[test]
@@ -163,14 +232,24 @@ fn a_machine_whose_clock_lags_prepares_by_the_clock_of_the_service() {
     let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
     service.intercept(move |request| {
         let date = httpdate::fmt_http_date(SystemTime::now());
-        request.is_get().then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
     });
     let policy = "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n";
     // By this clock, the event starts in half an hour.
     let mut run = start(&service, &folder, policy, "true", -1200);
     let record = run.record("a preparation", preparation_ended);
-    assert_eq!((&record["event_id"], &record["outcome"]), (&json!("a"), &json!("ready")));
+    assert_eq!(
+        (&record["event_id"], &record["outcome"]),
+        (&json!("a"), &json!("ready"))
+    );
     run.wait_for_stderr("warning: this machine's clock lags the metadata service's");
     service.await_polls(3);
-    assert_eq!(run.stderr().matches("lags the metadata service's").count(), 1, "it is reported once: {}", run.stderr());
+    assert_eq!(
+        run.stderr().matches("lags the metadata service's").count(),
+        1,
+        "it is reported once: {}",
+        run.stderr()
+    );
 }

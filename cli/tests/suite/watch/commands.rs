@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 #[cfg(unix)]
 use crate::support::WHILE_TEST_RUNS;
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Run, VM, command, eventually, freeze, helper, in_future, lines,
-    preparation_ended, started, together,
+    FakeService, Folder, PREPARE_ALL, Run, VM, command, eventually, freeze, helper, in_future,
+    lines, preparation_ended, started, together,
 };
 use crate::support::{about_event_of, with};
 
@@ -24,7 +24,11 @@ impl Fixture {
         let folder = Folder::new();
         let policy = folder.file("policy.toml", PREPARE_ALL);
         let log = folder.path("log");
-        Self { folder, policy, log }
+        Self {
+            folder,
+            policy,
+            log,
+        }
     }
 
     /// A command that logs a word and the event id.
@@ -38,7 +42,9 @@ impl Fixture {
 
     /// Waits for a line in the log.
     fn line(&self, line: &str) {
-        eventually(line, || self.lines().iter().any(|known| known == line).then_some(()));
+        eventually(line, || {
+            self.lines().iter().any(|known| known == line).then_some(())
+        });
     }
 }
 
@@ -48,20 +54,38 @@ fn at_most_eight_hooks_of_other_machines_run_at_once_and_own_events_do_not_wait_
     let service = FakeService::start();
     let go = fixture.folder.path("go");
     let log = &fixture.log;
-    let steps =
-        [format!("append {log} begin $EVENT_ID"), format!("if MINE=false await {go}"), format!("append {log} end")];
+    let steps = [
+        format!("append {log} begin $EVENT_ID"),
+        format!("if MINE=false await {go}"),
+        format!("append {log} end"),
+    ];
     let on = format!("scheduled={}", helper(&steps));
-    let other = |number| with(freeze(""), &json!({ "EventId": format!("other-{number}"), "Resources": ["other"] }));
+    let other = |number| {
+        with(
+            freeze(""),
+            &json!({ "EventId": format!("other-{number}"), "Resources": ["other"] }),
+        )
+    };
     let mut events: Vec<_> = (0..40).map(other).collect();
     service.show(2, &events);
-    let run = Run::watch(&service.url(), &["--vm-name", VM, "--on", &on, "--until-idle"]);
+    let run = Run::watch(
+        &service.url(),
+        &["--vm-name", VM, "--on", &on, "--until-idle"],
+    );
     service.await_polls(4);
     events.push(freeze("mine"));
     service.show(3, &events);
     fixture.line("begin mine");
     fixture.line("end");
-    let begun = |lines: &[String]| lines.iter().filter(|line| line.starts_with("begin other-")).count();
-    eventually("eight hooks", || (begun(&fixture.lines()) >= 8).then_some(()));
+    let begun = |lines: &[String]| {
+        lines
+            .iter()
+            .filter(|line| line.starts_with("begin other-"))
+            .count()
+    };
+    eventually("eight hooks", || {
+        (begun(&fixture.lines()) >= 8).then_some(())
+    });
     service.await_polls(2);
     assert_eq!(begun(&fixture.lines()), 8, "{:?}", fixture.lines());
     std::fs::write(&go, "").expect("a file");
@@ -75,16 +99,33 @@ fn at_most_eight_hooks_of_other_machines_run_at_once_and_own_events_do_not_wait_
 fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready() {
     let fixture = Fixture::new();
     let go = fixture.folder.path("go");
-    let prepare = helper(&[format!("append {} prepare $EVENT_ID", fixture.log), format!("await {go}")]);
+    let prepare = helper(&[
+        format!("append {} prepare $EVENT_ID", fixture.log),
+        format!("await {go}"),
+    ]);
     let recover = fixture.logging("recover");
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
-    let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--recover", &recover, "--until-idle"];
+    let arguments = [
+        "--policy",
+        &fixture.policy,
+        "--prepare",
+        &prepare,
+        "--recover",
+        &recover,
+        "--until-idle",
+    ];
     let mut run = Run::watch(&service.url(), &arguments);
     fixture.line("prepare a");
 
     // Meanwhile polls continue, another event is reported, and nothing is approved.
-    service.show(3, &[freeze("a"), with(freeze("b"), &json!({ "Resources": ["other"] }))]);
+    service.show(
+        3,
+        &[
+            freeze("a"),
+            with(freeze("b"), &json!({ "Resources": ["other"] })),
+        ],
+    );
     run.change("scheduled", "b");
     service.await_polls(5);
     assert!(service.posted().is_empty());
@@ -105,14 +146,24 @@ fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready(
     assert_eq!(finished.changes("a"), ["scheduled", "started", "completed"]);
     let recovered = finished.of_kind("recover");
     // Each record has what the changes say about the event.
-    let changes: Vec<_> = finished.of_kind("change").into_iter().filter(|change| change["event_id"] == "a").collect();
+    let changes: Vec<_> = finished
+        .of_kind("change")
+        .into_iter()
+        .filter(|change| change["event_id"] == "a")
+        .collect();
     assert_eq!(changes[0]["resources"], json!([VM]));
     let own = json!({"record": "recover", "event_ids": ["a"], "outcome": "done", "time": recovered[0]["time"]});
     assert_eq!(recovered, [about_event_of(&changes[2], &own)]);
     let preparations = finished.of_kind("prepare");
     let own = |outcome, time| json!({"record": "prepare", "outcome": outcome, "time": time});
-    let expected = [own("begun", &preparations[0]["time"]), own("ready", &prepared["time"])];
-    assert_eq!(preparations, expected.map(|own| about_event_of(&changes[0], &own)));
+    let expected = [
+        own("begun", &preparations[0]["time"]),
+        own("ready", &prepared["time"]),
+    ];
+    assert_eq!(
+        preparations,
+        expected.map(|own| about_event_of(&changes[0], &own))
+    );
 }
 
 #[test]
@@ -128,7 +179,13 @@ fn an_event_is_never_approved_after_its_preparation_failed() {
         let recover = fixture.logging("recover");
         let service = FakeService::start();
         service.show(2, &[freeze("a")]);
-        let mut arguments = vec!["--policy", &fixture.policy, "--recover", &recover, "--until-idle"];
+        let mut arguments = vec![
+            "--policy",
+            &fixture.policy,
+            "--recover",
+            &recover,
+            "--until-idle",
+        ];
         if !prepare.is_empty() {
             arguments.extend(["--prepare", prepare]);
         }
@@ -137,7 +194,13 @@ fn an_event_is_never_approved_after_its_preparation_failed() {
         assert_ne!(prepared["outcome"], "ready");
         run.wait_for_stderr(diagnostic);
         // Not after the event is rescheduled either.
-        service.show(3, &[with(freeze("a"), &json!({ "NotBefore": in_future(Duration::from_secs(7200)) }))]);
+        service.show(
+            3,
+            &[with(
+                freeze("a"),
+                &json!({ "NotBefore": in_future(Duration::from_secs(7200)) }),
+            )],
+        );
         run.change("rescheduled", "a");
         service.await_polls(5);
         assert!(service.posted().is_empty(), "approved after {prepare:?}");
@@ -157,7 +220,14 @@ fn a_preparation_past_its_timeout_is_ended_and_the_event_is_not_approved() {
     let prepare = helper(&[format!("child beat {beats}"), "sleep 100".to_owned()]);
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
-    let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--prepare-timeout", "2s"];
+    let arguments = [
+        "--policy",
+        &fixture.policy,
+        "--prepare",
+        &prepare,
+        "--prepare-timeout",
+        "2s",
+    ];
     let mut run = Run::watch(&service.url(), &arguments);
     let prepared = run.record("a preparation", preparation_ended);
     assert_eq!(prepared["outcome"], "timed-out");
@@ -181,11 +251,16 @@ fn what_a_command_started_has_the_grace_too() {
         "trap \"sleep 0.5; echo saved >> {log}; exit 0\" TERM; echo start >> {log}; while {WHILE_TEST_RUNS}; do sleep 0.05; done",
         log = fixture.log
     );
-    let script = fixture.folder.file("prepare.sh", format!("sh -c '{child}' &\nwait\n"));
+    let script = fixture
+        .folder
+        .file("prepare.sh", format!("sh -c '{child}' &\nwait\n"));
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let prepare = format!("sh {script}");
-    let _run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
+    let _run = Run::watch(
+        &service.url(),
+        &["--policy", &fixture.policy, "--prepare", &prepare],
+    );
     fixture.line("start");
     service.show(3, &[]);
     fixture.line("saved");
@@ -195,12 +270,23 @@ fn what_a_command_started_has_the_grace_too() {
 fn own_events_are_prepared_for_and_approved_independently() {
     let fixture = Fixture::new();
     let log = &fixture.log;
-    let steps = [format!("append {log} prepare $EVENT_ID"), "unless EVENT_ID=good exit 1".to_owned()];
+    let steps = [
+        format!("append {log} prepare $EVENT_ID"),
+        "unless EVENT_ID=good exit 1".to_owned(),
+    ];
     let prepare = helper(&steps);
     let recover = fixture.logging("recover");
     let service = FakeService::start();
     service.show(2, &[freeze("bad"), freeze("good")]);
-    let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--recover", &recover, "--until-idle"];
+    let arguments = [
+        "--policy",
+        &fixture.policy,
+        "--prepare",
+        &prepare,
+        "--recover",
+        &recover,
+        "--until-idle",
+    ];
     let mut run = Run::watch(&service.url(), &arguments);
     run.record("an approval", |record| record["record"] == "approval");
     service.await_polls(3);
@@ -211,7 +297,10 @@ fn own_events_are_prepared_for_and_approved_independently() {
     service.show(4, &[]);
     let finished = run.finish().with_code(0);
     let recovery = finished.of_kind("recover").remove(0);
-    assert_eq!((&recovery["event_id"], &recovery["event_ids"]), (&json!("bad"), &json!(["bad", "good"])));
+    assert_eq!(
+        (&recovery["event_id"], &recovery["event_ids"]),
+        (&json!("bad"), &json!(["bad", "good"]))
+    );
     let mut lines = fixture.lines();
     lines.sort();
     assert_eq!(lines, ["prepare bad", "prepare good", "recover bad"]);
@@ -220,20 +309,47 @@ fn own_events_are_prepared_for_and_approved_independently() {
 #[test]
 fn hooks_get_every_member_as_a_variable_and_the_event_on_standard_input() {
     let fixture = Fixture::new();
-    let (variables, input) = (fixture.folder.path("variables"), fixture.folder.path("input"));
-    let on = format!("scheduled={}", helper(&[format!("variables {variables}"), format!("input {input}")]));
+    let (variables, input) = (
+        fixture.folder.path("variables"),
+        fixture.folder.path("input"),
+    );
+    let on = format!(
+        "scheduled={}",
+        helper(&[format!("variables {variables}"), format!("input {input}")])
+    );
     let ended = format!("ended={}", fixture.logging("ended"));
     let never = format!("started={}", fixture.logging("started"));
     let service = FakeService::start();
-    service.show(2, &[with(freeze("a"), &json!({ "Resources": [VM, "other"] }))]);
+    service.show(
+        2,
+        &[with(freeze("a"), &json!({ "Resources": [VM, "other"] }))],
+    );
     let url = service.url();
-    let arguments = ["watch", "--json", "--endpoint", &url, "--policy", "sample", "--until-idle"];
-    let mut watch = command(&[&arguments[..], &["--on", &on, "--on", &ended, "--on", &never]].concat());
+    let arguments = [
+        "watch",
+        "--json",
+        "--endpoint",
+        &url,
+        "--policy",
+        "sample",
+        "--until-idle",
+    ];
+    let mut watch = command(
+        &[
+            &arguments[..],
+            &["--on", &on, "--on", &ended, "--on", &never],
+        ]
+        .concat(),
+    );
     // As from the shell of a user, or from another watcher's command.
-    watch.env("SCHEDULED_EVENTS_STILL_OPEN", "inherited").env("SCHEDULED_EVENTS_ENDPOINT", "inherited");
+    watch
+        .env("SCHEDULED_EVENTS_STILL_OPEN", "inherited")
+        .env("SCHEDULED_EVENTS_ENDPOINT", "inherited");
     let mut run = Run::start(watch);
     run.record("an approval", |record| record["record"] == "approval");
-    let event = eventually("the input", || serde_json::from_str::<Value>(&lines(&input).concat()).ok());
+    let event = eventually("the input", || {
+        serde_json::from_str::<Value>(&lines(&input).concat()).ok()
+    });
     service.show(3, &[]);
     // The watcher waits for the hook of the last change.
     run.finish().with_code(0);
@@ -242,7 +358,10 @@ fn hooks_get_every_member_as_a_variable_and_the_event_on_standard_input() {
     let not_before = event["not_before"].as_str().expect("a time").to_owned();
     let mut variables = lines(&variables);
     let command_id = variables.remove(1);
-    assert!(command_id.starts_with("SCHEDULED_EVENTS_COMMAND_ID="), "{command_id}");
+    assert!(
+        command_id.starts_with("SCHEDULED_EVENTS_COMMAND_ID="),
+        "{command_id}"
+    );
     assert_eq!(
         variables,
         [
@@ -270,7 +389,8 @@ const HOSTILE: &str = "$(touch PWNED) `touch PWNED`; touch PWNED | '\"\\\n error
 
 /// Whether the text has no effect on a terminal.
 fn is_harmless(text: &str) -> bool {
-    text.chars().all(|char| char == '\n' || !(char.is_control() || matches!(char, '\u{202a}'..='\u{202e}')))
+    text.chars()
+        .all(|char| char == '\n' || !(char.is_control() || matches!(char, '\u{202a}'..='\u{202e}')))
 }
 
 #[test]
@@ -286,22 +406,51 @@ fn hostile_event_text_is_neither_executed_nor_printed_unescaped() {
             "EventSource": hostile, "DurationInSeconds": 5, hostile.clone(): hostile,
         });
         // The event names another machine, too.
-        let policy = fixture.folder.file("policy.toml", format!("leader = \"everyone\"\n{PREPARE_ALL}"));
+        let policy = fixture.folder.file(
+            "policy.toml",
+            format!("leader = \"everyone\"\n{PREPARE_ALL}"),
+        );
         let service = FakeService::start();
-        service.show(2, &[event, with(freeze("invalid"), &json!({ "NotBefore": hostile }))]);
+        service.show(
+            2,
+            &[
+                event,
+                with(freeze("invalid"), &json!({ "NotBefore": hostile })),
+            ],
+        );
         // The commands print what they get, so that it reaches the log.
         let shows = &helper(&["print $DESCRIPTION", "complain $EVENT_ID", "copy"]);
         let on = format!("scheduled={shows}");
         let url = service.url();
-        let mut arguments = vec!["watch", "--endpoint", &url, "--policy", &policy, "--interval", "200ms"];
-        arguments.extend(["--prepare", shows, "--recover", shows, "--on", &on, "--until-idle", "--vm-name", VM]);
+        let mut arguments = vec![
+            "watch",
+            "--endpoint",
+            &url,
+            "--policy",
+            &policy,
+            "--interval",
+            "200ms",
+        ];
+        arguments.extend([
+            "--prepare",
+            shows,
+            "--recover",
+            shows,
+            "--on",
+            &on,
+            "--until-idle",
+            "--vm-name",
+            VM,
+        ]);
         if json {
             arguments.push("--json");
         }
         let mut watch = command(&arguments);
         watch.current_dir(fixture.folder.as_path());
         let run = Run::start(watch);
-        eventually("both approvals", || (service.posted().len() == 2).then_some(()));
+        eventually("both approvals", || {
+            (service.posted().len() == 2).then_some(())
+        });
         assert!(
             service.posted().iter().any(|posted| posted == id),
             "the id is sent back unchanged: {:?}",
@@ -311,8 +460,16 @@ fn hostile_event_text_is_neither_executed_nor_printed_unescaped() {
         let finished = run.finish().with_code(0);
         assert!(is_harmless(&finished.stdout), "{:?}", finished.stdout);
         assert!(is_harmless(&finished.stderr), "{:?}", finished.stderr);
-        assert!(!finished.stderr.contains("\n error: all is well"), "{}", finished.stderr);
-        assert_eq!(fixture.folder.names(), ["policy.toml"], "something was executed");
+        assert!(
+            !finished.stderr.contains("\n error: all is well"),
+            "{}",
+            finished.stderr
+        );
+        assert_eq!(
+            fixture.folder.names(),
+            ["policy.toml"],
+            "something was executed"
+        );
         if json {
             assert_eq!(finished.changes(id), ["scheduled", "ended"]);
         }
@@ -336,8 +493,15 @@ fn hostile_bytes_in_headers_and_error_bodies_do_not_reach_the_terminal() {
         vec!["watch", "--endpoint", &url, "--max-polls", "1"],
     ] {
         let finished = crate::support::run(&arguments).with_code(1);
-        assert!(is_harmless(&finished.stderr) && is_harmless(&finished.stdout), "{finished:?}");
-        assert!(!finished.stderr.contains("\nerror: fine"), "{}", finished.stderr);
+        assert!(
+            is_harmless(&finished.stderr) && is_harmless(&finished.stdout),
+            "{finished:?}"
+        );
+        assert!(
+            !finished.stderr.contains("\nerror: fine"),
+            "{}",
+            finished.stderr
+        );
     }
 }
 
@@ -345,20 +509,42 @@ fn hostile_bytes_in_headers_and_error_bodies_do_not_reach_the_terminal() {
 fn an_event_too_large_for_environment_variables_still_runs_its_command() {
     let fixture = Fixture::new();
     let size = fixture.folder.path("size");
-    let prepare = helper(&[format!("append {} prepare $EVENT_ID", fixture.log), format!("input-size {size}")]);
+    let prepare = helper(&[
+        format!("append {} prepare $EVENT_ID", fixture.log),
+        format!("input-size {size}"),
+    ]);
     let service = FakeService::start();
     // Linux accepts variables below 128 KiB.
-    let names: Vec<_> =
-        [VM.to_owned()].into_iter().chain((0..999).map(|index| format!("{}_{index}", "n".repeat(200)))).collect();
-    let event = with(freeze("a"), &json!({ "Resources": names, "Description": "d".repeat(300_000) }));
+    let names: Vec<_> = [VM.to_owned()]
+        .into_iter()
+        .chain((0..999).map(|index| format!("{}_{index}", "n".repeat(200))))
+        .collect();
+    let event = with(
+        freeze("a"),
+        &json!({ "Resources": names, "Description": "d".repeat(300_000) }),
+    );
     service.show(2, &[event]);
     // Of its output a record may be left out if nobody reads half a megabyte at once.
     let audit = fixture.folder.path("audit");
-    let run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare, "--audit", &audit]);
+    let run = Run::watch(
+        &service.url(),
+        &[
+            "--policy",
+            &fixture.policy,
+            "--prepare",
+            &prepare,
+            "--audit",
+            &audit,
+        ],
+    );
     let prepared = eventually("a preparation", || {
         let whole = std::fs::read_to_string(&audit).unwrap_or_default();
-        let records = whole.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        records.map(|line| serde_json::from_str::<Value>(line).expect("a record")).find(preparation_ended)
+        let records = whole
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        records
+            .map(|line| serde_json::from_str::<Value>(line).expect("a record"))
+            .find(preparation_ended)
     });
     assert_eq!(prepared["outcome"], "ready", "{}", run.stderr());
     assert_eq!(fixture.lines(), ["prepare a"]);
@@ -385,10 +571,19 @@ fn an_event_with_an_id_too_long_to_approve_still_runs_its_hooks() {
 fn a_command_that_prints_much_or_ignores_its_input_delays_nothing() {
     let fixture = Fixture::new();
     let service = FakeService::start();
-    service.show(2, &[with(freeze("a"), &json!({ "Description": "d".repeat(100_000) }))]);
+    service.show(
+        2,
+        &[with(
+            freeze("a"),
+            &json!({ "Description": "d".repeat(100_000) }),
+        )],
+    );
     // It does not read its input, and prints one long line.
     let prepare = helper(&["much 500000"]);
-    let mut run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
+    let mut run = Run::watch(
+        &service.url(),
+        &["--policy", &fixture.policy, "--prepare", &prepare],
+    );
     let prepared = run.record("a preparation", preparation_ended);
     assert_eq!(prepared["outcome"], "ready");
     run.record("an approval", |record| record["record"] == "approval");
@@ -399,12 +594,30 @@ fn a_command_that_prints_much_or_ignores_its_input_delays_nothing() {
 fn a_preparation_gets_more_time_when_its_event_is_rescheduled() {
     let fixture = Fixture::new();
     let go = fixture.folder.path("go");
-    let prepare = helper(&[format!("append {} prepare", fixture.log), format!("await {go}")]);
+    let prepare = helper(&[
+        format!("append {} prepare", fixture.log),
+        format!("await {go}"),
+    ]);
     let service = FakeService::start();
-    service.show(2, &[with(freeze("a"), &json!({ "NotBefore": in_future(Duration::from_secs(3)) }))]);
-    let mut run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
+    service.show(
+        2,
+        &[with(
+            freeze("a"),
+            &json!({ "NotBefore": in_future(Duration::from_secs(3)) }),
+        )],
+    );
+    let mut run = Run::watch(
+        &service.url(),
+        &["--policy", &fixture.policy, "--prepare", &prepare],
+    );
     fixture.line("prepare");
-    service.show(3, &[with(freeze("A"), &json!({ "NotBefore": in_future(Duration::from_secs(3600)) }))]);
+    service.show(
+        3,
+        &[with(
+            freeze("A"),
+            &json!({ "NotBefore": in_future(Duration::from_secs(3600)) }),
+        )],
+    );
     run.record("a change", |record| record["change"] == "rescheduled");
     // Past its first deadline: a command gets at least five seconds.
     std::thread::sleep(Duration::from_millis(5_500));
@@ -421,22 +634,36 @@ fn of_changes_that_wait_for_their_command_only_the_latest_of_a_kind_runs() {
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let go = fixture.folder.path("go");
-    let steps = [format!("append {} $NOT_BEFORE", fixture.log), format!("await {go}")];
+    let steps = [
+        format!("append {} $NOT_BEFORE", fixture.log),
+        format!("await {go}"),
+    ];
     let on = format!("rescheduled={}", helper(&steps));
     let mut run = Run::watch(&service.url(), &["--vm-name", VM, "--on", &on]);
     run.change("scheduled", "a");
     let mut last = Value::Null;
     for number in 1..=14 {
         let later = in_future(Duration::from_secs(3600 + number * 60));
-        service.show(2 + number, &[with(freeze("a"), &json!({ "NotBefore": later }))]);
+        service.show(
+            2 + number,
+            &[with(freeze("a"), &json!({ "NotBefore": later }))],
+        );
         last = run.record("a new time", |record| {
             record["change"] == "rescheduled" && record["not_before"].as_str() > last.as_str()
         })["not_before"]
             .clone();
     }
-    eventually("eight commands", || (fixture.lines().len() == 8).then_some(()));
+    eventually("eight commands", || {
+        (fixture.lines().len() == 8).then_some(())
+    });
     fixture.folder.file("go", "");
-    eventually("the last command", || fixture.lines().iter().any(|line| last == line.as_str()).then_some(()));
+    eventually("the last command", || {
+        fixture
+            .lines()
+            .iter()
+            .any(|line| last == line.as_str())
+            .then_some(())
+    });
     service.await_polls(3);
     assert_eq!(fixture.lines().len(), 9, "{:?}", fixture.lines());
     run.stop();
@@ -452,7 +679,11 @@ fn invalid_commands_and_unknown_changes_are_usage_errors() {
         ["--on", "completed="],
     ] {
         let finished = crate::support::run(&["watch", arguments[0], arguments[1]]).with_code(2);
-        assert!(finished.stderr.starts_with("error: invalid value"), "{}", finished.stderr);
+        assert!(
+            finished.stderr.starts_with("error: invalid value"),
+            "{}",
+            finished.stderr
+        );
     }
 }
 
@@ -461,7 +692,18 @@ fn the_watcher_waits_for_the_hooks_of_the_last_poll() {
     let fixture = Fixture::new();
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
-    let on = format!("scheduled={}", helper(&["sleep 0.5".to_owned(), format!("append {} done", fixture.log)]));
-    Run::watch(&service.url(), &["--max-polls", "1", "--on", &on]).finish().with_code(0);
-    assert_eq!((fixture.lines(), service.polls()), (vec!["done".to_owned()], 1));
+    let on = format!(
+        "scheduled={}",
+        helper(&[
+            "sleep 0.5".to_owned(),
+            format!("append {} done", fixture.log)
+        ])
+    );
+    Run::watch(&service.url(), &["--max-polls", "1", "--on", &on])
+        .finish()
+        .with_code(0);
+    assert_eq!(
+        (fixture.lines(), service.polls()),
+        (vec!["done".to_owned()], 1)
+    );
 }

@@ -8,8 +8,9 @@ use rustix::process::{Resource, Signal, getrlimit};
 use serde_json::json;
 
 use crate::support::{
-    ENDS_WITH_STRACE, FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze,
-    give_away, lines, preparation_ended, signal, unprivileged, wait, with, wrap,
+    ENDS_WITH_STRACE, FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, command,
+    eventually, freeze, give_away, lines, preparation_ended, signal, unprivileged, wait, with,
+    wrap,
 };
 
 /// A user without any processes. Root is not limited.
@@ -18,7 +19,16 @@ const USER: &str = "64017";
 /// `watch --json` by a user whom the system can limit. Files that the command writes belong into the folder `private`.
 fn watch(folder: &Folder, endpoint: &str, arguments: &[&str]) -> Run {
     let (program, _) = give_away(folder, USER);
-    let every = ["watch", "--json", "--endpoint", endpoint, "--interval", "200ms", "--vm-name", VM];
+    let every = [
+        "watch",
+        "--json",
+        "--endpoint",
+        endpoint,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+    ];
     let plain = command(&[&every[..], arguments].concat());
     let mut wrapper = unprivileged(USER);
     let instead = format!("shift; exec {program} \"$@\"");
@@ -28,10 +38,14 @@ fn watch(folder: &Folder, endpoint: &str, arguments: &[&str]) -> Run {
 
 /// Lets the process start no thread and no process, or as many as this one may. The user does that, since root needs a right for it.
 fn allow_threads(run: &Run, allowed: bool) {
-    let limit = getrlimit(Resource::Nproc).current.map_or("unlimited".to_owned(), |limit| limit.to_string());
+    let limit = getrlimit(Resource::Nproc)
+        .current
+        .map_or("unlimited".to_owned(), |limit| limit.to_string());
     let wrapper = unprivileged(USER);
     let mut command = Command::new(&wrapper[0]);
-    command.args(&wrapper[1..]).args(["prlimit", &format!("--pid={}", run.id())]);
+    command
+        .args(&wrapper[1..])
+        .args(["prlimit", &format!("--pid={}", run.id())]);
     command.arg(format!("--nproc={}:", if allowed { &limit } else { "0" }));
     assert!(wait::output(&mut command).status.success());
 }
@@ -61,19 +75,36 @@ fn a_command_whose_thread_or_process_is_refused_starts_once_there_is_one() {
     let service = FakeService::start();
     let folder = Folder::new();
     let policy = folder.file("policy.toml", PREPARE_ALL);
-    let mut run = watch(&folder, &service.url(), &["--policy", &policy, "--prepare", "true"]);
+    let mut run = watch(
+        &folder,
+        &service.url(),
+        &["--policy", &policy, "--prepare", "true"],
+    );
     service.await_polls(2);
     allow_threads(&run, false);
-    let events: Vec<_> = (0..20).map(|number| freeze(&format!("event-{number}"))).collect();
+    let events: Vec<_> = (0..20)
+        .map(|number| freeze(&format!("event-{number}")))
+        .collect();
     service.show(2, &events);
     run.change("scheduled", "event-19");
     service.await_polls(5);
-    assert!(!run.records().iter().any(preparation_ended), "{}", run.stdout());
+    assert!(
+        !run.records().iter().any(preparation_ended),
+        "{}",
+        run.stdout()
+    );
     // Reported once, not for each command and each attempt.
     run.wait_for_stderr("warning: the prepare command cannot be started yet: ");
-    assert_eq!(run.stderr().matches("cannot be started yet").count(), 1, "{}", run.stderr());
+    assert_eq!(
+        run.stderr().matches("cannot be started yet").count(),
+        1,
+        "{}",
+        run.stderr()
+    );
     allow_threads(&run, true);
-    eventually("all approvals", || (service.posted().len() == events.len()).then_some(()));
+    eventually("all approvals", || {
+        (service.posted().len() == events.len()).then_some(())
+    });
 }
 
 #[test]
@@ -83,18 +114,36 @@ fn a_watcher_that_is_refused_threads_at_the_start_waits_for_them() {
     let (program, _) = give_away(&folder, USER);
     let policy = folder.file("policy.toml", PREPARE_ALL);
     let url = service.url();
-    let arguments =
-        ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--policy", &policy];
+    let arguments = [
+        "watch",
+        "--json",
+        "--endpoint",
+        &url,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+        "--policy",
+        &policy,
+    ];
     let instead = format!("shift; exec {program} \"$@\"");
     // Only the soft limit, which the user may raise again.
     let limited = ["prlimit", "--nproc=0:", "sh", "-c", &instead, "sh"].map(str::to_owned);
     let wrapper = [unprivileged(USER), limited.to_vec()].concat();
-    let run = Run::start(wrap(&wrapper, &command(&[&arguments[..], &["--prepare", "true"]].concat())));
+    let run = Run::start(wrap(
+        &wrapper,
+        &command(&[&arguments[..], &["--prepare", "true"]].concat()),
+    ));
     run.wait_for_stderr("warning: cannot start a thread yet: ");
     assert!(service.requests().is_empty());
     allow_threads(&run, true);
     service.await_polls(2);
-    assert_eq!(run.stderr().matches("cannot start a thread yet").count(), 1, "{}", run.stderr());
+    assert_eq!(
+        run.stderr().matches("cannot start a thread yet").count(),
+        1,
+        "{}",
+        run.stderr()
+    );
 }
 
 /// The threads of its output, of commands and of signals are started one after the other: whichever is refused first.
@@ -105,11 +154,23 @@ fn a_watcher_that_waits_for_threads_at_the_start_ends_on_sigterm() {
     for first in 1..=5 {
         let refuse = format!("inject=clone,clone3:error=EAGAIN:when={first}+");
         let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &refuse];
-        let plain = command(&["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--prepare", "true"]);
+        let plain = command(&[
+            "watch",
+            "--json",
+            "--endpoint",
+            &url,
+            "--vm-name",
+            VM,
+            "--prepare",
+            "true",
+        ]);
         let mut run = Run::start(wrap(&strace, &plain));
         run.wait_for_stderr("warning: cannot start a thread yet: ");
         let children = format!("/proc/{0}/task/{0}/children", run.id());
-        let watcher = lines(&children)[0].split(' ').find_map(|child| child.parse().ok()).expect("a process");
+        let watcher = lines(&children)[0]
+            .split(' ')
+            .find_map(|child| child.parse().ok())
+            .expect("a process");
         signal(watcher, Signal::TERM);
         eventually("the end", || (!run.is_running()).then_some(()));
     }
@@ -122,7 +183,19 @@ fn a_run_that_is_refused_threads_at_the_start_waits_for_them() {
     let (program, private) = give_away(&folder, USER);
     let (url, log) = (service.url(), format!("{private}/log"));
     let worker = format!("echo start >> {log}; exec sleep 600");
-    let arguments = ["run", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--", "sh", "-c", &worker];
+    let arguments = [
+        "run",
+        "--endpoint",
+        &url,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+        "--",
+        "sh",
+        "-c",
+        &worker,
+    ];
     let instead = format!("shift; exec {program} \"$@\"");
     let limited = ["prlimit", "--nproc=0:", "sh", "-c", &instead, "sh"].map(str::to_owned);
     let wrapper = [unprivileged(USER), limited.to_vec()].concat();
@@ -138,16 +211,24 @@ fn a_run_that_is_refused_threads_at_the_start_waits_for_them() {
 #[test]
 fn a_command_that_leaves_processes_running_costs_no_thread() {
     let service = FakeService::start();
-    let events: Vec<_> = (0..8).map(|number| freeze(&format!("event-{number}"))).collect();
+    let events: Vec<_> = (0..8)
+        .map(|number| freeze(&format!("event-{number}")))
+        .collect();
     let folder = Folder::new();
     let pids = folder.path("pids");
     let on = format!("scheduled=sh -c 'sleep 600 & echo $! >> {pids}'");
     let run = Run::watch(&service.url(), &["--vm-name", VM, "--on", &on]);
     service.await_polls(2);
-    let threads = || std::fs::read_dir(format!("/proc/{}/task", run.id())).expect("a process").count();
+    let threads = || {
+        std::fs::read_dir(format!("/proc/{}/task", run.id()))
+            .expect("a process")
+            .count()
+    };
     let before = threads();
     service.show(2, &events);
-    eventually("the commands", || (lines(&pids).len() == events.len()).then_some(()));
+    eventually("the commands", || {
+        (lines(&pids).len() == events.len()).then_some(())
+    });
     eventually("their threads' end", || (threads() == before).then_some(()));
     for process in lines(&pids) {
         signal(process.parse().expect("a number"), Signal::KILL);
@@ -161,11 +242,16 @@ fn list_and_approve_need_no_other_thread() {
     let folder = Folder::new();
     let (program, _) = give_away(&folder, USER);
     let url = service.url();
-    for arguments in [&["list", "--endpoint", &url, "--vm-name", VM][..], &["approve", "--endpoint", &url, "a"]] {
+    for arguments in [
+        &["list", "--endpoint", &url, "--vm-name", VM][..],
+        &["approve", "--endpoint", &url, "a"],
+    ] {
         let instead = format!("shift; exec {program} \"$@\"");
         let limited = ["prlimit", "--nproc=0:", "sh", "-c", &instead, "sh"].map(str::to_owned);
         let wrapper = [unprivileged(USER), limited.to_vec()].concat();
-        Run::start(wrap(&wrapper, &command(arguments))).finish().with_code(0);
+        Run::start(wrap(&wrapper, &command(arguments)))
+            .finish()
+            .with_code(0);
     }
     assert_eq!(service.posted(), ["a"]);
 }
@@ -179,13 +265,32 @@ fn a_request_that_hangs_is_a_failed_poll_and_the_next_one_is_sent() {
         request.is_get().then(|| Reply::new(200, "", body).close())
     });
     // The second connection of each thread hangs, whatever the timeout.
-    let hang = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=connect:delay_enter=600000000:when=2"];
+    let hang = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "inject=connect:delay_enter=600000000:when=2",
+    ];
     let hang = [&hang[..], ENDS_WITH_STRACE].concat();
     let url = service.url();
-    let plain = command(&["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM]);
+    let plain = command(&[
+        "watch",
+        "--json",
+        "--endpoint",
+        &url,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+    ]);
     let mut run = Run::start(wrap(&hang, &plain));
     service.await_polls(1);
-    run.record("a failed poll", |record| record["record"] == "poll-failed" && record["cause"] == "timeout");
+    run.record("a failed poll", |record| {
+        record["record"] == "poll-failed" && record["cause"] == "timeout"
+    });
     run.wait_for_stderr("the request hangs beyond its timeout and was abandoned");
     service.await_polls(1);
 }
@@ -238,25 +343,58 @@ fn a_watcher_needs_fewer_than_fifty_open_files() {
 fn a_command_that_leaves_something_running_takes_two_files_and_sixty_four_of_them_at_most() {
     let service = FakeService::start();
     let url = service.url();
-    let arguments = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
+    let arguments = [
+        "watch",
+        "--json",
+        "--endpoint",
+        &url,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+    ];
     // What is left holds the output open.
-    let left = ["--policy", "sample", "--on", "scheduled=sh -c 'sleep 20 & echo left'"];
-    let run = Run::start(with_open_files("-n", 50 + 2 * (64 + 8), &[&arguments[..], &left].concat()));
-    let other = |number| with(freeze(&format!("other-{number}")), &json!({ "Resources": ["WestNO_9"] }));
+    let left = [
+        "--policy",
+        "sample",
+        "--on",
+        "scheduled=sh -c 'sleep 20 & echo left'",
+    ];
+    let run = Run::start(with_open_files(
+        "-n",
+        50 + 2 * (64 + 8),
+        &[&arguments[..], &left].concat(),
+    ));
+    let other = |number| {
+        with(
+            freeze(&format!("other-{number}")),
+            &json!({ "Resources": ["WestNO_9"] }),
+        )
+    };
     service.show(2, &(0..100).map(other).collect::<Vec<_>>());
-    eventually("all commands", || (run.stderr().matches("left").count() >= 100).then_some(()));
+    eventually("all commands", || {
+        (run.stderr().matches("left").count() >= 100).then_some(())
+    });
     assert!(!run.stderr().contains("open files"), "{}", run.stderr());
     service.show(3, &[freeze("mine")]);
-    eventually("an approval", || (service.posted() == ["mine"]).then_some(()));
+    eventually("an approval", || {
+        (service.posted() == ["mine"]).then_some(())
+    });
 }
 
 /// Its listeners alone fit below the limit, with a few connections.
 #[test]
 fn a_server_of_a_thousand_machines_raises_the_limit_of_open_files() {
-    let server = Run::start(with_open_files("-Sn", 1024, &["replay", "preempt", "--machines", "1000"]));
+    let server = Run::start(with_open_files(
+        "-Sn",
+        1024,
+        &["replay", "preempt", "--machines", "1000"],
+    ));
     let addresses = eventually("a thousand addresses", || {
         let lines = server.stdout();
-        let addresses = lines.lines().filter_map(|line| line.strip_prefix("listening on http://")?.split(' ').next());
+        let addresses = lines
+            .lines()
+            .filter_map(|line| line.strip_prefix("listening on http://")?.split(' ').next());
         let addresses: Vec<_> = addresses.map(str::to_owned).collect();
         (addresses.len() == 1000).then_some(addresses)
     });

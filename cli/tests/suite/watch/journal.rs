@@ -14,7 +14,17 @@ fn watch(folder: &Folder, more: &[&str], names_stream: bool, socket: &str) -> (S
     let event = json!({ "Description": "first\nsecond", "Resources": [VM] });
     service.show(1, &[with(freeze("an id\u{1b}[2J"), &event)]);
     let url = service.url();
-    let every = ["watch", "--endpoint", &url, "--vm-name", VM, "--interval", "200ms", "--max-polls", "2"];
+    let every = [
+        "watch",
+        "--endpoint",
+        &url,
+        "--vm-name",
+        VM,
+        "--interval",
+        "200ms",
+        "--max-polls",
+        "2",
+    ];
     let (output, errors) = (folder.path("output"), folder.path("errors"));
     let mut command = command(&[&every[..], more].concat());
     for (path, is_output) in [(&output, true), (&errors, false)] {
@@ -30,7 +40,9 @@ fn watch(folder: &Folder, more: &[&str], names_stream: bool, socket: &str) -> (S
             command.stderr(file)
         };
     }
-    command.env("SCHEDULED_EVENTS_JOURNAL", socket).stdin(Stdio::null());
+    command
+        .env("SCHEDULED_EVENTS_JOURNAL", socket)
+        .stdin(Stdio::null());
     assert!(wait::ended(&mut command.spawn().expect("the command")).success());
     let read = |path: &String| fs::read_to_string(path).expect("the output");
     (read(&output), read(&errors))
@@ -42,9 +54,18 @@ fn records_are_lines_with_a_priority_where_the_socket_is_not() {
     let (output, _) = watch(&folder, &[], true, &folder.path("no-socket"));
     let lines: Vec<_> = output.lines().collect();
     assert!(lines[0].starts_with("<6>watching "), "{output}");
-    assert!(lines[1].starts_with(r"<5>scheduled: Freeze an id\u{1b}[2J  starts "), "{output}");
-    assert!(lines[1].contains(&format!("affects {VM} (this machine); ")), "{output}");
-    assert!(lines[1].contains("first") && lines[1].contains("second"), "{output}");
+    assert!(
+        lines[1].starts_with(r"<5>scheduled: Freeze an id\u{1b}[2J  starts "),
+        "{output}"
+    );
+    assert!(
+        lines[1].contains(&format!("affects {VM} (this machine); ")),
+        "{output}"
+    );
+    assert!(
+        lines[1].contains("first") && lines[1].contains("second"),
+        "{output}"
+    );
     assert!(lines[2].starts_with("<4>hold: Freeze an id"), "{output}");
     assert_eq!(lines.len(), 3, "{output}");
 }
@@ -57,9 +78,16 @@ fn records_have_fields_where_the_socket_is() {
     let journal = UnixDatagram::bind(&path).expect("a socket");
     journal.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let (output, _) = watch(&folder, &[], true, &path);
-    assert_eq!(output.lines().count(), 1, "nothing is there twice: {output}");
+    assert_eq!(
+        output.lines().count(),
+        1,
+        "nothing is there twice: {output}"
+    );
     let mut buffer = [0; 4096];
-    for (record, priority, start) in [("change", 5, "scheduled: Freeze an id"), ("decision", 4, "hold: Freeze an id")] {
+    for (record, priority, start) in [
+        ("change", 5, "scheduled: Freeze an id"),
+        ("decision", 4, "hold: Freeze an id"),
+    ] {
         let length = journal.recv(&mut buffer).expect("a record");
         let text = std::str::from_utf8(&buffer[..length]).expect("text");
         let fields: Vec<_> = text.lines().collect();
@@ -80,11 +108,30 @@ fn only_a_stream_that_leads_to_the_journal_has_priorities() {
     let folder = Folder::new();
     // With a rule that needs a command, there is a warning.
     let policy = folder.file("policy.toml", "[[rule]]\naction = \"prepare\"\n");
-    let (output, errors) = watch(&folder, &["--policy", &policy], true, &folder.path("no-socket"));
-    assert!(errors.starts_with("<4>warning: the policy has a rule"), "{errors}");
-    assert!(!output.contains('<') && output.contains(" UTC  scheduled"), "{output}");
-    let (output, errors) = watch(&folder, &["--policy", &policy], false, &folder.path("no-socket"));
-    assert!(errors.starts_with("warning: ") && output.contains(" UTC  scheduled"), "{output}{errors}");
+    let (output, errors) = watch(
+        &folder,
+        &["--policy", &policy],
+        true,
+        &folder.path("no-socket"),
+    );
+    assert!(
+        errors.starts_with("<4>warning: the policy has a rule"),
+        "{errors}"
+    );
+    assert!(
+        !output.contains('<') && output.contains(" UTC  scheduled"),
+        "{output}"
+    );
+    let (output, errors) = watch(
+        &folder,
+        &["--policy", &policy],
+        false,
+        &folder.path("no-socket"),
+    );
+    assert!(
+        errors.starts_with("warning: ") && output.contains(" UTC  scheduled"),
+        "{output}{errors}"
+    );
     // Records as JSON are for programs, and stay as they are.
     let (output, _) = watch(&folder, &["--json"], true, &folder.path("no-socket"));
     assert!(output.lines().all(|line| line.starts_with('{')), "{output}");

@@ -13,29 +13,61 @@ const SPEED: f64 = 60.0;
 /// Plays a scenario, and watches it with an audit file at `audit` until it is over. Returns the changes of each event, in the order in
 /// which the events appeared, with the facts that a recording keeps.
 fn watched(scenario: Scenario, speed: f64, policy: &str, audit: &str) -> Vec<(Vec<String>, Value)> {
-    let server = Server::start(ServerConfig::new(scenario).speed(speed).vm_name(VM)).expect("a port");
+    let server =
+        Server::start(ServerConfig::new(scenario).speed(speed).vm_name(VM)).expect("a port");
     let url = server.url();
-    let arguments = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--until-idle", "--policy", policy];
-    let finished = Run::start(command(&[&arguments[..], &["--audit", audit]].concat())).finish().with_code(0);
+    let arguments = [
+        "watch",
+        "--json",
+        "--endpoint",
+        &url,
+        "--interval",
+        "200ms",
+        "--until-idle",
+        "--policy",
+        policy,
+    ];
+    let finished = Run::start(command(&[&arguments[..], &["--audit", audit]].concat()))
+        .finish()
+        .with_code(0);
     let mut events: Vec<(String, Vec<String>, Value)> = Vec::new();
-    for record in finished.records().iter().filter(|record| record["record"] == "change") {
+    for record in finished
+        .records()
+        .iter()
+        .filter(|record| record["record"] == "change")
+    {
         let change = record["change"].as_str().expect("a word").to_owned();
         let id = record["event_id"].as_str().expect("an id");
         if let Some((_, changes, _)) = events.iter_mut().find(|(known, ..)| known == id) {
             changes.push(change);
         } else {
-            let names = ["event_type", "event_source", "description", "duration_in_seconds", "resources", "mine"];
+            let names = [
+                "event_type",
+                "event_source",
+                "description",
+                "duration_in_seconds",
+                "resources",
+                "mine",
+            ];
             let facts = names.map(|name| (name.to_owned(), record[name].clone()));
-            events.push((id.to_owned(), vec![change], Value::Object(facts.into_iter().collect())));
+            events.push((
+                id.to_owned(),
+                vec![change],
+                Value::Object(facts.into_iter().collect()),
+            ));
         }
     }
-    events.into_iter().map(|(_, changes, facts)| (changes, facts)).collect()
+    events
+        .into_iter()
+        .map(|(_, changes, facts)| (changes, facts))
+        .collect()
 }
 
 fn recorded(audit: &str, more: &[&str]) -> (String, Scenario) {
     let finished = run(&[&["record", audit], more].concat()).with_code(0);
     assert_eq!(finished.stderr, "");
-    let scenario = Scenario::parse(&finished.stdout).unwrap_or_else(|error| panic!("{error}\n{}", finished.stdout));
+    let scenario = Scenario::parse(&finished.stdout)
+        .unwrap_or_else(|error| panic!("{error}\n{}", finished.stdout));
     (finished.stdout, scenario)
 }
 
@@ -49,8 +81,10 @@ fn a_recording_is_seen_as_the_scenario_was_seen() {
          [[event]]\nevent_type = \"Freeze\"\nresources = [\"{vm}\"]\nduration_in_seconds = 5\nappears = \"120s\"\nnotice = \"1h\"\n\
          starts_after_approval = \"180s\"\nstarted_for = \"180s\"\n",
     );
-    let moved = own("about = \"It moves.\"\n[[event]]\nevent_type = \"Freeze\"\nnotice = \"300s\"\n\
-         reschedule = { after = \"120s\", notice = \"240s\" }\n");
+    let moved = own(
+        "about = \"It moves.\"\n[[event]]\nevent_type = \"Freeze\"\nnotice = \"300s\"\n\
+         reschedule = { after = \"120s\", notice = \"240s\" }\n",
+    );
     let scenarios = [
         ("user-reboot", of("user-reboot"), "sample"),
         ("hardware-failure", of("hardware-failure"), "observe"),
@@ -62,7 +96,10 @@ fn a_recording_is_seen_as_the_scenario_was_seen() {
     together(scenarios, |(name, mut scenario, policy)| {
         let folder = Folder::new();
         let set = |time: &mut std::time::Duration| *time = std::time::Duration::from_secs(240);
-        scenario.events.iter_mut().for_each(|event| set(&mut event.started_for));
+        scenario
+            .events
+            .iter_mut()
+            .for_each(|event| set(&mut event.started_for));
         let first = watched(scenario, SPEED, policy, &folder.path("first"));
         let (text, scenario) = recorded(&folder.path("first"), &[]);
         let second = watched(scenario, 1.0, policy, &folder.path("second"));
@@ -73,13 +110,21 @@ fn a_recording_is_seen_as_the_scenario_was_seen() {
 #[test]
 fn a_masked_recording_can_be_played_and_names_nobody() {
     let folder = Folder::new();
-    let seen =
-        watched(Scenario::builtin("live-migration").expect("a scenario"), 300.0, "sample", &folder.path("audit"));
+    let seen = watched(
+        Scenario::builtin("live-migration").expect("a scenario"),
+        300.0,
+        "sample",
+        &folder.path("audit"),
+    );
     let audit = fs::read_to_string(folder.path("audit")).expect("an audit file");
     let id = serde_json::from_str::<Value>(audit.lines().next().expect("a line")).expect("JSON")["event_id"].clone();
     let (text, scenario) = recorded(&folder.path("audit"), &["--mask"]);
     for hidden in ["WestNO", id.as_str().expect("an id"), "EventId", "20"] {
-        let body = text.lines().filter(|line| !line.contains(" = \"")).collect::<Vec<_>>().join("\n");
+        let body = text
+            .lines()
+            .filter(|line| !line.contains(" = \""))
+            .collect::<Vec<_>>()
+            .join("\n");
         assert!(!body.contains(hidden), "{hidden}: {text}");
     }
     assert_eq!(scenario.events[0].resources, ["{vm}", "{peer:1}"]);
@@ -98,14 +143,22 @@ fn rotated_files_and_standard_input_are_read() {
     };
     folder.file("audit.2", line("scheduled", 0));
     folder.file("audit.1", line("started", 10));
-    let audit = folder.file("audit", format!("{{\"record\":\"chan\n{}", line("completed", 20)));
+    let audit = folder.file(
+        "audit",
+        format!("{{\"record\":\"chan\n{}", line("completed", 20)),
+    );
     let finished = run(&["record", &audit]).with_code(0);
     assert!(
         finished.stderr.contains("warning: ") && finished.stderr.contains("1 lines are no record"),
         "{}",
         finished.stderr
     );
-    for expected in ["starts_after = \"10s\"", "started_for = \"10s\"", "notice = \"1m\"", "resources = [\"{vm}\"]"] {
+    for expected in [
+        "starts_after = \"10s\"",
+        "started_for = \"10s\"",
+        "notice = \"1m\"",
+        "resources = [\"{vm}\"]",
+    ] {
         assert!(finished.stdout.contains(expected), "{}", finished.stdout);
     }
     let input = line("scheduled", 0) + &line("started", 10) + &line("completed", 20);
@@ -113,8 +166,18 @@ fn rotated_files_and_standard_input_are_read() {
     assert_eq!(piped.stdout, finished.stdout);
 
     let missing = run(&["record", &folder.path("missing")]).with_code(2);
-    assert!(missing.stderr.starts_with("error: cannot read "), "{}", missing.stderr);
+    assert!(
+        missing.stderr.starts_with("error: cannot read "),
+        "{}",
+        missing.stderr
+    );
     let empty = run_with_input(&["record", "-"], b"").with_code(3);
-    assert!(empty.stderr.contains("expected the file of `watch --audit`"), "{}", empty.stderr);
+    assert!(
+        empty
+            .stderr
+            .contains("expected the file of `watch --audit`"),
+        "{}",
+        empty.stderr
+    );
     assert_eq!(empty.stdout, "");
 }

@@ -17,8 +17,8 @@ use rustix::process::Signal;
 #[cfg(unix)]
 use crate::support::STATE_NOT_WRITTEN;
 use crate::support::{
-    FakeService, Finished, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, lines, started,
-    write_private,
+    FakeService, Finished, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, lines,
+    started, write_private,
 };
 
 /// A service with one event, a state file, and commands that log that they ran and wait for a file.
@@ -38,7 +38,10 @@ impl Fixture {
         let log = folder.path("log");
         let command = |word: &str| {
             let go = folder.path(&format!("{word}-may-end"));
-            helper(&[format!("append {log} {word} $EVENT_ID"), format!("await {go}")])
+            helper(&[
+                format!("append {log} {word} $EVENT_ID"),
+                format!("await {go}"),
+            ])
         };
         let fixture = Self {
             prepare: command("prepare"),
@@ -54,9 +57,27 @@ impl Fixture {
     }
 
     fn start(&self) -> Run {
-        let Self { policy, state, prepare, recover, .. } = self;
-        let arguments = ["--policy", policy, "--state", state, "--prepare", prepare, "--recover", recover];
-        Run::watch(&self.service.url(), &[&arguments[..], &["--vm-name", VM, "--until-idle"]].concat())
+        let Self {
+            policy,
+            state,
+            prepare,
+            recover,
+            ..
+        } = self;
+        let arguments = [
+            "--policy",
+            policy,
+            "--state",
+            state,
+            "--prepare",
+            prepare,
+            "--recover",
+            recover,
+        ];
+        Run::watch(
+            &self.service.url(),
+            &[&arguments[..], &["--vm-name", VM, "--until-idle"]].concat(),
+        )
     }
 
     /// Lets the commands of this word end, including future ones.
@@ -69,7 +90,9 @@ impl Fixture {
     }
 
     fn await_command(&self, line: &str) {
-        eventually(line, || self.ran().iter().any(|ran| ran == line).then_some(()));
+        eventually(line, || {
+            self.ran().iter().any(|ran| ran == line).then_some(())
+        });
     }
 
     /// Lets the event take place, and waits for the run's end.
@@ -85,11 +108,15 @@ impl Fixture {
 }
 
 fn approved(run: &mut Run) {
-    run.record("an approval", |record| record["record"] == "approval" && record["status"] == 200);
+    run.record("an approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
 }
 
 fn ready(run: &mut Run) {
-    run.record("a preparation", |record| record["record"] == "prepare" && record["outcome"] == "ready");
+    run.record("a preparation", |record| {
+        record["record"] == "prepare" && record["outcome"] == "ready"
+    });
 }
 
 #[test]
@@ -111,7 +138,9 @@ fn after_a_kill_between_ready_and_the_approval_it_approves_without_preparing_aga
     let mut run = fixture.start();
     fixture.await_command("prepare a");
     // A poll without a response delays the approval, since there is one request at a time.
-    fixture.service.intercept(|_| Some(Reply::raw("").after(Duration::from_secs(600))));
+    fixture
+        .service
+        .intercept(|_| Some(Reply::raw("").after(Duration::from_secs(600))));
     fixture.service.await_polls(1);
     fixture.let_end("prepare");
     ready(&mut run);
@@ -128,7 +157,11 @@ fn after_a_kill_between_ready_and_the_approval_it_approves_without_preparing_aga
 fn after_a_kill_during_an_approval_it_approves_again() {
     let fixture = Fixture::new();
     fixture.let_end("prepare");
-    fixture.service.intercept(|request| request.is_post().then(|| Reply::raw("").after(Duration::from_secs(600))));
+    fixture.service.intercept(|request| {
+        request
+            .is_post()
+            .then(|| Reply::raw("").after(Duration::from_secs(600)))
+    });
     let run = fixture.start();
     eventually("a POST", || fixture.service.posted().first().cloned());
     run.kill();
@@ -156,7 +189,13 @@ fn after_a_kill_after_the_approval_it_neither_prepares_nor_approves_again_and_re
     assert_eq!(fixture.service.posted(), ["a"]);
     assert!(finished.approved().is_empty());
     assert_eq!(finished.changes("a"), ["started", "completed"]);
-    assert!(finished.stderr.contains("restored the state of the last run: 1 event"), "{}", finished.stderr);
+    assert!(
+        finished
+            .stderr
+            .contains("restored the state of the last run: 1 event"),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
@@ -176,7 +215,10 @@ fn an_event_that_ended_between_two_runs_is_recovered_from_once() {
         fixture.service.show(4, &[]);
         // The event is known from the state file only, which counts for --until-idle.
         let finished = fixture.start().finish().with_code(0);
-        assert_eq!(finished.changes("a"), [if was_started { "completed" } else { "ended" }]);
+        assert_eq!(
+            finished.changes("a"),
+            [if was_started { "completed" } else { "ended" }]
+        );
         assert_eq!(finished.of_kind("recover").len(), 1);
         assert_eq!(fixture.ran(), ["prepare a", "recover a"]);
         assert_eq!(fixture.service.posted(), ["a"]);
@@ -195,7 +237,13 @@ fn after_a_kill_during_a_recovery_it_recovers_again_once() {
 
     fixture.let_end("recover");
     // Another event keeps the watcher running.
-    fixture.service.show(4, &[crate::support::with(freeze("b"), &serde_json::json!({ "Resources": ["other"] }))]);
+    fixture.service.show(
+        4,
+        &[crate::support::with(
+            freeze("b"),
+            &serde_json::json!({ "Resources": ["other"] }),
+        )],
+    );
     let mut run = fixture.start();
     let recovered = run.record("a recovery", |record| record["record"] == "recover");
     assert_eq!(recovered["outcome"], "done");
@@ -204,7 +252,11 @@ fn after_a_kill_during_a_recovery_it_recovers_again_once() {
 
     fixture.service.show(5, &[]);
     let finished = fixture.start().finish().with_code(0);
-    assert!(finished.of_kind("recover").is_empty() && finished.changes("a").is_empty(), "{}", finished.stdout);
+    assert!(
+        finished.of_kind("recover").is_empty() && finished.changes("a").is_empty(),
+        "{}",
+        finished.stdout
+    );
     assert_eq!(fixture.ran().len(), 3);
 }
 
@@ -212,11 +264,26 @@ fn after_a_kill_during_a_recovery_it_recovers_again_once() {
 fn after_a_failed_preparation_and_a_kill_it_does_not_approve_and_recovers() {
     let fixture = Fixture::new();
     let fails = helper(&["exit 1"]);
-    let arguments =
-        ["--policy", &fixture.policy, "--state", &fixture.state, "--prepare", &fails, "--recover", &fixture.recover];
-    let start = || Run::watch(&fixture.service.url(), &[&arguments[..], &["--until-idle"]].concat());
+    let arguments = [
+        "--policy",
+        &fixture.policy,
+        "--state",
+        &fixture.state,
+        "--prepare",
+        &fails,
+        "--recover",
+        &fixture.recover,
+    ];
+    let start = || {
+        Run::watch(
+            &fixture.service.url(),
+            &[&arguments[..], &["--until-idle"]].concat(),
+        )
+    };
     let mut run = start();
-    run.record("a preparation", |record| record["record"] == "prepare" && record["outcome"] == "failed");
+    run.record("a preparation", |record| {
+        record["record"] == "prepare" && record["outcome"] == "failed"
+    });
     run.kill();
     let run = start();
     fixture.service.await_polls(4);
@@ -233,7 +300,15 @@ fn a_hook_that_a_kill_or_a_stop_interrupted_runs_again_until_it_has_ended() {
     for stop in [false, true] {
         let fixture = Fixture::new();
         let on = format!("scheduled={}", fixture.prepare.replace("prepare", "on"));
-        let arguments = ["--state", &fixture.state, "--vm-name", VM, "--until-idle", "--on", &on];
+        let arguments = [
+            "--state",
+            &fixture.state,
+            "--vm-name",
+            VM,
+            "--until-idle",
+            "--on",
+            &on,
+        ];
         let start = || Run::watch(&fixture.service.url(), &arguments);
         let mut run = start();
         fixture.await_command("on a");
@@ -246,7 +321,9 @@ fn a_hook_that_a_kill_or_a_stop_interrupted_runs_again_until_it_has_ended() {
             run.kill();
         }
         let run = start();
-        eventually("the command again", || (fixture.ran() == ["on a", "on a"]).then_some(()));
+        eventually("the command again", || {
+            (fixture.ran() == ["on a", "on a"]).then_some(())
+        });
         fixture.let_end("on");
         fixture.service.await_polls(3);
         run.kill();
@@ -263,11 +340,23 @@ fn a_command_that_a_killed_watcher_left_running_is_ended_before_it_starts_again(
     let fixture = Fixture::new();
     let (pids, daemon) = (fixture.folder.path("pids"), fixture.folder.path("daemon"));
     // It ignores SIGTERM, and its child has another session.
-    let prepare = format!("sh -c 'trap \"\" TERM; setsid sleep 600 & echo $$ $! >> {pids}; wait; sleep 600'");
+    let prepare =
+        format!("sh -c 'trap \"\" TERM; setsid sleep 600 & echo $$ $! >> {pids}; wait; sleep 600'");
     let on = format!("scheduled=sh -c 'sleep 600 & echo $! > {daemon}'");
-    let arguments = ["--policy", &fixture.policy, "--state", &fixture.state, "--vm-name", VM];
-    let start =
-        || Run::watch(&fixture.service.url(), &[&arguments[..], &["--prepare", &prepare, "--on", &on]].concat());
+    let arguments = [
+        "--policy",
+        &fixture.policy,
+        "--state",
+        &fixture.state,
+        "--vm-name",
+        VM,
+    ];
+    let start = || {
+        Run::watch(
+            &fixture.service.url(),
+            &[&arguments[..], &["--prepare", &prepare, "--on", &on]].concat(),
+        )
+    };
     let is_running = |pid: &str| {
         let status = fs::read_to_string(format!("/proc/{pid}/stat"));
         status.is_ok_and(|status| !status.contains(") Z "))
@@ -280,7 +369,9 @@ fn a_command_that_a_killed_watcher_left_running_is_ended_before_it_starts_again(
     assert!(first.split(' ').all(is_running), "{first}");
     let run = start();
     run.wait_for_stderr("note: ended 1 command that the last run left running");
-    eventually("the command again", || (lines(&pids).len() == 2).then_some(()));
+    eventually("the command again", || {
+        (lines(&pids).len() == 2).then_some(())
+    });
     assert!(!first.split(' ').any(is_running), "{first}");
     // What a command left running that had ended by itself stays.
     let daemon = lines(&daemon).concat();
@@ -289,7 +380,9 @@ fn a_command_that_a_killed_watcher_left_running_is_ended_before_it_starts_again(
     run.terminate();
     run.finish().with_code(0);
     let second = lines(&pids)[1].clone();
-    eventually("the end", || (!second.split(' ').any(is_running)).then_some(()));
+    eventually("the end", || {
+        (!second.split(' ').any(is_running)).then_some(())
+    });
 }
 
 #[test]
@@ -320,19 +413,47 @@ fn a_damaged_state_file_is_reported_and_quarantined() {
     let fixture = Fixture::new();
     let whole = state_of_an_approved_event(&fixture);
     #[cfg(unix)]
-    assert_eq!(fs::metadata(&fixture.state).expect("a file").permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&fixture.state)
+            .expect("a file")
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
     fixture.service.show(3, &[]);
     let mut changed = whole.clone();
     let middle = whole.len() / 2;
     changed[middle] ^= 1;
-    let mut damaged = vec![b"not a state file".to_vec(), vec![0xff; 100], changed, [&whole[..], b"more"].concat()];
-    damaged.extend([0, 1, 20, 34, 40, middle, whole.len() - 1].map(|length| whole[..length].to_vec()));
+    let mut damaged = vec![
+        b"not a state file".to_vec(),
+        vec![0xff; 100],
+        changed,
+        [&whole[..], b"more"].concat(),
+    ];
+    damaged
+        .extend([0, 1, 20, 34, 40, middle, whole.len() - 1].map(|length| whole[..length].to_vec()));
     for (number, content) in (1..).zip(&damaged) {
         write_private(&fixture.state, content);
-        let arguments = ["--state", &fixture.state, "--vm-name", VM, "--max-polls", "1"];
-        let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
+        let arguments = [
+            "--state",
+            &fixture.state,
+            "--vm-name",
+            VM,
+            "--max-polls",
+            "1",
+        ];
+        let finished = Run::watch(&fixture.service.url(), &arguments)
+            .finish()
+            .with_code(0);
         let kept = format!("{}.damaged-{number}", fixture.state);
-        assert!(finished.stderr.contains("warning: the state file cannot be used"), "{number}: {}", finished.stderr);
+        assert!(
+            finished
+                .stderr
+                .contains("warning: the state file cannot be used"),
+            "{number}: {}",
+            finished.stderr
+        );
         assert!(finished.stderr.contains(&kept), "{}", finished.stderr);
         assert_eq!(&fs::read(&kept).expect("it is kept"), content);
         assert!(!finished.stderr.contains("restored"), "{}", finished.stderr);
@@ -344,16 +465,39 @@ fn a_state_file_with_a_damaged_snapshot_and_a_correct_checksum_is_quarantined() 
     let fixture = Fixture::new();
     let mut forged = state_of_an_approved_event(&fixture);
     let line = b"\nscheduled-events state 2 ";
-    let end = forged.windows(line.len()).rposition(|window| window == line).expect("the line after the snapshot");
+    let end = forged
+        .windows(line.len())
+        .rposition(|window| window == line)
+        .expect("the line after the snapshot");
     forged[12] ^= 1;
     let checksum = end + line.len();
     let content = [&forged[..end], &forged[checksum + 9..]].concat();
-    forged[checksum..checksum + 8]
-        .copy_from_slice(format!("{:08x}", crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(&content)).as_bytes());
+    forged[checksum..checksum + 8].copy_from_slice(
+        format!(
+            "{:08x}",
+            crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(&content)
+        )
+        .as_bytes(),
+    );
     write_private(&fixture.state, forged);
-    let arguments = ["--state", &fixture.state, "--vm-name", VM, "--max-polls", "1"];
-    let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
-    assert!(finished.stderr.contains("warning: the state file cannot be used"), "{}", finished.stderr);
+    let arguments = [
+        "--state",
+        &fixture.state,
+        "--vm-name",
+        VM,
+        "--max-polls",
+        "1",
+    ];
+    let finished = Run::watch(&fixture.service.url(), &arguments)
+        .finish()
+        .with_code(0);
+    assert!(
+        finished
+            .stderr
+            .contains("warning: the state file cannot be used"),
+        "{}",
+        finished.stderr
+    );
     assert!(Path::new(&format!("{}.damaged-1", fixture.state)).exists());
 }
 
@@ -376,9 +520,22 @@ fn a_dry_run_runs_no_command_and_changes_no_file() {
     fs::remove_file(format!("{}.lock", fixture.state)).expect("a lock");
     let names = fixture.folder.names();
     let on = format!("ended={}", fixture.recover.replace("recover", "on"));
-    let dry = ["--recover", &fixture.recover, "--on", &on, "--vm-name", VM, "--dry-run", "--until-idle"];
-    let finished =
-        Run::watch(&fixture.service.url(), &[&["--state", &fixture.state], &dry[..]].concat()).finish().with_code(0);
+    let dry = [
+        "--recover",
+        &fixture.recover,
+        "--on",
+        &on,
+        "--vm-name",
+        VM,
+        "--dry-run",
+        "--until-idle",
+    ];
+    let finished = Run::watch(
+        &fixture.service.url(),
+        &[&["--state", &fixture.state], &dry[..]].concat(),
+    )
+    .finish()
+    .with_code(0);
     assert_eq!(finished.of_kind("recover")[0]["outcome"], "dry-run");
     assert_eq!(finished.changes("a"), ["ended"]);
     assert_eq!(fs::read(&fixture.state).expect("the state file"), before);
@@ -386,10 +543,24 @@ fn a_dry_run_runs_no_command_and_changes_no_file() {
     // Nor is a damaged file moved, or a new one created.
     let (damaged, new) = (fixture.folder.path("damaged"), fixture.folder.path("new"));
     write_private(&damaged, "damaged");
-    let refused = Run::watch(&fixture.service.url(), &[&["--state", &damaged], &dry[..]].concat()).finish();
+    let refused = Run::watch(
+        &fixture.service.url(),
+        &[&["--state", &damaged], &dry[..]].concat(),
+    )
+    .finish();
     assert!(refused.with_code(2).stderr.contains("is damaged"));
-    let arguments = ["--state", &new, "--dry-run", "--max-polls", "2", "--vm-name", VM];
-    Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
+    let arguments = [
+        "--state",
+        &new,
+        "--dry-run",
+        "--max-polls",
+        "2",
+        "--vm-name",
+        VM,
+    ];
+    Run::watch(&fixture.service.url(), &arguments)
+        .finish()
+        .with_code(0);
     fs::remove_file(damaged).expect("the damaged file");
     assert_eq!(fixture.folder.names(), names);
 
@@ -403,18 +574,31 @@ fn a_dry_run_runs_no_command_and_changes_no_file() {
 fn an_unusable_path_of_the_state_file_is_a_usage_error() {
     let fixture = Fixture::new();
     // Not read-only folders, since root can write in them.
-    for (folder, reason) in
-        [(fixture.folder.path("missing"), "does not exist; create it"), (fixture.policy.clone(), "is not a folder")]
-    {
+    for (folder, reason) in [
+        (fixture.folder.path("missing"), "does not exist; create it"),
+        (fixture.policy.clone(), "is not a folder"),
+    ] {
         let state = format!("{folder}/state");
-        let finished =
-            crate::support::run(&["watch", "--endpoint", &fixture.service.url(), "--state", &state]).with_code(2);
+        let finished = crate::support::run(&[
+            "watch",
+            "--endpoint",
+            &fixture.service.url(),
+            "--state",
+            &state,
+        ])
+        .with_code(2);
         assert!(
-            finished.stderr.starts_with(&format!("error: cannot use the state file {state}: ")),
+            finished
+                .stderr
+                .starts_with(&format!("error: cannot use the state file {state}: ")),
             "{}",
             finished.stderr
         );
-        assert!(finished.stderr.contains(&folder) && finished.stderr.contains(reason), "{}", finished.stderr);
+        assert!(
+            finished.stderr.contains(&folder) && finished.stderr.contains(reason),
+            "{}",
+            finished.stderr
+        );
         assert_eq!(finished.stderr.lines().count(), 1);
     }
     // A folder, and a device, which must not be replaced.
@@ -422,8 +606,14 @@ fn an_unusable_path_of_the_state_file_is_a_usage_error() {
     fs::create_dir(&inner).expect("a folder");
     let paths = [inner.as_str(), "/dev/null"];
     for state in if cfg!(unix) { &paths[..] } else { &paths[..1] } {
-        let finished =
-            crate::support::run(&["watch", "--endpoint", &fixture.service.url(), "--state", state]).with_code(2);
+        let finished = crate::support::run(&[
+            "watch",
+            "--endpoint",
+            &fixture.service.url(),
+            "--state",
+            state,
+        ])
+        .with_code(2);
         let refusal = format!("error: cannot use the state file {state}: not a regular file");
         assert!(finished.stderr.starts_with(&refusal), "{}", finished.stderr);
     }
@@ -439,7 +629,10 @@ fn a_failure_to_write_the_state_file_is_reported_once_and_stops_nothing() {
     fixture.service.show(1, &[]);
     let state = fixture.folder.path("inner/state");
     fs::create_dir(fixture.folder.path("inner")).expect("a folder");
-    let mut run = Run::watch(&fixture.service.url(), &["--state", &state, "--policy", "sample"]);
+    let mut run = Run::watch(
+        &fixture.service.url(),
+        &["--state", &state, "--policy", "sample"],
+    );
     fixture.service.await_polls(2);
     fs::remove_dir_all(fixture.folder.path("inner")).expect("a folder");
     fixture.service.show(2, &[freeze("a")]);
@@ -447,7 +640,12 @@ fn a_failure_to_write_the_state_file_is_reported_once_and_stops_nothing() {
     run.wait_for_stderr(STATE_NOT_WRITTEN);
     // Further attempts follow a second apart.
     fixture.service.await_polls(8);
-    assert_eq!(run.stderr().matches(STATE_NOT_WRITTEN).count(), 1, "{}", run.stderr());
+    assert_eq!(
+        run.stderr().matches(STATE_NOT_WRITTEN).count(),
+        1,
+        "{}",
+        run.stderr()
+    );
     fs::create_dir(fixture.folder.path("inner")).expect("a folder");
     run.wait_for_stderr("note: the state file is written again");
     assert!(fs::exists(&state).expect("a folder"));
@@ -460,11 +658,27 @@ fn sighup_stops_the_watcher_and_its_commands_unless_it_was_started_with_it_ignor
     let run = fixture.start();
     fixture.await_command("prepare a");
     crate::support::signal(run.id(), Signal::HUP);
-    assert!(run.finish().with_code(0).stderr.contains("was terminated, because this program stops"));
-    let arguments = ["watch", "--json", "--endpoint", &fixture.service.url(), "--interval", "200ms", "--vm-name", VM];
+    assert!(
+        run.finish()
+            .with_code(0)
+            .stderr
+            .contains("was terminated, because this program stops")
+    );
+    let arguments = [
+        "watch",
+        "--json",
+        "--endpoint",
+        &fixture.service.url(),
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+    ];
     // As nohup does.
-    let ignoring =
-        crate::support::wrap(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"], &crate::support::command(&arguments));
+    let ignoring = crate::support::wrap(
+        &["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"],
+        &crate::support::command(&arguments),
+    );
     let run = Run::start(ignoring);
     fixture.service.await_polls(2);
     crate::support::signal(run.id(), Signal::HUP);
@@ -479,7 +693,13 @@ fn a_second_process_on_the_same_state_file_is_rejected_with_the_id_of_the_first(
     let first = fixture.start();
     fixture.service.await_polls(2);
     let second = fixture.start().finish().with_code(2);
-    assert!(second.stderr.contains(&format!("in use by process {};", first.id())), "{}", second.stderr);
+    assert!(
+        second
+            .stderr
+            .contains(&format!("in use by process {};", first.id())),
+        "{}",
+        second.stderr
+    );
     assert_eq!(second.stderr.lines().count(), 1, "{}", second.stderr);
     assert!(second.stdout.is_empty());
     // A kill releases the lock.
@@ -497,7 +717,11 @@ const STOP_MAX: Duration = Duration::from_secs(8);
 fn stop_in_time(run: Run) -> Finished {
     let since = Instant::now();
     let finished = run.stop();
-    assert!(since.elapsed() < STOP_MAX, "it took {:?} to stop", since.elapsed());
+    assert!(
+        since.elapsed() < STOP_MAX,
+        "it took {:?} to stop",
+        since.elapsed()
+    );
     finished
 }
 
@@ -507,9 +731,21 @@ fn sigterm_saves_the_state_and_ends_the_commands_with_their_children() {
     let fixture = Fixture::new();
     let pids = fixture.folder.path("pids");
     // The shell and its child ignore SIGTERM.
-    let stubborn = format!("sh -c 'trap \"\" TERM; sleep 100 & echo $$ $! > {pids}; wait; wait; sleep 100'");
-    let arguments = ["--policy", &fixture.policy, "--state", &fixture.state, "--prepare", &stubborn, "--on"];
-    let on = format!("scheduled={}", stubborn.replace(&pids, &format!("{pids}-on")));
+    let stubborn =
+        format!("sh -c 'trap \"\" TERM; sleep 100 & echo $$ $! > {pids}; wait; wait; sleep 100'");
+    let arguments = [
+        "--policy",
+        &fixture.policy,
+        "--state",
+        &fixture.state,
+        "--prepare",
+        &stubborn,
+        "--on",
+    ];
+    let on = format!(
+        "scheduled={}",
+        stubborn.replace(&pids, &format!("{pids}-on"))
+    );
     let run = Run::watch(&fixture.service.url(), &[&arguments[..], &[&on]].concat());
     let started = eventually("the commands", || {
         let pids: Vec<_> = [lines(&pids), lines(&format!("{pids}-on"))].concat();
@@ -519,7 +755,8 @@ fn sigterm_saves_the_state_and_ends_the_commands_with_their_children() {
     for pid in started.split(' ') {
         eventually("the end of a command", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-            stat.map_or(true, |stat| stat.contains(") Z ")).then_some(())
+            stat.map_or(true, |stat| stat.contains(") Z "))
+                .then_some(())
         });
     }
     assert!(fixture.service.posted().is_empty());
@@ -536,8 +773,13 @@ fn sigterm_saves_the_state_and_ends_the_commands_with_their_children() {
 fn sigterm_stops_the_watcher_while_a_request_has_no_response() {
     for names in [&["--vm-name", VM][..], &[]] {
         let fixture = Fixture::new();
-        fixture.service.intercept(|_| Some(Reply::raw("").after(Duration::from_secs(600))));
-        let run = Run::watch(&fixture.service.url(), &[names, &["--state", &fixture.state]].concat());
+        fixture
+            .service
+            .intercept(|_| Some(Reply::raw("").after(Duration::from_secs(600))));
+        let run = Run::watch(
+            &fixture.service.url(),
+            &[names, &["--state", &fixture.state]].concat(),
+        );
         eventually("a request", || fixture.service.requests().first().cloned());
         stop_in_time(run);
     }
@@ -548,35 +790,63 @@ fn sigterm_stops_the_watcher_while_a_request_has_no_response() {
 fn commands_that_run_after_the_last_poll_may_end_and_a_signal_ends_them() {
     let fixture = Fixture::new();
     let arguments = [
-        &["--policy", &fixture.policy, "--prepare", &fixture.prepare, "--state", &fixture.state],
+        &[
+            "--policy",
+            &fixture.policy,
+            "--prepare",
+            &fixture.prepare,
+            "--state",
+            &fixture.state,
+        ],
         &["--vm-name", VM, "--max-polls", "3"][..],
     ]
     .concat();
     let mut run = Run::watch(&fixture.service.url(), &arguments);
     fixture.await_command("prepare a");
-    eventually("the last poll", || (fixture.service.polls() == 3).then_some(()));
+    eventually("the last poll", || {
+        (fixture.service.polls() == 3).then_some(())
+    });
     thread::sleep(Duration::from_millis(500));
     assert!(run.is_running(), "{}", run.stderr());
     fixture.let_end("prepare");
     let finished = run.finish().with_code(0);
-    let outcomes: Vec<_> = finished.of_kind("prepare").iter().map(|record| record["outcome"].clone()).collect();
+    let outcomes: Vec<_> = finished
+        .of_kind("prepare")
+        .iter()
+        .map(|record| record["outcome"].clone())
+        .collect();
     assert_eq!(outcomes, ["begun", "ready"]);
     // Nothing was started afterwards; the next run approves.
     assert!(fixture.service.posted().is_empty() && fixture.service.polls() == 3);
-    Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
-    assert_eq!((fixture.service.posted(), fixture.ran().len()), (vec!["a".to_owned()], 1));
+    Run::watch(&fixture.service.url(), &arguments)
+        .finish()
+        .with_code(0);
+    assert_eq!(
+        (fixture.service.posted(), fixture.ran().len()),
+        (vec!["a".to_owned()], 1)
+    );
 
     let fixture = Fixture::new();
     let pids = fixture.folder.path("pids");
     let prepare = format!("sh -c 'sleep 100 & echo $$ $! > {pids}; wait'");
-    let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--vm-name", VM, "--max-polls", "2"];
+    let arguments = [
+        "--policy",
+        &fixture.policy,
+        "--prepare",
+        &prepare,
+        "--vm-name",
+        VM,
+        "--max-polls",
+        "2",
+    ];
     let run = Run::watch(&fixture.service.url(), &arguments);
     let pids = eventually("a preparation", || lines(&pids).first().cloned());
     stop_in_time(run);
     for pid in pids.split(' ') {
         eventually("the end of a command", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-            stat.map_or(true, |stat| stat.contains(") Z ")).then_some(())
+            stat.map_or(true, |stat| stat.contains(") Z "))
+                .then_some(())
         });
     }
 }

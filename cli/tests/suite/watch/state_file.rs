@@ -13,8 +13,8 @@ use scheduled_events::watch::{Watcher, WatcherOptions};
 use serde_json::json;
 
 use crate::support::{
-    FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, give_away, started, unprivileged, wait_for_approval,
-    watch_wrapped, with, write_private,
+    FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, give_away, started, unprivileged,
+    wait_for_approval, watch_wrapped, with, write_private,
 };
 
 /// The state of a run that has approved an event, as the program wrote it.
@@ -37,7 +37,11 @@ fn open(path: &Path) -> (StateFile, LoadResult) {
 fn load(path: &Path) -> LoadResult {
     let (file, loaded) = open(path);
     let imds = Imds::new("http://127.0.0.1:9", API_VERSION, false).expect("an endpoint");
-    let watcher = Watcher::new(imds, WatcherOptions::default(), Some((file, loaded.clone())));
+    let watcher = Watcher::new(
+        imds,
+        WatcherOptions::default(),
+        Some((file, loaded.clone())),
+    );
     drop(watcher.unwrap_or_else(|error| panic!("{loaded:?}: {error}")));
     loaded
 }
@@ -57,9 +61,18 @@ fn a_truncated_or_changed_state_file_is_quarantined() {
     for (number, content) in truncated.chain(changed).step_by(17).enumerate() {
         write_private(&path, &content);
         // A watcher writes and syncs the file, which takes long on some disks.
-        let loaded = if number % 8 == 0 { load(&path) } else { open(&path).1 };
-        let LoadResult::Damaged { quarantine, .. } = loaded else { panic!("number {number} was accepted") };
-        assert_eq!(fs::read(&quarantine).expect("the quarantined file"), content);
+        let loaded = if number % 8 == 0 {
+            load(&path)
+        } else {
+            open(&path).1
+        };
+        let LoadResult::Damaged { quarantine, .. } = loaded else {
+            panic!("number {number} was accepted")
+        };
+        assert_eq!(
+            fs::read(&quarantine).expect("the quarantined file"),
+            content
+        );
         fs::remove_file(quarantine).expect("a file");
     }
     write_private(&path, &whole);
@@ -72,10 +85,20 @@ fn a_write_beyond_the_file_size_limit_fails_without_ending_the_watcher() {
     let state = folder.path("state");
     let service = FakeService::start();
     // 512 bytes: enough for a state without events, and too small for one with this event.
-    let mut run = watch_wrapped(&["sh", "-c", "ulimit -f 1; exec \"$@\"", "sh"], &service, &state);
+    let mut run = watch_wrapped(
+        &["sh", "-c", "ulimit -f 1; exec \"$@\"", "sh"],
+        &service,
+        &state,
+    );
     service.await_polls(2);
     let before = fs::read(&state).expect("a state file");
-    service.show(2, &[with(freeze("a"), &json!({ "Description": "x".repeat(512) }))]);
+    service.show(
+        2,
+        &[with(
+            freeze("a"),
+            &json!({ "Description": "x".repeat(512) }),
+        )],
+    );
     run.wait_for_stderr(STATE_NOT_WRITTEN);
     wait_for_approval(&mut run, "a");
     service.await_polls(3);
@@ -102,7 +125,13 @@ fn a_read_only_folder_is_rejected_at_the_start_and_stops_nothing_later() {
     };
     mode(0o555);
     let rejected = start().finish().with_code(2);
-    assert!(rejected.stderr.starts_with(&format!("error: cannot use the state file {state}: ")), "{}", rejected.stderr);
+    assert!(
+        rejected
+            .stderr
+            .starts_with(&format!("error: cannot use the state file {state}: ")),
+        "{}",
+        rejected.stderr
+    );
     assert!(rejected.stderr.contains("denied"), "{}", rejected.stderr);
     assert!(service.requests().is_empty());
 
@@ -118,7 +147,9 @@ fn a_read_only_folder_is_rejected_at_the_start_and_stops_nothing_later() {
     // The write is repeated.
     mode(0o755);
     service.show(3, &[started("a")]);
-    eventually("a state file", || (fs::read(&state).expect("a file") != before).then_some(()));
+    eventually("a state file", || {
+        (fs::read(&state).expect("a file") != before).then_some(())
+    });
     run.kill();
     let run = start();
     run.wait_for_stderr("restored the state of the last run: 1 event");
@@ -132,7 +163,11 @@ fn the_state_file_and_its_siblings_are_private_under_any_umask() {
     write_private(&state, "damaged");
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
-    let mut run = watch_wrapped(&["sh", "-c", "umask 0; exec \"$@\"", "sh"], &service, &state);
+    let mut run = watch_wrapped(
+        &["sh", "-c", "umask 0; exec \"$@\"", "sh"],
+        &service,
+        &state,
+    );
     wait_for_approval(&mut run, "a");
     service.await_polls(2);
     let mut seen = Vec::new();
@@ -143,7 +178,14 @@ fn the_state_file_and_its_siblings_are_private_under_any_umask() {
     }
     seen.sort();
     let private = |name: &str| (name.to_owned(), 0o600);
-    assert_eq!(seen, [private("state"), private("state.damaged-1"), private("state.lock")]);
+    assert_eq!(
+        seen,
+        [
+            private("state"),
+            private("state.damaged-1"),
+            private("state.lock")
+        ]
+    );
 }
 
 #[test]
@@ -154,7 +196,9 @@ fn large_documents_leave_a_small_state_file_that_a_restart_reads() {
     // Each of these characters takes six bytes in JSON.
     let long = "\u{1b}".repeat(1_000);
     let other = |number| json!({ "EventId": format!("other-{number}"), "Resources": [long], "Description": long });
-    let mut events: Vec<_> = (0..600).map(|number| with(freeze(""), &other(number))).collect();
+    let mut events: Vec<_> = (0..600)
+        .map(|number| with(freeze(""), &other(number)))
+        .collect();
     events.push(freeze("mine"));
     service.show(2, &events);
     let mut run = watch_wrapped(&["env"], &service, &state);
@@ -166,7 +210,10 @@ fn large_documents_leave_a_small_state_file_that_a_restart_reads() {
     service.show(3, &[]);
     let mut run = watch_wrapped(&["env"], &service, &state);
     run.wait_for_stderr("restored the state of the last run: 601 events");
-    assert_eq!(run.change("ended", "mine")["description"], freeze("mine")["Description"]);
+    assert_eq!(
+        run.change("ended", "mine")["description"],
+        freeze("mine")["Description"]
+    );
 }
 
 #[test]
@@ -199,8 +246,16 @@ fn a_state_file_that_another_user_wrote_starts_no_command() {
     write_private(&state, &forged);
     std::os::unix::fs::chown(&state, Some(64_019), Some(64_019)).expect("a file to give away");
     let service = FakeService::start();
-    let refused = watch_wrapped(&["env"], &service, &state).finish().with_code(2);
-    assert!(refused.stderr.contains("it belongs to the user 64019; remove it"), "{}", refused.stderr);
+    let refused = watch_wrapped(&["env"], &service, &state)
+        .finish()
+        .with_code(2);
+    assert!(
+        refused
+            .stderr
+            .contains("it belongs to the user 64019; remove it"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(fs::read(&state).expect("the file"), forged);
     assert!(service.requests().is_empty());
 }
@@ -212,12 +267,29 @@ fn a_disk_that_is_full_at_the_first_start_is_reported_and_ends_nothing() {
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     // No byte can be written to a file, not even to the lock.
-    let mut run = watch_wrapped(&["sh", "-c", "ulimit -f 0; exec \"$@\"", "sh"], &service, &state);
+    let mut run = watch_wrapped(
+        &["sh", "-c", "ulimit -f 0; exec \"$@\"", "sh"],
+        &service,
+        &state,
+    );
     run.wait_for_stderr(STATE_NOT_WRITTEN);
     wait_for_approval(&mut run, "a");
     assert!(run.is_running());
-    assert_eq!(fs::metadata(folder.path("state.lock")).expect("a lock").len(), 0);
+    assert_eq!(
+        fs::metadata(folder.path("state.lock"))
+            .expect("a lock")
+            .len(),
+        0
+    );
     // It is locked all the same.
-    let second = watch_wrapped(&["env"], &service, &state).finish().with_code(2);
-    assert!(second.stderr.contains("is in use by another process; stop that process"), "{}", second.stderr);
+    let second = watch_wrapped(&["env"], &service, &state)
+        .finish()
+        .with_code(2);
+    assert!(
+        second
+            .stderr
+            .contains("is in use by another process; stop that process"),
+        "{}",
+        second.stderr
+    );
 }

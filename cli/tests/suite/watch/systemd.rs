@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, wait,
-    wrap,
+    FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command,
+    eventually, freeze, wait, wrap,
 };
 
 /// The receiving end of systemd's notification socket.
@@ -21,30 +21,52 @@ impl Systemd {
     fn new() -> Self {
         let folder = Folder::new();
         let socket = UnixDatagram::bind(folder.path("notify")).expect("a socket");
-        socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
-        Self { folder, socket, received: Vec::new() }
+        socket
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .expect("a timeout");
+        Self {
+            folder,
+            socket,
+            received: Vec::new(),
+        }
     }
 
     /// The command as a service with a watchdog timeout of 600 ms.
     fn service(&self, service: &FakeService, arguments: &[&str]) -> Command {
         let url = service.url();
-        let common = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
+        let common = [
+            "watch",
+            "--json",
+            "--endpoint",
+            &url,
+            "--interval",
+            "200ms",
+            "--vm-name",
+            VM,
+        ];
         let mut command = command(&[&common[..], arguments].concat());
-        command.env("NOTIFY_SOCKET", self.folder.path("notify")).env("WATCHDOG_USEC", "600000");
+        command
+            .env("NOTIFY_SOCKET", self.folder.path("notify"))
+            .env("WATCHDOG_USEC", "600000");
         command
     }
 
     /// Receives a notification if there is one, and returns whether there was.
     fn receive(&mut self) -> bool {
         let mut buffer = [0; 4096];
-        let Ok(length) = self.socket.recv(&mut buffer) else { return false };
+        let Ok(length) = self.socket.recv(&mut buffer) else {
+            return false;
+        };
         let text = std::str::from_utf8(&buffer[..length]).expect("text");
         self.received.extend(text.lines().map(str::to_owned));
         true
     }
 
     fn count(&self, line: &str) -> usize {
-        self.received.iter().filter(|received| *received == line).count()
+        self.received
+            .iter()
+            .filter(|received| *received == line)
+            .count()
     }
 
     /// Waits until the condition returns something, and receives notifications meanwhile: a full socket would block the watcher.
@@ -60,8 +82,15 @@ impl Systemd {
         let deadline = Instant::now() + PATIENCE;
         while self.count(line) < times {
             self.receive();
-            let others: Vec<_> = self.received.iter().filter(|received| *received != "WATCHDOG=1").collect();
-            assert!(Instant::now() < deadline, "expected {line} {times} times, received {others:?}");
+            let others: Vec<_> = self
+                .received
+                .iter()
+                .filter(|received| *received != "WATCHDOG=1")
+                .collect();
+            assert!(
+                Instant::now() < deadline,
+                "expected {line} {times} times, received {others:?}"
+            );
         }
     }
 }
@@ -74,8 +103,22 @@ fn run_is_ready_when_its_worker_has_started() {
     let (url, go) = (service.url(), systemd.folder.path("go"));
     let warmup = format!("sh -c 'while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done'");
     // The worker must not notify systemd in place of `run`.
-    let worker = format!("test -z \"$NOTIFY_SOCKET\" || exit 9; while {WHILE_TEST_RUNS}; do sleep 0.05; done");
-    let arguments = ["run", "--endpoint", &url, "--vm-name", VM, "--warmup", &warmup, "--", "sh", "-c", &worker];
+    let worker = format!(
+        "test -z \"$NOTIFY_SOCKET\" || exit 9; while {WHILE_TEST_RUNS}; do sleep 0.05; done"
+    );
+    let arguments = [
+        "run",
+        "--endpoint",
+        &url,
+        "--vm-name",
+        VM,
+        "--warmup",
+        &warmup,
+        "--",
+        "sh",
+        "-c",
+        &worker,
+    ];
     let mut command = command(&arguments);
     command.env("NOTIFY_SOCKET", systemd.folder.path("notify"));
     let run = Run::start(command);
@@ -87,15 +130,32 @@ fn run_is_ready_when_its_worker_has_started() {
     run.terminate();
     run.finish().with_code(143);
     while systemd.receive() {}
-    assert_eq!((systemd.count("READY=1"), systemd.count("STOPPING=1")), (1, 1), "{:?}", systemd.received);
+    assert_eq!(
+        (systemd.count("READY=1"), systemd.count("STOPPING=1")),
+        (1, 1),
+        "{:?}",
+        systemd.received
+    );
 }
 
 /// The supervisor of the worker reports that, and the watcher reports its status beside it.
 #[test]
 fn run_is_ready_once_while_its_watcher_reports_too() {
     let (service, mut systemd) = (FakeService::start(), Systemd::new());
-    let (url, worker) = (service.url(), format!("while {WHILE_TEST_RUNS}; do sleep 0.05; done"));
-    let before = ["run", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--"];
+    let (url, worker) = (
+        service.url(),
+        format!("while {WHILE_TEST_RUNS}; do sleep 0.05; done"),
+    );
+    let before = [
+        "run",
+        "--endpoint",
+        &url,
+        "--interval",
+        "200ms",
+        "--vm-name",
+        VM,
+        "--",
+    ];
     let mut command = command(&[&before[..], &["sh", "-c", &worker]].concat());
     command.env("NOTIFY_SOCKET", systemd.folder.path("notify"));
     let run = Run::start(command);
@@ -115,7 +175,10 @@ fn it_notifies_of_its_status_of_readiness_after_the_first_document_and_of_stoppi
     service.intercept(|_| Some(Reply::new(500, "", "READY=1\n")));
     let run = Run::start(systemd.service(&service, &[]));
     systemd.await_line("STATUS=waiting for the first document", 1);
-    systemd.await_line("STATUS=waiting for the first document; the last poll failed: status 500", 1);
+    systemd.await_line(
+        "STATUS=waiting for the first document; the last poll failed: status 500",
+        1,
+    );
     assert_eq!(systemd.count("READY=1"), 0, "{:?}", systemd.received);
     service.intercept(|_| None);
     systemd.await_line("READY=1", 1);
@@ -143,10 +206,15 @@ fn keep_alives_continue_while_a_poll_has_no_response_and_a_command_runs() {
     let _run = Run::start(systemd.service(&service, &["--policy", &policy, "--prepare", &prepare]));
     systemd.await_line("READY=1", 1);
     let variables = systemd.eventually("the command", || {
-        fs::read_to_string(&environment).ok().filter(|text| text.contains("SCHEDULED_EVENTS_EVENT_ID=a\n"))
+        fs::read_to_string(&environment)
+            .ok()
+            .filter(|text| text.contains("SCHEDULED_EVENTS_EVENT_ID=a\n"))
     });
     // Commands do not inherit systemd's variables.
-    assert!(!variables.contains("NOTIFY_SOCKET") && !variables.contains("WATCHDOG_"), "{variables}");
+    assert!(
+        !variables.contains("NOTIFY_SOCKET") && !variables.contains("WATCHDOG_"),
+        "{variables}"
+    );
     service.intercept(|_| Some(Reply::raw("").after(Duration::from_secs(600))));
     let polls = service.polls();
     systemd.eventually("a poll", || (service.polls() > polls).then_some(()));
@@ -159,7 +227,16 @@ fn keep_alives_stop_while_the_loop_hangs() {
     let (service, mut systemd) = (FakeService::start(), Systemd::new());
     // A disk that is slow after the two calls that create the state file.
     let path = systemd.folder.path("state");
-    let disk = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:delay_enter=5000000:when=3+"];
+    let disk = [
+        "strace",
+        "-D",
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "inject=fsync:delay_enter=5000000:when=3+",
+    ];
     let mut watch = wrap(&disk, &systemd.service(&service, &["--state", &path]));
     watch.stdout(Stdio::null()).stderr(Stdio::null());
     let mut watch = watch.spawn().expect("strace starts");
@@ -191,5 +268,10 @@ fn nothing_is_sent_without_a_socket_and_no_keep_alives_without_a_watchdog() {
     command.env_remove("WATCHDOG_USEC");
     Run::start(command).finish().with_code(0);
     while systemd.receive() {}
-    assert_eq!((systemd.count("READY=1"), systemd.count("WATCHDOG=1")), (1, 0), "{:?}", systemd.received);
+    assert_eq!(
+        (systemd.count("READY=1"), systemd.count("WATCHDOG=1")),
+        (1, 0),
+        "{:?}",
+        systemd.received
+    );
 }

@@ -48,7 +48,8 @@ mod unix {
     }
 
     fn is_executable(path: &Path) -> bool {
-        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     }
 
     /// Whether a program gets this variable: nothing expands it on the way.

@@ -38,7 +38,11 @@ pub(in crate::hooks) fn split(text: &str) -> Result<Vec<String>, UnclosedQuote> 
         }
     }
     words.extend(word);
-    if quote.is_some() { Err(UnclosedQuote) } else { Ok(words) }
+    if quote.is_some() {
+        Err(UnclosedQuote)
+    } else {
+        Ok(words)
+    }
 }
 
 /// Whether a program gets this variable. `cmd.exe` expands variables before it parses a line, so that a `&` in one starts another
@@ -46,16 +50,25 @@ pub(in crate::hooks) fn split(text: &str) -> Result<Vec<String>, UnclosedQuote> 
 /// `-_.,:+`.
 pub(in crate::hooks) fn takes_variable(program: &OsStr, name: &str, value: &str) -> bool {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.,:+".contains(char);
-    !is_batch(program) || name != FREE_TEXT && value.len() <= BATCH_VARIABLE_MAX && value.chars().all(is_plain)
+    !is_batch(program)
+        || name != FREE_TEXT && value.len() <= BATCH_VARIABLE_MAX && value.chars().all(is_plain)
 }
 
 /// Whether the command is `cmd.exe` without `/c`: it then runs what it reads from standard input, which is the event. With `/k`, it
 /// does so after its command, and a script without either is not run at all.
 pub(in crate::hooks) fn reads_commands(words: &[String]) -> bool {
-    let Some((program, rest)) = words.split_first() else { return false };
+    let Some((program, rest)) = words.split_first() else {
+        return false;
+    };
     // Switches need no space between them: `/d/c`. What follows the first of these two is the command.
-    let switches: String = rest.iter().take_while(|word| word.starts_with('/')).map(String::as_str).collect();
-    let mut letters = switches.split('/').filter_map(|switch| switch.chars().next());
+    let switches: String = rest
+        .iter()
+        .take_while(|word| word.starts_with('/'))
+        .map(String::as_str)
+        .collect();
+    let mut letters = switches
+        .split('/')
+        .filter_map(|switch| switch.chars().next());
     let first = letters.find(|letter| matches!(letter, 'c' | 'C' | 'k' | 'K'));
     is_cmd(&file_name(program.as_ref())) && !matches!(first, Some('c' | 'C'))
 }
@@ -67,7 +80,8 @@ fn is_batch(program: &OsStr) -> bool {
 }
 
 fn is_cmd(name: &Path) -> bool {
-    is_one_of(name.file_stem(), &["cmd", "command"]) && !is_one_of(name.extension(), &["bat", "cmd"])
+    is_one_of(name.file_stem(), &["cmd", "command"])
+        && !is_one_of(name.extension(), &["bat", "cmd"])
 }
 
 fn is_one_of(part: Option<&OsStr>, names: &[&str]) -> bool {
@@ -76,7 +90,10 @@ fn is_one_of(part: Option<&OsStr>, names: &[&str]) -> bool {
 
 /// The name of a program's file. Windows ignores dots and spaces at its end.
 fn file_name(program: &OsStr) -> PathBuf {
-    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let name = Path::new(program)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     PathBuf::from(name.trim_end_matches(['.', ' ']))
 }
 
@@ -107,9 +124,15 @@ fn with_extension(path: &Path) -> Option<PathBuf> {
         return Some(path.to_owned());
     }
     let extensions = env::var("PATHEXT").unwrap_or_else(|_| ".COM;.EXE;.BAT;.CMD".to_owned());
-    let extensions = extensions.split(';').map(|extension| extension.trim().trim_start_matches('.'));
+    let extensions = extensions
+        .split(';')
+        .map(|extension| extension.trim().trim_start_matches('.'));
     let found = extensions
-        .filter(|extension| EXECUTABLE.iter().any(|known| known.eq_ignore_ascii_case(extension)))
+        .filter(|extension| {
+            EXECUTABLE
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(extension))
+        })
         .find_map(|extension| {
             let mut name = path.as_os_str().to_owned();
             name.push(".");
@@ -133,7 +156,10 @@ mod tests {
             ),
             (r#"  a"b c"d	'"' "'" "#, vec!["ab cd", "\"", "'"]),
             (r#"drain "" '' "#, vec!["drain", "", ""]),
-            (r"\\server\share\drain.exe a\ b", vec![r"\\server\share\drain.exe", r"a\", "b"]),
+            (
+                r"\\server\share\drain.exe a\ b",
+                vec![r"\\server\share\drain.exe", r"a\", "b"],
+            ),
             ("", vec![]),
         ] {
             assert_eq!(
@@ -149,8 +175,18 @@ mod tests {
 
     #[test]
     fn what_cmd_exe_would_run_is_not_a_variable_of_a_batch_file() {
-        for program in ["drain.cmd", r"C:\x\DRAIN.BAT", "cmd", "cmd.exe", "CMD.EXE", "drain.bat. ", "drain.cmd."] {
-            let program = Path::new(program).file_name().map_or(program.as_ref(), |_| OsStr::new(program));
+        for program in [
+            "drain.cmd",
+            r"C:\x\DRAIN.BAT",
+            "cmd",
+            "cmd.exe",
+            "CMD.EXE",
+            "drain.bat. ",
+            "drain.cmd.",
+        ] {
+            let program = Path::new(program)
+                .file_name()
+                .map_or(program.as_ref(), |_| OsStr::new(program));
             for (name, value, takes) in [
                 ("DESCRIPTION", "harmless", false),
                 ("EVENT_TYPE", "Freeze", true),
@@ -161,16 +197,35 @@ mod tests {
                 ("EVENT_TYPE", "%PATH%", false),
                 ("EVENT_SOURCE", "a\"b", false),
             ] {
-                assert_eq!(takes_variable(program, name, value), takes, "{program:?} {name}={value}");
+                assert_eq!(
+                    takes_variable(program, name, value),
+                    takes,
+                    "{program:?} {name}={value}"
+                );
             }
         }
         let names = |length| "vm_".chars().cycle().take(length).collect::<String>();
         for (length, takes) in [(4_000, true), (4_001, false)] {
-            assert_eq!(takes_variable("drain.cmd".as_ref(), "RESOURCES", &names(length)), takes, "{length}");
-            assert!(takes_variable("drain.exe".as_ref(), "RESOURCES", &names(length)), "{length}");
+            assert_eq!(
+                takes_variable("drain.cmd".as_ref(), "RESOURCES", &names(length)),
+                takes,
+                "{length}"
+            );
+            assert!(
+                takes_variable("drain.exe".as_ref(), "RESOURCES", &names(length)),
+                "{length}"
+            );
         }
-        for program in ["drain.exe", "powershell", r"C:\cmd\drain.exe", "commander.exe"] {
-            assert!(takes_variable(program.as_ref(), "DESCRIPTION", "a & b"), "{program}");
+        for program in [
+            "drain.exe",
+            "powershell",
+            r"C:\cmd\drain.exe",
+            "commander.exe",
+        ] {
+            assert!(
+                takes_variable(program.as_ref(), "DESCRIPTION", "a & b"),
+                "{program}"
+            );
         }
     }
 
@@ -191,14 +246,19 @@ mod tests {
             ("drain.cmd /k", false),
             ("powershell -File drain.ps1", false),
         ] {
-            assert_eq!(split(line).ok().map(|words| reads_commands(&words)), Some(reads), "{line}");
+            assert_eq!(
+                split(line).ok().map(|words| reads_commands(&words)),
+                Some(reads),
+                "{line}"
+            );
         }
     }
 
     #[test]
     #[cfg(windows)]
     fn programs_are_found_by_their_extension() {
-        let folder = env::temp_dir().join(format!("scheduled-events-programs-{}", std::process::id()));
+        let folder =
+            env::temp_dir().join(format!("scheduled-events-programs-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for name in ["drain.cmd", "drain.txt", "v1.2.exe", "plain"] {
             std::fs::write(folder.join(name), "").unwrap();
@@ -213,7 +273,11 @@ mod tests {
         ] {
             let found = found.map(path);
             let lower = |path: PathBuf| path.to_str().unwrap().to_lowercase();
-            assert_eq!(find_program(path(name).to_str().unwrap()).map(lower), found.map(lower), "{name}");
+            assert_eq!(
+                find_program(path(name).to_str().unwrap()).map(lower),
+                found.map(lower),
+                "{name}"
+            );
         }
         assert!(program_exists("cmd") && !program_exists("no-such-program"));
         assert!(find_program("cmd").unwrap().is_absolute());

@@ -26,14 +26,20 @@ impl<const N: usize> Session<N> {
         let time_of_day = self.time_of_day(now);
         let is_out = self.machine.is_due();
         let progress = &mut self.progress;
-        let seen = self.tracker.observe_known(document, names, |slot, difference, _| {
-            if let Some(progress) = progress.get_mut(usize::from(slot)) {
-                progress.changed(difference.changes, difference.voids_preparation, time_of_day);
-                if difference.changes.has_end() {
-                    progress.gone(is_out, now);
+        let seen = self
+            .tracker
+            .observe_known(document, names, |slot, difference, _| {
+                if let Some(progress) = progress.get_mut(usize::from(slot)) {
+                    progress.changed(
+                        difference.changes,
+                        difference.voids_preparation,
+                        time_of_day,
+                    );
+                    if difference.changes.has_end() {
+                        progress.gone(is_out, now);
+                    }
                 }
-            }
-        });
+            });
         for slot in 0..self.tracker.slots_used() {
             if self.is_ended_by_absence(slot)
                 && let Some(change) = self.tracker.end_if_absent(slot, time_of_day)
@@ -76,7 +82,9 @@ impl<const N: usize> Session<N> {
                 }
                 match self.tracker.find_text(&event.event_id()) {
                     Some(slot) => self.renew(slot, &event, names, now),
-                    None if self.tracker.len() < N || self.evict_ended() => self.track(&event, names, now),
+                    None if self.tracker.len() < N || self.evict_ended() => {
+                        self.track(&event, names, now)
+                    }
                     None if own => {
                         let deadline = deadline(event.not_before().moment());
                         if full_for.is_some_and(|full| full <= deadline) {
@@ -97,7 +105,11 @@ impl<const N: usize> Session<N> {
         for event in document.events().filter(|event| !is_over(event)) {
             if self.tracker.find_text(&event.event_id()).is_none() {
                 let own = names.owns(&event) == Some(true);
-                let count = if own { &mut untracked.own } else { &mut untracked.others };
+                let count = if own {
+                    &mut untracked.own
+                } else {
+                    &mut untracked.others
+                };
                 *count = count.saturating_add(1);
             }
         }
@@ -107,8 +119,15 @@ impl<const N: usize> Session<N> {
         self.set_untracked(untracked);
     }
 
-    pub(in crate::session) fn track(&mut self, event: &Event<'_>, names: VmNames<'_>, now: UnixMillis) {
-        let Some((slot, change)) = self.tracker.insert(event, names) else { return };
+    pub(in crate::session) fn track(
+        &mut self,
+        event: &Event<'_>,
+        names: VmNames<'_>,
+        now: UnixMillis,
+    ) {
+        let Some((slot, change)) = self.tracker.insert(event, names) else {
+            return;
+        };
         let mut progress = EventProgress::new(now, self.time_of_day(now));
         progress.changes.insert(change);
         self.set_progress(slot, progress);
@@ -121,7 +140,11 @@ impl<const N: usize> Session<N> {
 
     /// Starts anew with a tracked event that was gone and has returned.
     fn renew(&mut self, slot: u16, event: &Event<'_>, names: VmNames<'_>, now: UnixMillis) {
-        if self.tracker.get(slot).is_none_or(|event| !event.is_gone() || event.flags.has(Flags::END_NOTIFIED)) {
+        if self
+            .tracker
+            .get(slot)
+            .is_none_or(|event| !event.is_gone() || event.flags.has(Flags::END_NOTIFIED))
+        {
             return;
         }
         let time_of_day = self.time_of_day(now);
@@ -137,16 +160,23 @@ impl<const N: usize> Session<N> {
     /// named by the next recovery of this machine.
     pub(in crate::session) fn evict_ended(&mut self) -> bool {
         let is_free = |slot| !self.is_being_approved(slot);
-        let finished = self.tracked().find(|(slot, known, progress)| progress.is_finished(known) && is_free(*slot));
+        let finished = self
+            .tracked()
+            .find(|(slot, known, progress)| progress.is_finished(known) && is_free(*slot));
         if let Some((slot, _, _)) = finished {
             self.evict(slot);
             return true;
         }
         let ended = self
             .tracked()
-            .filter(|(_, known, progress)| known.is_gone() && progress.changes.is_empty() && progress.is_at_rest())
+            .filter(|(_, known, progress)| {
+                known.is_gone() && progress.changes.is_empty() && progress.is_at_rest()
+            })
             .filter(|(slot, _, _)| is_free(*slot));
-        let Some((_, slot)) = ended.filter_map(|(slot, _, progress)| Some((progress.ended?, slot))).min() else {
+        let Some((_, slot)) = ended
+            .filter_map(|(slot, _, progress)| Some((progress.ended?, slot)))
+            .min()
+        else {
             return false;
         };
         self.evict(slot);
@@ -155,7 +185,11 @@ impl<const N: usize> Session<N> {
 
     /// Stops tracking an event. If the next recovery names it, it still does.
     fn evict(&mut self, slot: u16) {
-        if self.progress.get(usize::from(slot)).is_some_and(|progress| progress.ended.is_some()) {
+        if self
+            .progress
+            .get(usize::from(slot))
+            .is_some_and(|progress| progress.ended.is_some())
+        {
             self.last_ended = self.tracker.get(slot).cloned();
         }
         self.forget_event(slot);
@@ -165,15 +199,24 @@ impl<const N: usize> Session<N> {
     /// the latest deadline if that is later than the deadline of `event`. Own events that are gone are not evicted, nor are those
     /// that are being approved.
     pub(in crate::session) fn evict_for(&mut self, event: &Event<'_>) -> bool {
-        let candidates = || self.tracked().filter(|(slot, _, _)| !self.is_being_approved(*slot));
+        let candidates = || {
+            self.tracked()
+                .filter(|(slot, _, _)| !self.is_being_approved(*slot))
+        };
         let open = candidates().filter(|(_, known, _)| !known.is_gone());
-        let ranked = open.filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)));
+        let ranked = open
+            .filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)));
         let dispensable = ranked.max_by_key(|(rank, slot)| (*rank, core::cmp::Reverse(*slot)));
         // A document may still have it, and it is not new then unless there is capacity.
-        let end = candidates().find(|(_, known, progress)| known.mine() != Some(true) && progress.is_over(known));
+        let end = candidates()
+            .find(|(_, known, progress)| known.mine() != Some(true) && progress.is_over(known));
         let slot = match (dispensable, end) {
             (Some(((true, ..), slot)), _) | (_, Some((slot, ..))) => Some(slot),
-            (Some(((_, _, latest), slot)), None) if deadline(event.not_before().moment()) < latest => Some(slot),
+            (Some(((_, _, latest), slot)), None)
+                if deadline(event.not_before().moment()) < latest =>
+            {
+                Some(slot)
+            }
             _ => None,
         };
         if let Some(slot) = slot {
@@ -201,8 +244,16 @@ impl<const N: usize> Session<N> {
         // Whatever the order of the events.
         let was_out = self.machine.is_due();
         for event in document.events() {
-            let Some(slot) = self.tracker.find_text(&event.event_id()) else { continue };
-            let Some(tracked) = self.tracker.get_mut(slot).filter(|tracked| !tracked.is_gone()) else { continue };
+            let Some(slot) = self.tracker.find_text(&event.event_id()) else {
+                continue;
+            };
+            let Some(tracked) = self
+                .tracker
+                .get_mut(slot)
+                .filter(|tracked| !tracked.is_gone())
+            else {
+                continue;
+            };
             if is_over(&event) || !tracked.flags.has(Flags::PRESENT) {
                 if new {
                     // Beyond the capacity, further problems are not reported.
@@ -230,25 +281,40 @@ impl<const N: usize> Session<N> {
         time_of_day: UnixSeconds,
         now: UnixMillis,
     ) -> bool {
-        let Some(progress) = self.progress.get_mut(usize::from(slot)) else { return false };
-        let Some(tracked) = self.tracker.get(slot) else { return false };
+        let Some(progress) = self.progress.get_mut(usize::from(slot)) else {
+            return false;
+        };
+        let Some(tracked) = self.tracker.get(slot) else {
+            return false;
+        };
         // The clock may have been set back during a restart.
         progress.first_seen = progress.first_seen.min(now);
         progress.noticed = progress.noticed.min(time_of_day);
         // An event whose `Resources` cannot be read, or are empty, may still affect this machine.
-        let is_unclear = event.has_problem(Member::Resources) || event.resources().into_iter().next().is_none();
+        let is_unclear =
+            event.has_problem(Member::Resources) || event.resources().into_iter().next().is_none();
         let mine = names.owns(event).filter(|mine| *mine || !is_unclear);
         progress.adopt(mine, &mut self.machine, now);
         let apply_again = progress.named(mine, was_out, now);
         let has_started = tracked.status == TrackedStatus::Started;
-        if progress.own && has_started && self.recover_all && !self.dry_run && !self.machine.is_due() {
+        if progress.own
+            && has_started
+            && self.recover_all
+            && !self.dry_run
+            && !self.machine.is_due()
+        {
             self.machine.require(now);
         }
         if !has_started || event.event_status() == Some(EventStatus::Started) {
-            let decision = self.policy.decide_noticed(event, names, time_of_day, progress.noticed);
+            let decision = self
+                .policy
+                .decide_noticed(event, names, time_of_day, progress.noticed);
             progress.decide(decision);
         }
-        if progress.is_too_early(time_of_day) && progress.prepare_was_issued() && !tracked.is_approved() {
+        if progress.is_too_early(time_of_day)
+            && progress.prepare_was_issued()
+            && !tracked.is_approved()
+        {
             progress.release(now);
         }
         apply_again
@@ -258,5 +324,10 @@ impl<const N: usize> Session<N> {
 /// The problem of an event whose id an earlier event of the document has.
 fn repeated(event: &Event<'_>) -> Problem {
     let (event, offset) = (Some(event.index()), event.id_offset());
-    Problem { event, member: Some(Member::EventId), offset, kind: ProblemKind::Repeated }
+    Problem {
+        event,
+        member: Some(Member::EventId),
+        offset,
+        kind: ProblemKind::Repeated,
+    }
 }

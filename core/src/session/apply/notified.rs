@@ -116,13 +116,17 @@ impl<const N: usize> Session<N> {
                 self.end_notified(slot, notification.state(), now);
                 NotificationOutcome::Applied
             }
-            Some((_, event)) if self.source == SessionSource::Both && !event.flags.has(Flags::NOTIFIED) => {
+            Some((_, event))
+                if self.source == SessionSource::Both && !event.flags.has(Flags::NOTIFIED) =>
+            {
                 NotificationOutcome::Ignored
             }
             None if notification.state().is_end() => NotificationOutcome::Ignored,
             known => {
                 let slot = known.map(|(slot, _)| slot);
-                self.with_names(|session, names| session.apply_notified(slot, notification.event(), names, now))
+                self.with_names(|session, names| {
+                    session.apply_notified(slot, notification.event(), names, now)
+                })
             }
         }
     }
@@ -142,7 +146,11 @@ impl<const N: usize> Session<N> {
             {
                 let difference = tracked.seen_again(event, names);
                 if !difference.changes.is_empty() || difference.voids_preparation {
-                    progress.changed(difference.changes, difference.voids_preparation, time_of_day);
+                    progress.changed(
+                        difference.changes,
+                        difference.voids_preparation,
+                        time_of_day,
+                    );
                 }
             }
         } else {
@@ -175,8 +183,13 @@ impl<const N: usize> Session<N> {
         if let Some(event) = self.tracker.get_mut(slot)
             && let Some(progress) = self.progress.get_mut(usize::from(slot))
         {
-            let is_canceled = state == NotificationState::Canceled && event.status != TrackedStatus::Started;
-            let end = if is_canceled { Change::Cancelled } else { Change::Completed };
+            let is_canceled =
+                state == NotificationState::Canceled && event.status != TrackedStatus::Started;
+            let end = if is_canceled {
+                Change::Cancelled
+            } else {
+                Change::Completed
+            };
             event.flags.set(Flags::GONE, true);
             event.flags.set(Flags::END_NOTIFIED, may_return);
             progress.changes.insert(end);
@@ -189,7 +202,10 @@ impl<const N: usize> Session<N> {
     /// Whether the document's silence about the event in this slot ends it: not if only notifications have shown it.
     pub(super) fn is_ended_by_absence(&self, slot: u16) -> bool {
         self.source != SessionSource::Both
-            || self.tracker.get(slot).is_some_and(|event| !event.flags.has(Flags::NOTIFIED))
+            || self
+                .tracker
+                .get(slot)
+                .is_some_and(|event| !event.flags.has(Flags::NOTIFIED))
     }
 
     /// Lets go of the events whose end was reported, once the document does not have them any more: it may still show them for a
@@ -198,13 +214,20 @@ impl<const N: usize> Session<N> {
     pub(super) fn release_notified_ends(&mut self, document: &Document<'_>) {
         for event in document.events() {
             if let Some(slot) = self.tracker.find_text(&event.event_id())
-                && let Some(known) = self.tracker.get_mut(slot).filter(|known| known.flags.has(Flags::END_NOTIFIED))
+                && let Some(known) = self
+                    .tracker
+                    .get_mut(slot)
+                    .filter(|known| known.flags.has(Flags::END_NOTIFIED))
             {
                 known.flags.set(Flags::PRESENT, true);
             }
         }
         for slot in 0..self.tracker.slots_used() {
-            if let Some(known) = self.tracker.get_mut(slot).filter(|known| known.flags.has(Flags::END_NOTIFIED)) {
+            if let Some(known) = self
+                .tracker
+                .get_mut(slot)
+                .filter(|known| known.flags.has(Flags::END_NOTIFIED))
+            {
                 let is_present = known.flags.has(Flags::PRESENT);
                 known.flags.set(Flags::END_NOTIFIED, is_present);
                 known.flags.set(Flags::PRESENT, false);

@@ -18,7 +18,10 @@ pub(in crate::session) struct ApprovedIds<const N: usize> {
 
 impl<const N: usize> ApprovedIds<N> {
     pub(in crate::session) const fn new() -> Self {
-        Self { hashes: heapless::Vec::new(), oldest: 0 }
+        Self {
+            hashes: heapless::Vec::new(),
+            oldest: 0,
+        }
     }
 
     pub(in crate::session) fn insert(&mut self, hash: u64) {
@@ -38,7 +41,10 @@ impl<const N: usize> ApprovedIds<N> {
 
     /// The hashes, the oldest first.
     pub(in crate::session) fn iter(&self) -> impl Iterator<Item = u64> {
-        let (newer, older) = self.hashes.split_at_checked(self.oldest).unwrap_or_default();
+        let (newer, older) = self
+            .hashes
+            .split_at_checked(self.oldest)
+            .unwrap_or_default();
         older.iter().chain(newer).copied()
     }
 

@@ -19,7 +19,9 @@ impl<const N: usize> Session<N> {
             return None;
         }
         let context = self.context(now);
-        self.tracked().filter_map(|(_, event, progress)| progress.approve_at(event, context, &self.machine)).min()
+        self.tracked()
+            .filter_map(|(_, event, progress)| progress.approve_at(event, context, &self.machine))
+            .min()
     }
 
     /// The events to approve with one POST: those whose approval failed least often first, and of those the ones that start
@@ -28,15 +30,22 @@ impl<const N: usize> Session<N> {
     pub(super) fn due_approvals(&self, now: UnixMillis) -> ApprovalSlots {
         let context = self.context(now);
         let is_due = |event, progress: &EventProgress| {
-            progress.approve_at(event, context, &self.machine).is_some_and(|at| at <= now)
+            progress
+                .approve_at(event, context, &self.machine)
+                .is_some_and(|at| at <= now)
         };
         let mut slots = ApprovalSlots::new();
         let mut ids: heapless::Vec<&EventId, BATCH_MAX> = heapless::Vec::new();
         loop {
-            let due = self.tracked().filter(|(slot, event, progress)| !slots.contains(slot) && is_due(event, progress));
-            let first =
-                due.min_by_key(|(_, event, progress)| (progress.approval_failures, deadline(event.not_before())));
-            let Some((slot, event, progress)) = first else { break };
+            let due = self
+                .tracked()
+                .filter(|(slot, event, progress)| !slots.contains(slot) && is_due(event, progress));
+            let first = due.min_by_key(|(_, event, progress)| {
+                (progress.approval_failures, deadline(event.not_before()))
+            });
+            let Some((slot, event, progress)) = first else {
+                break;
+            };
             let alone = progress.approval_failures > 0;
             if alone && !ids.is_empty() {
                 break;
@@ -64,7 +73,12 @@ impl<const N: usize> Session<N> {
     }
 
     /// Records a failed approval and schedules the next attempt for each of its events.
-    pub(super) fn approval_failed(&mut self, slots: &[u16], cause: Cause, now: UnixMillis) -> RequestOutcome {
+    pub(super) fn approval_failed(
+        &mut self,
+        slots: &[u16],
+        cause: Cause,
+        now: UnixMillis,
+    ) -> RequestOutcome {
         for &slot in slots {
             if let Some(progress) = self.progress.get_mut(usize::from(slot)) {
                 progress.approval_failed(now, |failures| self.pacer.back_off(failures));

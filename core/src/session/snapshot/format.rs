@@ -84,9 +84,15 @@ pub enum SnapshotError {
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Damaged => f.write_str("the snapshot is damaged: its checksum or its content is invalid"),
-            Self::UnknownVersion(version) => write!(f, "the snapshot has version {version}, expected {VERSION}"),
-            Self::TooManyEvents => f.write_str("the snapshot contains more pending events than the session can track"),
+            Self::Damaged => {
+                f.write_str("the snapshot is damaged: its checksum or its content is invalid")
+            }
+            Self::UnknownVersion(version) => {
+                write!(f, "the snapshot has version {version}, expected {VERSION}")
+            }
+            Self::TooManyEvents => {
+                f.write_str("the snapshot contains more pending events than the session can track")
+            }
             Self::OtherMachine => f.write_str("the snapshot is of another machine"),
         }
     }
@@ -192,7 +198,14 @@ impl Writer<'_> {
         self.i64(progress.first_seen.0);
         self.i64(progress.noticed.0);
         self.byte(progress.changes.bits());
-        self.byte(progress.preparation as u8 | if progress.by_last_call { BY_LAST_CALL } else { 0 });
+        self.byte(
+            progress.preparation as u8
+                | if progress.by_last_call {
+                    BY_LAST_CALL
+                } else {
+                    0
+                },
+        );
         self.byte(progress.approval_failures);
         self.byte(u8::from(progress.own));
         self.time(progress.ended);
@@ -286,7 +299,10 @@ impl Reader<'_> {
             _ => return None,
         };
         // Whether one that has to run again does so by the last call is decided then.
-        let has_run = matches!(progress.preparation, PreparationState::Ready | PreparationState::Failed);
+        let has_run = matches!(
+            progress.preparation,
+            PreparationState::Ready | PreparationState::Failed
+        );
         progress.by_last_call = has_run && preparation & BY_LAST_CALL != 0;
         progress.approval_failures = self.byte()?;
         progress.own = self.flag()?;

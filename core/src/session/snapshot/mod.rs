@@ -12,13 +12,14 @@ use crate::hash::Hash;
 use crate::slice_writer::SliceWriter;
 use crate::tracker::{Flags, TrackedEvent};
 use format::{
-    APPROVED_ID_BYTES, EVENT_BYTES_MAX, FRAME_BYTES, HEAD_BYTES, MAGIC, PROGRESS_BYTES, Reader, VERSION, Writer,
-    known_time,
+    APPROVED_ID_BYTES, EVENT_BYTES_MAX, FRAME_BYTES, HEAD_BYTES, MAGIC, PROGRESS_BYTES, Reader,
+    VERSION, Writer, known_time,
 };
 
 impl<const N: usize> Session<N> {
     /// The greatest length of a snapshot, in bytes.
-    pub const SNAPSHOT_MAX: usize = FRAME_BYTES + N * (EVENT_BYTES_MAX + PROGRESS_BYTES + APPROVED_ID_BYTES);
+    pub const SNAPSHOT_MAX: usize =
+        FRAME_BYTES + N * (EVENT_BYTES_MAX + PROGRESS_BYTES + APPROVED_ID_BYTES);
 
     /// Writes a snapshot to the start of `buffer` and returns its length, about a hundred bytes per event and at most
     /// [`SNAPSHOT_MAX`](Self::SNAPSHOT_MAX).
@@ -52,7 +53,11 @@ impl<const N: usize> Session<N> {
     pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let needed = self.write(&mut [], 0).0;
         let length = self.write(buffer, needed).0;
-        if length <= buffer.len() { Ok(length) } else { Err(BufferTooSmall { needed: length }) }
+        if length <= buffer.len() {
+            Ok(length)
+        } else {
+            Err(BufferTooSmall { needed: length })
+        }
     }
 
     /// Whether a snapshot would differ from the one that was stored last, so that it is worth storing: the one that was
@@ -94,7 +99,10 @@ impl<const N: usize> Session<N> {
     /// checksum.
     #[inline(never)] // It is called in several places.
     fn write(&self, buffer: &mut [u8], length: usize) -> (usize, u64) {
-        let mut writer = Writer { out: SliceWriter::new(buffer), hash: Hash::new() };
+        let mut writer = Writer {
+            out: SliceWriter::new(buffer),
+            hash: Hash::new(),
+        };
         writer.bytes(MAGIC);
         writer.byte(VERSION);
         writer.u32(u32::try_from(length).unwrap_or(u32::MAX));
@@ -171,7 +179,9 @@ impl<const N: usize> Session<N> {
 
     fn read_snapshot(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
         let damaged = SnapshotError::Damaged;
-        let snapshot = bytes.get(..snapshot_length(bytes).ok_or(damaged)?).ok_or(damaged)?;
+        let snapshot = bytes
+            .get(..snapshot_length(bytes).ok_or(damaged)?)
+            .ok_or(damaged)?;
         let (content, checksum) = snapshot.split_last_chunk::<8>().ok_or(damaged)?;
         let checksum = u64::from_le_bytes(*checksum);
         if Hash::of(content) != checksum {
@@ -204,18 +214,34 @@ impl<const N: usize> Session<N> {
             if repeated || progress.changes.has_end() && !event.is_gone() {
                 return Err(damaged);
             }
-            if was_rebooted && progress.preparation == PreparationState::Ready && !event.is_approved() {
+            if was_rebooted
+                && progress.preparation == PreparationState::Ready
+                && !event.is_approved()
+            {
                 progress.void_preparation();
             }
             if self.make_space(&event, &progress)? {
-                let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
+                let slot = self
+                    .tracker
+                    .place(event)
+                    .ok_or(SnapshotError::TooManyEvents)?;
                 self.set_progress(slot, progress);
             }
         }
         // A machine that is out of service has an event to recover from, some time; one that is in service has none.
-        let has_ended = self.last_ended.is_some() || self.tracked().any(|(_, _, progress)| progress.ended.is_some());
-        let is_kept_out = || self.tracked().any(|(_, event, progress)| progress.keeps_out(event));
-        let is_consistent = if self.machine.is_due() { has_ended || is_kept_out() } else { !has_ended };
+        let has_ended = self.last_ended.is_some()
+            || self
+                .tracked()
+                .any(|(_, _, progress)| progress.ended.is_some());
+        let is_kept_out = || {
+            self.tracked()
+                .any(|(_, event, progress)| progress.keeps_out(event))
+        };
+        let is_consistent = if self.machine.is_due() {
+            has_ended || is_kept_out()
+        } else {
+            !has_ended
+        };
         if !reader.rest.is_empty() || !is_consistent {
             return Err(damaged);
         }
@@ -225,12 +251,18 @@ impl<const N: usize> Session<N> {
 
     /// Makes space for a restored event: stops tracking the one that matters least, which may be the restored one. Returns
     /// whether that is to be tracked.
-    fn make_space(&mut self, event: &TrackedEvent, progress: &EventProgress) -> Result<bool, SnapshotError> {
+    fn make_space(
+        &mut self,
+        event: &TrackedEvent,
+        progress: &EventProgress,
+    ) -> Result<bool, SnapshotError> {
         if self.tracker.len() < N {
             return Ok(true);
         }
-        let least =
-            self.tracked().filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot))).max();
+        let least = self
+            .tracked()
+            .filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)))
+            .max();
         match (progress.dispensability(event), least) {
             (Some(rank), least) if least.is_none_or(|(highest, _)| rank >= highest) => {
                 if event.is_approved() {
@@ -257,7 +289,11 @@ impl<const N: usize> Session<N> {
         for _ in 0..reader.u16()? {
             self.approved_ids.insert(reader.u64()?);
         }
-        self.last_ended = if reader.flag()? { Some(reader.event()?) } else { None };
+        self.last_ended = if reader.flag()? {
+            Some(reader.event()?)
+        } else {
+            None
+        };
         reader.u16()
     }
 }
@@ -333,7 +369,10 @@ mod tests {
         }
         session.last_ended = Some(event(&"c".repeat(EVENT_ID_MAX), &"c".repeat(TYPE_MAX)));
         assert_eq!(session.snapshot(&mut [0; LONGEST]), Ok(LONGEST));
-        assert_eq!(session.snapshot(&mut [0; LONGEST - 1]), Err(BufferTooSmall { needed: LONGEST }));
+        assert_eq!(
+            session.snapshot(&mut [0; LONGEST - 1]),
+            Err(BufferTooSmall { needed: LONGEST })
+        );
     }
 
     /// The content with its length and its checksum.
@@ -414,8 +453,15 @@ mod tests {
             changed[at..at + bytes.len()].copy_from_slice(bytes);
             assert_eq!(restore(&changed), expected, "{bytes:?} at {at}");
         }
-        let bits = [(CHANGES_AT, 0b10_0000), (CHANGES_AT, 0b1000_0000), (CHANGES_AT, 0)];
-        for (at, byte) in bits.into_iter().chain([(PREPARATION_AT, 4), (PREPARATION_AT, 0)]) {
+        let bits = [
+            (CHANGES_AT, 0b10_0000),
+            (CHANGES_AT, 0b1000_0000),
+            (CHANGES_AT, 0),
+        ];
+        for (at, byte) in bits
+            .into_iter()
+            .chain([(PREPARATION_AT, 4), (PREPARATION_AT, 0)])
+        {
             let mut changed = content();
             changed[FLAGS_AT] = gone;
             changed[at] = byte;
@@ -437,7 +483,11 @@ mod tests {
         }
         assert_eq!(restore(&[&content()[..], &[0]].concat()), damaged);
         for length in 0..LENGTH {
-            assert_eq!(restore(&content()[..length]), damaged, "cut to {length} bytes");
+            assert_eq!(
+                restore(&content()[..length]),
+                damaged,
+                "cut to {length} bytes"
+            );
         }
         for short in [&b""[..], b"1234567"] {
             assert_eq!(session().restore(short), damaged);
@@ -451,12 +501,27 @@ mod tests {
         assert_eq!(session.restore(&[&whole[..], b"and more"].concat()), Ok(()));
         assert_eq!(session.tracker.len(), 1);
         for length in 0..whole.len() {
-            assert_eq!(session.restore(&whole[..length]), Err(SnapshotError::Damaged), "{length} bytes");
+            assert_eq!(
+                session.restore(&whole[..length]),
+                Err(SnapshotError::Damaged),
+                "{length} bytes"
+            );
         }
-        for claimed in [0, 8, HEAD_BYTES + 7, whole.len() - 1, whole.len() + 1, usize::MAX] {
+        for claimed in [
+            0,
+            8,
+            HEAD_BYTES + 7,
+            whole.len() - 1,
+            whole.len() + 1,
+            usize::MAX,
+        ] {
             let mut other = [&whole[..], b"and more"].concat();
             other[LENGTH_AT..MACHINE_AT].copy_from_slice(&claimed.to_le_bytes()[..4]);
-            assert_eq!(session.restore(&other), Err(SnapshotError::Damaged), "{claimed}");
+            assert_eq!(
+                session.restore(&other),
+                Err(SnapshotError::Damaged),
+                "{claimed}"
+            );
         }
     }
 
@@ -470,7 +535,10 @@ mod tests {
         assert!(session.is_changed());
         let mut buffer = [0; 256];
         let length = session.snapshot(&mut buffer).unwrap();
-        assert!(session.is_changed(), "a snapshot that was taken is not stored yet");
+        assert!(
+            session.is_changed(),
+            "a snapshot that was taken is not stored yet"
+        );
         session.restore(&buffer[..length]).unwrap();
         assert!(!session.is_changed());
         session.restore(b"damaged").unwrap_err();

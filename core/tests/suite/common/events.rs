@@ -35,45 +35,74 @@ pub fn event(id: &str) -> Spec {
 
 impl Spec {
     pub fn event_type(self, event_type: &'static str) -> Self {
-        Self { event_type: Some(event_type), ..self }
+        Self {
+            event_type: Some(event_type),
+            ..self
+        }
     }
 
     pub fn status(self, status: &'static str) -> Self {
-        Self { status: Some(status), ..self }
+        Self {
+            status: Some(status),
+            ..self
+        }
     }
 
     pub fn started(self) -> Self {
-        Self { not_before: None, ..self.status("Started") }
+        Self {
+            not_before: None,
+            ..self.status("Started")
+        }
     }
 
     pub fn resources(self, resources: &[&'static str]) -> Self {
-        Self { resources: resources.to_vec(), ..self }
+        Self {
+            resources: resources.to_vec(),
+            ..self
+        }
     }
 
     pub fn not_before(self, seconds: i64) -> Self {
-        Self { not_before: Some(seconds), ..self }
+        Self {
+            not_before: Some(seconds),
+            ..self
+        }
     }
 
     pub fn source(self, source: &'static str) -> Self {
-        Self { source: Some(source), ..self }
+        Self {
+            source: Some(source),
+            ..self
+        }
     }
 
     pub fn duration(self, seconds: i64) -> Self {
-        Self { duration: Some(seconds), ..self }
+        Self {
+            duration: Some(seconds),
+            ..self
+        }
     }
 
     pub fn invalid(self, member: &'static str) -> Self {
-        Self { invalid: Some(member), ..self }
+        Self {
+            invalid: Some(member),
+            ..self
+        }
     }
 
     /// Whether `Resources` names one of these machines.
     pub fn names(&self, names: &[&str]) -> bool {
-        self.invalid != Some("Resources") && self.resources.iter().any(|resource| names.contains(resource))
+        self.invalid != Some("Resources")
+            && self
+                .resources
+                .iter()
+                .any(|resource| names.contains(resource))
     }
 
     /// Whether the event has no final status.
     pub fn is_open(&self) -> bool {
-        self.invalid == Some("EventStatus") || !matches!(self.status, Some("Completed" | "Canceled"))
+        self.invalid == Some("EventStatus")
+            || !matches!(self.status, Some("Completed" | "Canceled"))
     }
 
     pub fn is_scheduled(&self) -> bool {
@@ -81,12 +110,18 @@ impl Spec {
     }
 
     fn wire_id(&self) -> String {
-        if self.invalid == Some("EventId") { self.id.repeat(80) } else { self.id.clone() }
+        if self.invalid == Some("EventId") {
+            self.id.repeat(80)
+        } else {
+            self.id.clone()
+        }
     }
 
     /// The id as a session keeps it.
     pub fn tracked_id(&self) -> String {
-        EventId::new(&Text::plain(&self.wire_id())).as_str().to_owned()
+        EventId::new(&Text::plain(&self.wire_id()))
+            .as_str()
+            .to_owned()
     }
 
     fn json(&self) -> String {
@@ -101,12 +136,24 @@ impl Spec {
         let quoted = |word: Option<&str>| word.map(|word| format!(r#""{word}""#));
         member("EventStatus", quoted(self.status));
         member("EventType", quoted(self.event_type));
-        let names: Vec<_> = self.resources.iter().map(|name| format!(r#""{name}""#)).collect();
+        let names: Vec<_> = self
+            .resources
+            .iter()
+            .map(|name| format!(r#""{name}""#))
+            .collect();
         member("Resources", Some(format!("[{}]", names.join(","))));
-        let not_before = self.not_before.map(|seconds| UnixSeconds(START.seconds().0 + seconds).to_string());
-        member("NotBefore", Some(format!(r#""{}""#, not_before.unwrap_or_default())));
+        let not_before = self
+            .not_before
+            .map(|seconds| UnixSeconds(START.seconds().0 + seconds).to_string());
+        member(
+            "NotBefore",
+            Some(format!(r#""{}""#, not_before.unwrap_or_default())),
+        );
         member("EventSource", quoted(self.source));
-        member("DurationInSeconds", self.duration.map(|seconds| seconds.to_string()));
+        member(
+            "DurationInSeconds",
+            self.duration.map(|seconds| seconds.to_string()),
+        );
         format!("{{{}}}", members.join(","))
     }
 }
@@ -114,5 +161,8 @@ impl Spec {
 /// A document of these events.
 pub fn document(incarnation: u64, events: &[Spec]) -> String {
     let events: Vec<_> = events.iter().map(Spec::json).collect();
-    format!(r#"{{"DocumentIncarnation":{incarnation},"Events":[{}]}}"#, events.join(","))
+    format!(
+        r#"{{"DocumentIncarnation":{incarnation},"Events":[{}]}}"#,
+        events.join(",")
+    )
 }

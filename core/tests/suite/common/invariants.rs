@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use scheduled_events_core::{Action, Change, GateAnswer, GatePhase, Preparation, Reason, Rule, Scope, UnixMillis};
+use scheduled_events_core::{
+    Action, Change, GateAnswer, GatePhase, Preparation, Reason, Rule, Scope, UnixMillis,
+};
 
 use super::{Entry, Exchange, Setup, Spec};
 
@@ -23,7 +25,11 @@ fn each_approval(
             Exchange::Named(new) => names.clone_from(new),
             Exchange::Post(ids) => {
                 for id in ids {
-                    ask(id, accepted.iter().find(|spec| spec.tracked_id() == *id), &names)?;
+                    ask(
+                        id,
+                        accepted.iter().find(|spec| spec.tracked_id() == *id),
+                        &names,
+                    )?;
                 }
             }
             _ => {}
@@ -44,10 +50,18 @@ pub fn only_scheduled_events_are_approved(trace: &[Entry], setup: &Setup) -> Che
 /// 2. Only an event whose `Resources` name this machine is approved, unless a rule covers others; another machine's
 ///    `Terminate` never is.
 pub fn only_own_events_are_approved(trace: &[Entry], setup: &Setup) -> CheckResult {
-    let covers_others = setup.policy.rules().iter().any(|rule: &Rule| rule.scope != Scope::Mine);
+    let covers_others = setup
+        .policy
+        .rules()
+        .iter()
+        .any(|rule: &Rule| rule.scope != Scope::Mine);
     let ask = |id: &str, spec: Option<&Spec>, names: &[_]| match spec {
         Some(spec) if spec.names(names) => Ok(()),
-        Some(spec) if covers_others && !names.is_empty() && spec.event_type != Some("Terminate") => Ok(()),
+        Some(spec)
+            if covers_others && !names.is_empty() && spec.event_type != Some("Terminate") =>
+        {
+            Ok(())
+        }
         _ => Err(format!("{id} approved by {names:?}, which is {spec:?}")),
     };
     each_approval(trace, ask, setup)
@@ -68,7 +82,10 @@ pub fn no_event_is_approved_twice(trace: &[Entry], _: &Setup) -> CheckResult {
                     if approved.contains(id) {
                         return Err(format!("{id} posted again after its approval"));
                     }
-                    if refused.get(id).is_some_and(|since| entry.at.millis_since(*since) < 500) {
+                    if refused
+                        .get(id)
+                        .is_some_and(|since| entry.at.millis_since(*since) < 500)
+                    {
                         return Err(format!("{id} posted again immediately"));
                     }
                 }
@@ -122,8 +139,14 @@ impl Owners {
 /// 4. An event with the action `prepare` is approved only after the host reported ready for the event as it is, never after
 ///    it reported failed for it, and not while this machine is back in service.
 pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> CheckResult {
-    let interruption =
-        |spec: &Spec| (spec.event_type, spec.duration.filter(|&seconds| seconds != -1).unwrap_or(i64::MAX));
+    let interruption = |spec: &Spec| {
+        (
+            spec.event_type,
+            spec.duration
+                .filter(|&seconds| seconds != -1)
+                .unwrap_or(i64::MAX),
+        )
+    };
     let is_readable = |spec: &Spec| spec.invalid.is_none_or(|member| member == "NotBefore");
     let mut actions: HashMap<&String, Action> = HashMap::new();
     let mut answers: HashMap<String, Preparation> = HashMap::new();
@@ -171,10 +194,14 @@ pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> Che
                         Some(Action::Approve) if answer != Some(&Preparation::Failed) => {}
                         Some(Action::Prepare) if answer == Some(&Preparation::Ready) => {
                             if in_service && owners.is_own(id) {
-                                return Err(format!("{id} approved while the machine is in service"));
+                                return Err(format!(
+                                    "{id} approved while the machine is in service"
+                                ));
                             }
                         }
-                        action => return Err(format!("{id} approved with {action:?} and {answer:?}")),
+                        action => {
+                            return Err(format!("{id} approved with {action:?} and {answer:?}"));
+                        }
                     }
                 }
             }
@@ -204,7 +231,8 @@ pub fn the_gate_opens_first(trace: &[Entry], setup: &Setup) -> CheckResult {
             Exchange::Get(_) => polls += 1,
             Exchange::Served(events) => {
                 for (id, (answered, confirmed)) in &mut may_approve {
-                    *confirmed |= polls > *answered && events.iter().any(|spec| spec.tracked_id() == **id);
+                    *confirmed |=
+                        polls > *answered && events.iter().any(|spec| spec.tracked_id() == **id);
                 }
             }
             Exchange::GateAnswered(id, GatePhase::Prepare, GateAnswer::Open) => {
@@ -223,16 +251,22 @@ pub fn the_gate_opens_first(trace: &[Entry], setup: &Setup) -> CheckResult {
             Exchange::Decision(id, decision) => drop(actions.insert(id, decision.action)),
             Exchange::Prepare(id) if may_prepare.contains(id) => drop(by_last_call.remove(id)),
             Exchange::Prepare(id) if last_call.contains(id) => drop(by_last_call.insert(id)),
-            Exchange::Prepare(id) => return Err(format!("{id} is prepared for, and the gate is closed")),
+            Exchange::Prepare(id) => {
+                return Err(format!("{id} is prepared for, and the gate is closed"));
+            }
             Exchange::Post(ids) => {
                 for id in ids {
                     if by_last_call.contains(id) && actions.get(id) == Some(&Action::Prepare) {
-                        return Err(format!("{id} approved after the last call, and the gate has not opened since"));
+                        return Err(format!(
+                            "{id} approved after the last call, and the gate has not opened since"
+                        ));
                     }
                     match may_approve.remove(id) {
                         Some((_, true)) => {}
                         answer => {
-                            return Err(format!("{id} approved after {answer:?} from the gate, now poll {polls}"));
+                            return Err(format!(
+                                "{id} approved after {answer:?} from the gate, now poll {polls}"
+                            ));
                         }
                     }
                 }
@@ -250,16 +284,28 @@ pub fn the_gate_opens_first(trace: &[Entry], setup: &Setup) -> CheckResult {
 
 /// 5. An event with a problem in a member that decisions depend on is held.
 pub fn invalid_events_are_held(trace: &[Entry], setup: &Setup) -> CheckResult {
-    const RELEVANT: [&str; 6] =
-        ["EventId", "EventType", "EventStatus", "EventSource", "DurationInSeconds", "Resources"];
-    let invalid = |spec: &Spec| spec.invalid.is_some_and(|member| RELEVANT.contains(&member));
+    const RELEVANT: [&str; 6] = [
+        "EventId",
+        "EventType",
+        "EventStatus",
+        "EventSource",
+        "DurationInSeconds",
+        "Resources",
+    ];
+    let invalid = |spec: &Spec| {
+        spec.invalid
+            .is_some_and(|member| RELEVANT.contains(&member))
+    };
     let mut accepted: &[Spec] = &[];
     for entry in trace {
         match &entry.what {
             Exchange::Served(events) => accepted = events,
             Exchange::Decision(id, decision)
-                if accepted.iter().any(|spec| spec.tracked_id() == *id && invalid(spec))
-                    && !(decision.action == Action::Hold && matches!(decision.reason, Reason::Unreliable(_))) =>
+                if accepted
+                    .iter()
+                    .any(|spec| spec.tracked_id() == *id && invalid(spec))
+                    && !(decision.action == Action::Hold
+                        && matches!(decision.reason, Reason::Unreliable(_))) =>
             {
                 return Err(format!("{id} is invalid, but decided as {decision:?}"));
             }
@@ -268,7 +314,13 @@ pub fn invalid_events_are_held(trace: &[Entry], setup: &Setup) -> CheckResult {
     }
     each_approval(
         trace,
-        |id, spec, _| if spec.is_some_and(invalid) { Err(format!("{id} approved, but invalid")) } else { Ok(()) },
+        |id, spec, _| {
+            if spec.is_some_and(invalid) {
+                Err(format!("{id} approved, but invalid"))
+            } else {
+                Ok(())
+            }
+        },
         setup,
     )
 }
@@ -280,10 +332,15 @@ pub fn only_a_document_ends_an_event(trace: &[Entry], _: &Setup) -> CheckResult 
         match &entry.what {
             Exchange::Served(events) => accepted = Some(events),
             Exchange::Change(id, change) if change.is_end() => {
-                let is_present =
-                    |events: &&[Spec]| events.iter().any(|spec| spec.tracked_id() == *id && spec.is_open());
+                let is_present = |events: &&[Spec]| {
+                    events
+                        .iter()
+                        .any(|spec| spec.tracked_id() == *id && spec.is_open())
+                };
                 if accepted.as_ref().is_none_or(is_present) {
-                    return Err(format!("{id}: {change}, but the newest document contains it"));
+                    return Err(format!(
+                        "{id}: {change}, but the newest document contains it"
+                    ));
                 }
             }
             _ => {}
@@ -297,7 +354,9 @@ pub fn changes_are_in_order(trace: &[Entry], _: &Setup) -> CheckResult {
     // For each event that has not ended: whether it has started.
     let mut events: HashMap<&String, bool> = HashMap::new();
     for entry in trace {
-        let Exchange::Change(id, change) = &entry.what else { continue };
+        let Exchange::Change(id, change) = &entry.what else {
+            continue;
+        };
         let legal = match (change, events.get(id)) {
             (Change::Scheduled, None) => events.insert(id, false).is_none(),
             (Change::StartedWithoutNotice, None | Some(false)) | (Change::Started, Some(false)) => {
@@ -315,7 +374,11 @@ pub fn changes_are_in_order(trace: &[Entry], _: &Setup) -> CheckResult {
             return Err(format!("{id}: {change} is out of order at {:?}", entry.at));
         }
     }
-    if events.is_empty() { Ok(()) } else { Err(format!("{events:?} never ended")) }
+    if events.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{events:?} never ended"))
+    }
 }
 
 /// 8. After `prepare` was issued, this machine is recovered exactly once, when nothing keeps it out of service any more, and
@@ -326,7 +389,8 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
     // The open events of this machine that were prepared for, and those of any machine that have started.
     let (mut prepared, mut started) = (HashSet::new(), HashSet::new());
     // Preparations and recoveries that run, and other machines that are out of service, by their events.
-    let (mut running, mut recovering, mut others_out) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let (mut running, mut recovering, mut others_out) =
+        (HashSet::new(), HashSet::new(), HashSet::new());
     // The open events of other machines that were prepared for.
     let mut others_prepared: HashSet<String> = HashSet::new();
     let mut gone = HashSet::new();
@@ -390,7 +454,12 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
             Exchange::CancelRecovery(_) => recovers = false,
             Exchange::CancelRecoveryOther(id) => drop(recovering.remove(id)),
             Exchange::Recover(id, ids) => {
-                let keeps_out = || owners.own.keys().find(|own| prepared.contains(*own) || started.contains(*own));
+                let keeps_out = || {
+                    owners
+                        .own
+                        .keys()
+                        .find(|own| prepared.contains(*own) || started.contains(*own))
+                };
                 let mut expected: Vec<_> = ended.iter().cloned().collect();
                 expected.sort();
                 if recovers || !running.is_subset(&others_out) {
@@ -400,15 +469,23 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
                     return violation("recovered from, but not out of service", id);
                 }
                 if let Some(other) = keeps_out() {
-                    return violation(&format!("recovered from, but {other} keeps the machine out"), id);
+                    return violation(
+                        &format!("recovered from, but {other} keeps the machine out"),
+                        id,
+                    );
                 }
                 if *ids != expected || !ids.contains(id) {
-                    return violation(&format!("recovered from for {ids:?}, expected {expected:?}"), id);
+                    return violation(
+                        &format!("recovered from for {ids:?}, expected {expected:?}"),
+                        id,
+                    );
                 }
                 recovers = true;
             }
             Exchange::RecoverOther(id)
-                if (!others_out.contains(id) || !recovering.insert(id.clone()) || running.contains(id)) =>
+                if (!others_out.contains(id)
+                    || !recovering.insert(id.clone())
+                    || running.contains(id)) =>
             {
                 return violation("another machine recovered too early or twice", id);
             }

@@ -10,8 +10,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use scheduled_events_core::{
-    Action, AnswerOutcome, Cause, Change, Decision, EventId, GateAnswer, GatePhase, LastCall, Policy, Preparation,
-    Report, RequestOutcome, Response, Rule, Session, SessionConfig, Step, UnixMillis, Untracked, VmNames,
+    Action, AnswerOutcome, Cause, Change, Decision, EventId, GateAnswer, GatePhase, LastCall,
+    Policy, Preparation, Report, RequestOutcome, Response, Rule, Session, SessionConfig, Step,
+    UnixMillis, Untracked, VmNames,
 };
 
 pub use events::{Spec, document, event};
@@ -71,16 +72,24 @@ impl fmt::Display for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Change(id, change) => write!(f, "{id}: {change}"),
-            Self::Decision(id, decision) => write!(f, "{id}: {} ({})", decision.action.word(), decision.reason),
+            Self::Decision(id, decision) => {
+                write!(f, "{id}: {} ({})", decision.action.word(), decision.reason)
+            }
             Self::Problem(kind) => write!(f, "problem: {kind}"),
-            Self::Untracked(Untracked { own, others }) => write!(f, "not tracked: {own} own, {others} others"),
+            Self::Untracked(Untracked { own, others }) => {
+                write!(f, "not tracked: {own} own, {others} others")
+            }
             Self::LastCall(id) => write!(f, "last call {id}"),
             Self::Prepare(id) => write!(f, "prepare {id}"),
-            Self::Recover(id, ids) if ids.len() > 1 => write!(f, "recover {id} ({})", ids.join(" ")),
+            Self::Recover(id, ids) if ids.len() > 1 => {
+                write!(f, "recover {id} ({})", ids.join(" "))
+            }
             Self::Recover(id, _) | Self::RecoverOther(id) => write!(f, "recover {id}"),
             Self::Gate(id, phase) => write!(f, "gate {phase} {id}"),
             Self::Cancel(id) => write!(f, "cancel {id}"),
-            Self::CancelRecovery(id) | Self::CancelRecoveryOther(id) => write!(f, "cancel the recovery of {id}"),
+            Self::CancelRecovery(id) | Self::CancelRecoveryOther(id) => {
+                write!(f, "cancel the recovery of {id}")
+            }
             Self::Post(ids) => write!(f, "post {}", ids.join(" ")),
             other => write!(f, "{other:?}"),
         }
@@ -241,7 +250,10 @@ impl<const N: usize> Host<N> {
     pub fn take_steps(&mut self) -> Vec<String> {
         let new = &self.trace[self.taken..];
         self.taken = self.trace.len();
-        new.iter().filter(|entry| entry.what.is_step()).map(|entry| entry.what.to_string()).collect()
+        new.iter()
+            .filter(|entry| entry.what.is_step())
+            .map(|entry| entry.what.to_string())
+            .collect()
     }
 
     /// Performs steps until a poll is in progress or the session waits for the next one.
@@ -286,21 +298,42 @@ impl<const N: usize> Host<N> {
             Step::Post { body, .. } => {
                 let body: serde_json::Value = serde_json::from_slice(body).unwrap();
                 let requests = body["StartRequests"].as_array().unwrap();
-                Exchange::Post(requests.iter().map(|request| request["EventId"].as_str().unwrap().to_owned()).collect())
+                Exchange::Post(
+                    requests
+                        .iter()
+                        .map(|request| request["EventId"].as_str().unwrap().to_owned())
+                        .collect(),
+                )
             }
             Step::Prepare { event, attempt } => {
                 let id = event.event_id().to_string();
                 self.attempts.insert(id.clone(), attempt);
                 Exchange::Prepare(id)
             }
-            Step::Recover { event, own, attempt } => {
+            Step::Recover {
+                event,
+                own,
+                attempt,
+            } => {
                 let id = event.event_id().to_string();
                 self.recoveries.insert((id.clone(), own), attempt);
-                let mut ids: Vec<_> = self.session.recovering().map(|event| event.event_id().to_string()).collect();
+                let mut ids: Vec<_> = self
+                    .session
+                    .recovering()
+                    .map(|event| event.event_id().to_string())
+                    .collect();
                 ids.sort();
-                if own { Exchange::Recover(id, ids) } else { Exchange::RecoverOther(id) }
+                if own {
+                    Exchange::Recover(id, ids)
+                } else {
+                    Exchange::RecoverOther(id)
+                }
             }
-            Step::Gate { event, phase, attempt } => {
+            Step::Gate {
+                event,
+                phase,
+                attempt,
+            } => {
                 let id = event.event_id().to_string();
                 self.questions.insert(id.clone(), attempt);
                 Exchange::Gate(id, phase)
@@ -311,17 +344,27 @@ impl<const N: usize> Host<N> {
                     Some(((id, true), _)) => Exchange::CancelRecovery(id.clone()),
                     Some(((id, false), _)) => Exchange::CancelRecoveryOther(id.clone()),
                     None => {
-                        let found = self.attempts.iter().chain(&self.questions).find(|(_, known)| **known == attempt);
+                        let found = self
+                            .attempts
+                            .iter()
+                            .chain(&self.questions)
+                            .find(|(_, known)| **known == attempt);
                         Exchange::Cancel(found.expect("an attempt in progress").0.clone())
                     }
                 }
             }
-            Step::Report(Report::Change { change, event }) => Exchange::Change(event.event_id().to_string(), change),
+            Step::Report(Report::Change { change, event }) => {
+                Exchange::Change(event.event_id().to_string(), change)
+            }
             Step::Report(Report::Decision { decision, event }) => {
                 Exchange::Decision(event.event_id().to_string(), decision)
             }
-            Step::Report(Report::LastCall { event }) => Exchange::LastCall(event.event_id().to_string()),
-            Step::Report(Report::Problem(problem)) => Exchange::Problem(problem.kind.word().to_owned()),
+            Step::Report(Report::LastCall { event }) => {
+                Exchange::LastCall(event.event_id().to_string())
+            }
+            Step::Report(Report::Problem(problem)) => {
+                Exchange::Problem(problem.kind.word().to_owned())
+            }
             Step::Report(Report::Untracked(untracked)) => Exchange::Untracked(untracked),
         };
         self.note(what.clone());
@@ -336,7 +379,11 @@ impl<const N: usize> Host<N> {
                     assert!(self.answer_question(self.asking.len() - 1, answer));
                 }
             }
-            Exchange::Cancel(_) | Exchange::CancelRecovery(_) | Exchange::CancelRecoveryOther(_) if self.cancels => {
+            Exchange::Cancel(_)
+            | Exchange::CancelRecovery(_)
+            | Exchange::CancelRecoveryOther(_)
+                if self.cancels =>
+            {
                 self.end_cancelled();
             }
             Exchange::Post(ids) => self.answer_post(ids),
@@ -346,14 +393,23 @@ impl<const N: usize> Host<N> {
     }
 
     fn answer_post(&mut self, ids: Vec<String>) {
-        assert!(self.session.posted().map(EventId::as_str).eq(ids.iter().map(String::as_str)));
+        assert!(
+            self.session
+                .posted()
+                .map(EventId::as_str)
+                .eq(ids.iter().map(String::as_str))
+        );
         if self.dies_after_steps == Some(0) {
             return; // The host is killed before the response arrives.
         }
         self.now = self.now.plus(self.post_takes_ms);
         let outcome = match self.post_status {
             Some(status) => {
-                let response = Response { status, retry_after: self.post_retry_after, ..Response::default() };
+                let response = Response {
+                    status,
+                    retry_after: self.post_retry_after,
+                    ..Response::default()
+                };
                 self.session.on_response(&response, self.now)
             }
             None => self.session.on_failure(Cause::Timeout, self.now),
@@ -361,7 +417,10 @@ impl<const N: usize> Host<N> {
         if outcome == RequestOutcome::Approved {
             self.note(Exchange::Approved(ids));
         } else {
-            assert!(matches!(outcome, RequestOutcome::ApprovalFailed { .. }), "{outcome:?}");
+            assert!(
+                matches!(outcome, RequestOutcome::ApprovalFailed { .. }),
+                "{outcome:?}"
+            );
             self.note(Exchange::Refused(ids));
         }
     }
@@ -375,12 +434,25 @@ impl<const N: usize> Host<N> {
 
     /// Answers the next poll with this body, which contains these events.
     pub fn serve_body(&mut self, body: &str, events: &[Spec]) -> RequestOutcome {
-        self.answer(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, events)
+        self.answer(
+            &Response {
+                status: 200,
+                body: body.as_bytes(),
+                ..Response::default()
+            },
+            events,
+        )
     }
 
     /// Answers the next poll with this status and no body.
     pub fn serve_status(&mut self, status: u16) -> RequestOutcome {
-        self.answer(&Response { status, ..Response::default() }, &[])
+        self.answer(
+            &Response {
+                status,
+                ..Response::default()
+            },
+            &[],
+        )
     }
 
     /// Answers the next poll.
@@ -388,8 +460,15 @@ impl<const N: usize> Host<N> {
         self.advance_to_poll();
         self.polling = false;
         let outcome = self.session.on_response(response, self.now);
-        let accepted = matches!(outcome, RequestOutcome::Document | RequestOutcome::Unchanged);
-        self.note(if accepted { Exchange::Served(events.to_vec()) } else { Exchange::NotServed });
+        let accepted = matches!(
+            outcome,
+            RequestOutcome::Document | RequestOutcome::Unchanged
+        );
+        self.note(if accepted {
+            Exchange::Served(events.to_vec())
+        } else {
+            Exchange::NotServed
+        });
         self.run();
         outcome
     }
@@ -429,7 +508,11 @@ impl<const N: usize> Host<N> {
 
     /// Reports that the recovery that this event names is done.
     pub fn recovered(&mut self, id: &str) {
-        let (_, own) = *self.recovering.iter().find(|(known, _)| known == id).expect("a recovery in progress");
+        let (_, own) = *self
+            .recovering
+            .iter()
+            .find(|(known, _)| known == id)
+            .expect("a recovery in progress");
         self.recovery_ended(id, own, true);
     }
 
@@ -437,9 +520,15 @@ impl<const N: usize> Host<N> {
     pub fn recovery_ended(&mut self, id: &str, own: bool, done: bool) {
         let key = (id.to_owned(), own);
         self.recovering.retain(|known| *known != key);
-        let outcome = self.session.recovered(self.recoveries[&key], done, self.now);
+        let outcome = self
+            .session
+            .recovered(self.recoveries[&key], done, self.now);
         assert_eq!(outcome, AnswerOutcome::Accepted);
-        self.note(if own { Exchange::Recovered(key.0, done) } else { Exchange::RecoveredOther(key.0, done) });
+        self.note(if own {
+            Exchange::Recovered(key.0, done)
+        } else {
+            Exchange::RecoveredOther(key.0, done)
+        });
     }
 
     /// Answers the oldest question to the gate. Returns `false` if the answer does not count any more.
@@ -449,7 +538,9 @@ impl<const N: usize> Host<N> {
 
     fn answer_question(&mut self, index: usize, answer: GateAnswer) -> bool {
         let (id, phase) = self.asking.remove(index);
-        let outcome = self.session.gate_answered(self.questions[&id], answer, self.now);
+        let outcome = self
+            .session
+            .gate_answered(self.questions[&id], answer, self.now);
         if outcome == AnswerOutcome::Accepted {
             self.note(Exchange::GateAnswered(id, phase, answer));
         }
@@ -459,13 +550,17 @@ impl<const N: usize> Host<N> {
     /// Ends everything that was cancelled, with results that do not count.
     pub fn end_cancelled(&mut self) {
         for attempt in std::mem::take(&mut self.cancelled) {
-            self.preparing.retain(|id| self.attempts.get(id) != Some(&attempt));
-            self.asking.retain(|(id, _)| self.questions.get(id) != Some(&attempt));
-            self.recovering.retain(|key| self.recoveries.get(key) != Some(&attempt));
+            self.preparing
+                .retain(|id| self.attempts.get(id) != Some(&attempt));
+            self.asking
+                .retain(|(id, _)| self.questions.get(id) != Some(&attempt));
+            self.recovering
+                .retain(|key| self.recoveries.get(key) != Some(&attempt));
             let outcomes = [
                 self.session.prepared(attempt, Preparation::Ready),
                 self.session.recovered(attempt, true, self.now),
-                self.session.gate_answered(attempt, GateAnswer::Open, self.now),
+                self.session
+                    .gate_answered(attempt, GateAnswer::Open, self.now),
             ];
             let expected = |outcome: &&AnswerOutcome| **outcome == AnswerOutcome::Cancelled;
             assert_eq!(outcomes.iter().filter(expected).count(), 1, "{outcomes:?}");

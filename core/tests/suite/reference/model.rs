@@ -20,7 +20,12 @@ pub(crate) struct PlainRule {
 
 impl PlainRule {
     pub(crate) const fn all(action: Action) -> Self {
-        Self { event_type: None, max_duration: None, scope: Scope::Mine, action }
+        Self {
+            event_type: None,
+            max_duration: None,
+            scope: Scope::Mine,
+            action,
+        }
     }
 
     fn rule(&self) -> Rule {
@@ -30,8 +35,15 @@ impl PlainRule {
             Some(other) => panic!("{other} is not used here"),
             None => EventTypes::ANY,
         };
-        let max_duration = self.max_duration.map(|seconds| u32::try_from(seconds).unwrap());
-        Rule { event_types, max_duration, scope: self.scope, ..Rule::new(self.action) }
+        let max_duration = self
+            .max_duration
+            .map(|seconds| u32::try_from(seconds).unwrap());
+        Rule {
+            event_types,
+            max_duration,
+            scope: self.scope,
+            ..Rule::new(self.action)
+        }
     }
 }
 
@@ -126,7 +138,10 @@ impl Model {
     }
 
     fn expect(&mut self, id: &str, line: &impl ToString) {
-        self.expected.entry(id.to_owned()).or_default().push(line.to_string());
+        self.expected
+            .entry(id.to_owned())
+            .or_default()
+            .push(line.to_string());
     }
 
     /// Applies a document.
@@ -155,7 +170,14 @@ impl Model {
                 }
             } else if let Some(spec) = there {
                 let started = spec.status == Some("Started");
-                self.expect(&id, &if started { Change::StartedWithoutNotice } else { Change::Scheduled });
+                self.expect(
+                    &id,
+                    &if started {
+                        Change::StartedWithoutNotice
+                    } else {
+                        Change::Scheduled
+                    },
+                );
                 event = ModelEvent {
                     cancelled: event.cancelled,
                     recovering: event.recovering,
@@ -170,9 +192,18 @@ impl Model {
         for spec in events.iter().filter(|spec| spec.is_open()) {
             if !self.events.iter().any(|(id, _)| *id == spec.id) {
                 let started = spec.status == Some("Started");
-                self.expect(&spec.id, &if started { Change::StartedWithoutNotice } else { Change::Scheduled });
-                self.events
-                    .push((spec.id.clone(), ModelEvent::of(spec, started, self.approved.contains(&spec.id), now)));
+                self.expect(
+                    &spec.id,
+                    &if started {
+                        Change::StartedWithoutNotice
+                    } else {
+                        Change::Scheduled
+                    },
+                );
+                self.events.push((
+                    spec.id.clone(),
+                    ModelEvent::of(spec, started, self.approved.contains(&spec.id), now),
+                ));
             }
         }
         let (was_out, was_recovering) = (self.is_out, self.recovering.is_some());
@@ -184,7 +215,8 @@ impl Model {
             let unstarted = event.started && event.newest.status != Some("Started");
             if !event.gone && !unstarted {
                 let decision = self.decide(&event.newest);
-                let reported_as_change = event.decision.is_some() && decision.1 == "already started";
+                let reported_as_change =
+                    event.decision.is_some() && decision.1 == "already started";
                 if event.decision != Some(decision) && !reported_as_change {
                     self.expect(&id, &format!("{} ({})", decision.0.word(), decision.1));
                 }
@@ -198,7 +230,13 @@ impl Model {
     }
 
     /// Notes whether the newest document names this machine.
-    fn note_owner(&mut self, event: &mut ModelEvent, was_out: bool, was_recovering: bool, now: UnixMillis) {
+    fn note_owner(
+        &mut self,
+        event: &mut ModelEvent,
+        was_out: bool,
+        was_recovering: bool,
+        now: UnixMillis,
+    ) {
         let spec = &event.newest;
         if self.names.is_empty() {
             return;
@@ -209,7 +247,10 @@ impl Model {
                 self.is_out = true;
                 if event.preparing != Preparing::No && was_recovering {
                     if let Some(recovering) = self.recovering.take() {
-                        self.expect(&format!("recovery of this machine, named by {recovering}"), &"cancel");
+                        self.expect(
+                            &format!("recovery of this machine, named by {recovering}"),
+                            &"cancel",
+                        );
                     }
                     // It may have undone what the preparation did.
                     if event.preparing != Preparing::Failed {
@@ -245,11 +286,18 @@ impl Model {
                 event.recovering = false;
                 self.expect(&id, &"cancel the recovery");
             }
-            let wanted = !event.gone && event.decision.is_some_and(|decision| decision.0 == Action::Prepare);
-            if wanted && !self.renamed && matches!(event.preparing, Preparing::No | Preparing::Void) {
+            let wanted = !event.gone
+                && event
+                    .decision
+                    .is_some_and(|decision| decision.0 == Action::Prepare);
+            if wanted && !self.renamed && matches!(event.preparing, Preparing::No | Preparing::Void)
+            {
                 if event.own {
                     if let Some(recovering) = self.recovering.take() {
-                        self.expect(&format!("recovery of this machine, named by {recovering}"), &"cancel");
+                        self.expect(
+                            &format!("recovery of this machine, named by {recovering}"),
+                            &"cancel",
+                        );
                     }
                     self.is_out = true;
                 } else {
@@ -273,8 +321,9 @@ impl Model {
                 self.events.push((id, event));
             }
         }
-        let keeps_out =
-            |event: &ModelEvent| event.own && !event.gone && (event.started || event.preparing != Preparing::No);
+        let keeps_out = |event: &ModelEvent| {
+            event.own && !event.gone && (event.started || event.preparing != Preparing::No)
+        };
         if !self.is_out || self.recovering.is_some() || self.renamed || !self.has_document {
             return;
         }
@@ -282,15 +331,27 @@ impl Model {
             return;
         }
         // The one that ended last; of several, the last in the session's own order.
-        let ended: Vec<_> = self.events.iter().filter_map(|(id, event)| Some((event.ended?, id.clone()))).collect();
+        let ended: Vec<_> = self
+            .events
+            .iter()
+            .filter_map(|(id, event)| Some((event.ended?, id.clone())))
+            .collect();
         let last = ended.iter().map(|(at, _)| *at).max();
-        let candidates: Vec<_> = ended.into_iter().filter(|(at, _)| Some(*at) == last).map(|(_, id)| id).collect();
+        let candidates: Vec<_> = ended
+            .into_iter()
+            .filter(|(at, _)| Some(*at) == last)
+            .map(|(_, id)| id)
+            .collect();
         self.recovery_candidates = candidates;
     }
 
     pub(crate) fn prepared(&mut self, id: &str, preparation: Preparation) {
         let ready = preparation == Preparation::Ready;
-        self.event(id).preparing = if ready { Preparing::Ready } else { Preparing::Failed };
+        self.event(id).preparing = if ready {
+            Preparing::Ready
+        } else {
+            Preparing::Failed
+        };
         self.act();
     }
 
@@ -330,7 +391,12 @@ impl Model {
     }
 
     fn event(&mut self, id: &str) -> &mut ModelEvent {
-        &mut self.events.iter_mut().find(|(known, _)| known == id).unwrap().1
+        &mut self
+            .events
+            .iter_mut()
+            .find(|(known, _)| known == id)
+            .unwrap()
+            .1
     }
 
     /// Applies the rules in order.
@@ -339,7 +405,9 @@ impl Model {
             Some("EventType") => return (Action::Hold, "unreadable EventType", None, None),
             Some("EventStatus") => return (Action::Hold, "unreadable EventStatus", None, None),
             Some("EventSource") => return (Action::Hold, "unreadable EventSource", None, None),
-            Some("DurationInSeconds") => return (Action::Hold, "unreadable DurationInSeconds", None, None),
+            Some("DurationInSeconds") => {
+                return (Action::Hold, "unreadable DurationInSeconds", None, None);
+            }
             Some("Resources") => return (Action::Hold, "unreadable Resources", None, None),
             _ => {}
         }
@@ -351,11 +419,16 @@ impl Model {
         if self.names.is_empty() {
             return (Action::Hold, "VM name unknown", None, None);
         }
-        let rank = spec.resources.iter().position(|resource| self.names.contains(resource));
+        let rank = spec
+            .resources
+            .iter()
+            .position(|resource| self.names.contains(resource));
         let duration = spec.duration.filter(|&seconds| seconds != -1);
         for (number, rule) in self.rules.iter().enumerate() {
             let by_type = rule.event_type.is_none() || rule.event_type == spec.event_type;
-            let by_duration = rule.max_duration.is_none_or(|max| duration.is_some_and(|seconds| seconds <= max));
+            let by_duration = rule
+                .max_duration
+                .is_none_or(|max| duration.is_some_and(|seconds| seconds <= max));
             let by_scope = match rule.scope {
                 Scope::Mine => rank.is_some(),
                 Scope::Others => rank.is_none(),
@@ -365,7 +438,11 @@ impl Model {
                 continue;
             }
             let number = Some(number);
-            let reason = if rule.max_duration.is_some() { "short interruption" } else { "a rule matches" };
+            let reason = if rule.max_duration.is_some() {
+                "short interruption"
+            } else {
+                "a rule matches"
+            };
             if matches!(rule.action, Action::Hold | Action::Ignore) {
                 return (rule.action, reason, number, None);
             }
@@ -375,7 +452,9 @@ impl Model {
             let wait = match (rank, self.leader) {
                 (None | Some(0), _) | (_, Leader::Everyone) => Some(0),
                 (Some(_), Leader::FirstResource) => None,
-                (Some(rank), Leader::Rank { take_over_after }) => Some(u32::try_from(rank).unwrap() * take_over_after),
+                (Some(rank), Leader::Rank { take_over_after }) => {
+                    Some(u32::try_from(rank).unwrap() * take_over_after)
+                }
             };
             if wait.is_none() && rule.action == Action::Approve {
                 return (Action::Hold, "another VM leads", number, None);
@@ -397,11 +476,17 @@ impl Model {
             let recovery;
             let (id, line) = match what {
                 Exchange::Change(id, change) => (id, change.to_string()),
-                Exchange::Decision(id, decision) => (id, format!("{} ({})", decision.action.word(), decision.reason)),
+                Exchange::Decision(id, decision) => (
+                    id,
+                    format!("{} ({})", decision.action.word(), decision.reason),
+                ),
                 Exchange::Prepare(id) => (id, String::from("prepare")),
                 Exchange::Recover(id, _) => {
                     if !self.recovery_candidates.contains(id) {
-                        return Err(format!("recovered from {id}, expected {:?}", self.recovery_candidates));
+                        return Err(format!(
+                            "recovered from {id}, expected {:?}",
+                            self.recovery_candidates
+                        ));
                     }
                     self.recovery_candidates.clear();
                     self.recovering = Some(id.clone());
@@ -449,7 +534,11 @@ impl Model {
 
     /// Returns an error if an approval should have been posted by this time.
     pub(crate) fn overdue(&self, now: UnixMillis) -> Result<(), String> {
-        match self.events.iter().find(|(_, event)| event.approvable().is_some_and(|(_, by)| by <= now)) {
+        match self
+            .events
+            .iter()
+            .find(|(_, event)| event.approvable().is_some_and(|(_, by)| by <= now))
+        {
             Some((id, _)) if !self.renamed => Err(format!("{id} was not posted")),
             _ => Ok(()),
         }
@@ -482,7 +571,12 @@ fn readable(spec: &Spec) -> Spec {
 
 /// What an event interrupts, and for how long; an unknown duration is the longest.
 fn interruption(spec: &Spec) -> (Option<&'static str>, i64) {
-    (spec.event_type, spec.duration.filter(|&seconds| seconds != -1).unwrap_or(i64::MAX))
+    (
+        spec.event_type,
+        spec.duration
+            .filter(|&seconds| seconds != -1)
+            .unwrap_or(i64::MAX),
+    )
 }
 
 impl ModelEvent {
@@ -514,9 +608,21 @@ impl ModelEvent {
     fn change_to(&mut self, spec: &Spec) -> Vec<Change> {
         let before = std::mem::replace(&mut self.newest, spec.clone());
         let starts = spec.status == Some("Started");
-        let status = |spec: &Spec| spec.status.filter(|word| matches!(*word, "Scheduled" | "Started"));
-        let other_members = (before.event_type, &before.resources, before.source, before.duration.filter(|&n| n != -1))
-            != (spec.event_type, &spec.resources, spec.source, spec.duration.filter(|&n| n != -1));
+        let status = |spec: &Spec| {
+            spec.status
+                .filter(|word| matches!(*word, "Scheduled" | "Started"))
+        };
+        let other_members = (
+            before.event_type,
+            &before.resources,
+            before.source,
+            before.duration.filter(|&n| n != -1),
+        ) != (
+            spec.event_type,
+            &spec.resources,
+            spec.source,
+            spec.duration.filter(|&n| n != -1),
+        );
         if spec.invalid.is_none() && status(spec).is_some() {
             let new = interruption(spec);
             let voids = new.0 != self.interruption.0 || new.1 > self.interruption.1;
@@ -526,7 +632,10 @@ impl ModelEvent {
                 self.preparing = Preparing::Void;
             }
         }
-        let mut changes: Vec<_> = other_members.then_some(Change::Updated).into_iter().collect();
+        let mut changes: Vec<_> = other_members
+            .then_some(Change::Updated)
+            .into_iter()
+            .collect();
         if self.started {
             return changes;
         }
@@ -534,7 +643,11 @@ impl ModelEvent {
         self.scheduled_once |= spec.is_scheduled();
         if starts {
             self.started = true;
-            return vec![if noticed { Change::Started } else { Change::StartedWithoutNotice }];
+            return vec![if noticed {
+                Change::Started
+            } else {
+                Change::StartedWithoutNotice
+            }];
         }
         if spec.not_before.is_some() && spec.not_before != self.not_before {
             self.not_before = spec.not_before;
@@ -552,7 +665,10 @@ impl ModelEvent {
             _ if self.started => Change::Completed,
             Some("Canceled") => Change::Cancelled,
             Some("Completed") if self.scheduled_once => Change::Completed,
-            _ if self.newest.is_scheduled() && !self.approved && self.not_before.is_some_and(|at| seconds < at) => {
+            _ if self.newest.is_scheduled()
+                && !self.approved
+                && self.not_before.is_some_and(|at| seconds < at) =>
+            {
                 Change::Cancelled
             }
             _ => Change::Ended,
@@ -571,7 +687,10 @@ impl ModelEvent {
             return None;
         }
         let turn = self.first_seen.plus(wait? * 1000);
-        Some(self.again.map_or((turn, turn), |(from, by)| (from.max(turn), by.max(turn))))
+        Some(
+            self.again
+                .map_or((turn, turn), |(from, by)| (from.max(turn), by.max(turn))),
+        )
     }
 
     fn refused(&mut self, at: UnixMillis) {

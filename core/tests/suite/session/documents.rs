@@ -3,11 +3,13 @@
 use std::slice;
 
 use scheduled_events_core::{
-    Action, Change, Document, EventKind, EventTypes, Member, Policy, ProblemKind, Report, RequestOutcome, Response,
-    Rule, Step, Tracker, UnixSeconds, VmNames,
+    Action, Change, Document, EventKind, EventTypes, Member, Policy, ProblemKind, Report,
+    RequestOutcome, Response, Rule, Step, Tracker, UnixSeconds, VmNames,
 };
 
-use crate::common::{Host, OTHER, START, Setup, VM, document, event, host, no_steps, setup, steps_after};
+use crate::common::{
+    Host, OTHER, START, Setup, VM, document, event, host, no_steps, setup, steps_after,
+};
 
 #[test]
 fn a_stale_document_is_accepted_if_it_stays() {
@@ -17,15 +19,28 @@ fn a_stale_document_is_accepted_if_it_stays() {
     host.serve_body(&new, &[]);
     host.take_steps();
     for second in 0..10 {
-        assert_eq!(host.serve_body(&old, &[event("a")]), RequestOutcome::Stale, "after {second} s");
+        assert_eq!(
+            host.serve_body(&old, &[event("a")]),
+            RequestOutcome::Stale,
+            "after {second} s"
+        );
     }
     assert_eq!(host.take_steps(), no_steps());
-    assert_eq!(host.serve_body(&old, &[event("a")]), RequestOutcome::Document);
-    assert_eq!(host.take_steps(), ["a: scheduled", "a: hold (a rule matches)"]);
+    assert_eq!(
+        host.serve_body(&old, &[event("a")]),
+        RequestOutcome::Document
+    );
+    assert_eq!(
+        host.take_steps(),
+        ["a: scheduled", "a: hold (a rule matches)"]
+    );
     // Two servers answer alternately, and one of them is outdated.
     for _ in 0..20 {
         assert_eq!(host.serve_body(&new, &[]), RequestOutcome::Stale);
-        assert_eq!(host.serve_body(&old, &[event("a")]), RequestOutcome::Unchanged);
+        assert_eq!(
+            host.serve_body(&old, &[event("a")]),
+            RequestOutcome::Unchanged
+        );
     }
     assert_eq!(host.take_steps(), no_steps());
     // Without an incarnation, equal bytes do not mean that a document is old.
@@ -40,14 +55,19 @@ fn a_stale_document_is_accepted_if_it_stays() {
 fn the_last_four_superseded_documents_are_recognised() {
     let mut host = host::<4>(Action::Hold);
     let events = [event("a")];
-    let bodies: Vec<_> = (1..=6).map(|incarnation| document(incarnation, &events)).collect();
+    let bodies: Vec<_> = (1..=6)
+        .map(|incarnation| document(incarnation, &events))
+        .collect();
     for body in &bodies {
         assert_eq!(host.serve_body(body, &events), RequestOutcome::Document);
     }
     for body in &bodies[1..5] {
         assert_eq!(host.serve_body(body, &events), RequestOutcome::Stale);
     }
-    assert_eq!(host.serve_body(&bodies[0], &events), RequestOutcome::Document);
+    assert_eq!(
+        host.serve_body(&bodies[0], &events),
+        RequestOutcome::Document
+    );
 }
 
 #[test]
@@ -68,7 +88,10 @@ fn a_final_status_is_reported_once_even_if_the_recovery_takes_long() {
         host.ready("a");
         host.take_steps();
         let over = [event("a").status(word)];
-        assert_eq!(steps_after(&mut host, &over), [format!("a: {change}"), String::from("recover a")]);
+        assert_eq!(
+            steps_after(&mut host, &over),
+            [format!("a: {change}"), String::from("recover a")]
+        );
         for _ in 0..3 {
             assert_eq!(steps_after(&mut host, &over), no_steps(), "{word}");
         }
@@ -84,7 +107,10 @@ fn the_first_of_several_events_with_one_id_counts() {
     host.take_steps();
     host.serve(&events);
     let steps = host.take_steps();
-    assert!(steps.iter().all(|line| line == "problem: repeated"), "{steps:?}");
+    assert!(
+        steps.iter().all(|line| line == "problem: repeated"),
+        "{steps:?}"
+    );
 }
 
 #[test]
@@ -94,7 +120,11 @@ fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
     let mut events: Vec<_> = (0..FIRST).map(|n| event(&format!("e{n}"))).collect();
     events.extend(["e66", "E67"].map(|id| event(id).started()));
     let body = document(1, &events);
-    let response = Response { status: 200, body: body.as_bytes(), ..Response::default() };
+    let response = Response {
+        status: 200,
+        body: body.as_bytes(),
+        ..Response::default()
+    };
     let mut session = setup(Action::Hold).session::<80>();
     for started in [false, true] {
         let now = if started { START.plus(1000) } else { START };
@@ -102,7 +132,13 @@ fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
         if started {
             // The same events again: now the first ones are known.
             let body = document(2, &events);
-            session.on_response(&Response { body: body.as_bytes(), ..response }, now);
+            session.on_response(
+                &Response {
+                    body: body.as_bytes(),
+                    ..response
+                },
+                now,
+            );
         } else {
             session.on_response(&response, now);
         }
@@ -116,8 +152,15 @@ fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
         assert_eq!(others, if started { 0 } else { 2 * FIRST });
         for (problem, index) in problems.iter().zip(FIRST..) {
             assert_eq!(problem.event, Some(index));
-            assert_eq!((problem.member, problem.kind), (Some(Member::EventId), ProblemKind::Repeated));
-            assert!(body[problem.offset..].to_ascii_lowercase().starts_with(&format!(r#""e{}""#, index - 4)));
+            assert_eq!(
+                (problem.member, problem.kind),
+                (Some(Member::EventId), ProblemKind::Repeated)
+            );
+            assert!(
+                body[problem.offset..]
+                    .to_ascii_lowercase()
+                    .starts_with(&format!(r#""e{}""#, index - 4))
+            );
         }
         assert_eq!(problems.len(), 2);
     }
@@ -144,8 +187,15 @@ fn an_event_that_comes_and_goes_is_approved_once() {
         }
         let steps = host.take_steps();
         let count = |line: &str| steps.iter().filter(|step| *step == line).count();
-        assert_eq!((count("A: scheduled"), count("A: ended"), count("post A")), (3, 3, 0), "{steps:?}");
-        assert_eq!(count("prepare A"), if action == Action::Prepare { 3 } else { 0 });
+        assert_eq!(
+            (count("A: scheduled"), count("A: ended"), count("post A")),
+            (3, 3, 0),
+            "{steps:?}"
+        );
+        assert_eq!(
+            count("prepare A"),
+            if action == Action::Prepare { 3 } else { 0 }
+        );
     }
 }
 
@@ -155,10 +205,19 @@ fn an_event_that_returns_starts_anew_at_once() {
     (host.recovers, host.cancels) = (false, false);
     host.serve(&[event("a")]);
     host.serve(&[]);
-    let steps = ["a: scheduled", "a: prepare (a rule matches)", "prepare a", "a: cancelled", "cancel a"];
+    let steps = [
+        "a: scheduled",
+        "a: prepare (a rule matches)",
+        "prepare a",
+        "a: cancelled",
+        "cancel a",
+    ];
     assert_eq!(host.take_steps(), steps);
     // The preparation still runs when the event returns: the next one waits for its end.
-    assert_eq!(steps_after(&mut host, &[event("a")]), ["a: scheduled", "a: prepare (a rule matches)"]);
+    assert_eq!(
+        steps_after(&mut host, &[event("a")]),
+        ["a: scheduled", "a: prepare (a rule matches)"]
+    );
     host.end_cancelled();
     host.run();
     assert_eq!(host.take_steps(), ["prepare a"]);
@@ -167,7 +226,11 @@ fn an_event_that_returns_starts_anew_at_once() {
     host.serve(&[]);
     assert_eq!(host.take_steps(), ["a: ended", "recover a"]);
     // It returns during the recovery, which is cancelled; it is prepared for again, and not approved again.
-    let again = ["a: scheduled", "a: prepare (a rule matches)", "cancel the recovery of a"];
+    let again = [
+        "a: scheduled",
+        "a: prepare (a rule matches)",
+        "cancel the recovery of a",
+    ];
     assert_eq!(steps_after(&mut host, &[event("a")]), again);
     host.end_cancelled();
     host.run();
@@ -178,23 +241,42 @@ fn an_event_that_returns_starts_anew_at_once() {
 
 #[test]
 fn own_events_and_earliest_deadlines_are_tracked_first() {
-    let others: Vec<_> = (0..5).map(|n| event(&format!("o{n}")).resources(&[OTHER])).collect();
+    let others: Vec<_> = (0..5)
+        .map(|n| event(&format!("o{n}")).resources(&[OTHER]))
+        .collect();
     let mut host = host::<2>(Action::Hold);
     host.serve(&others);
-    assert!(host.take_steps().contains(&String::from("not tracked: 0 own, 3 others")));
-    let own = [event("week").not_before(604_800), event("day").not_before(86_400), event("minute").not_before(60)];
+    assert!(
+        host.take_steps()
+            .contains(&String::from("not tracked: 0 own, 3 others"))
+    );
+    let own = [
+        event("week").not_before(604_800),
+        event("day").not_before(86_400),
+        event("minute").not_before(60),
+    ];
     let followed = |host: &Host<2>| {
-        let mut ids: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
+        let mut ids: Vec<_> = host
+            .session
+            .events()
+            .map(|event| event.event_id().to_string())
+            .collect();
         ids.sort();
         ids
     };
     // The order in the document does not matter.
     host.serve(&[&others[..], &own[..2]].concat());
     assert_eq!(followed(&host), ["day", "week"]);
-    assert!(host.take_steps().contains(&String::from("not tracked: 0 own, 5 others")));
+    assert!(
+        host.take_steps()
+            .contains(&String::from("not tracked: 0 own, 5 others"))
+    );
     host.serve(&[&others[..], &own[..]].concat());
     assert_eq!(followed(&host), ["day", "minute"]);
-    assert!(host.take_steps().contains(&String::from("not tracked: 1 own, 5 others")));
+    assert!(
+        host.take_steps()
+            .contains(&String::from("not tracked: 1 own, 5 others"))
+    );
     host.serve(&[&own[1..], &own[..1], &others[..]].concat());
     assert_eq!(followed(&host), ["day", "minute"]);
     assert_eq!(host.take_steps(), no_steps());
@@ -204,12 +286,19 @@ fn own_events_and_earliest_deadlines_are_tracked_first() {
     host.serve_body(&document(host.incarnation, &rest), &rest);
     assert_eq!(followed(&host), ["minute", "week"]);
     let steps = host.take_steps();
-    assert_eq!(steps.last().map(String::as_str), Some("not tracked: 0 own, 0 others"), "{steps:?}");
+    assert_eq!(
+        steps.last().map(String::as_str),
+        Some("not tracked: 0 own, 0 others"),
+        "{steps:?}"
+    );
 }
 
 #[test]
 fn approved_events_are_evicted_last() {
-    let approve = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Approve) };
+    let approve = Rule {
+        event_types: EventTypes::of(&[EventKind::Freeze]),
+        ..Rule::new(Action::Approve)
+    };
     let policy = Policy::new(&[approve, Rule::new(Action::Hold)]).unwrap();
     let mut host = Host::<2>::new(Setup::new(policy));
     let both = [
@@ -219,8 +308,18 @@ fn approved_events_are_evicted_last() {
     host.serve(&both);
     host.serve(&both);
     assert!(host.take_steps().contains(&String::from("post approved")));
-    host.serve(&[&both[..], &[event("soon").event_type("Reboot").not_before(60)]].concat());
-    let mut ids: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
+    host.serve(
+        &[
+            &both[..],
+            &[event("soon").event_type("Reboot").not_before(60)],
+        ]
+        .concat(),
+    );
+    let mut ids: Vec<_> = host
+        .session
+        .events()
+        .map(|event| event.event_id().to_string())
+        .collect();
     ids.sort();
     assert_eq!(ids, ["approved", "soon"]);
 }
@@ -230,16 +329,33 @@ fn a_prepared_event_is_never_evicted() {
     let mut host = host::<1>(Action::Prepare);
     host.serve(&[event("late").not_before(604_800)]);
     host.take_steps();
-    let both = [event("late").not_before(604_800), event("soon").not_before(30)];
-    assert_eq!(steps_after(&mut host, &both), ["not tracked: 1 own, 0 others"]);
+    let both = [
+        event("late").not_before(604_800),
+        event("soon").not_before(30),
+    ];
+    assert_eq!(
+        steps_after(&mut host, &both),
+        ["not tracked: 1 own, 0 others"]
+    );
     host.ready("late");
     assert_eq!(host.take_steps(), ["post late"]);
-    assert_eq!(steps_after(&mut host, &[]), ["late: ended", "recover late", "not tracked: 0 own, 0 others"]);
+    assert_eq!(
+        steps_after(&mut host, &[]),
+        [
+            "late: ended",
+            "recover late",
+            "not tracked: 0 own, 0 others"
+        ]
+    );
 }
 
 #[test]
 fn an_event_that_is_still_to_be_recovered_from_is_never_evicted() {
-    let policy = Policy::new(&[Rule { prepare_before: Some(3600), ..Rule::new(Action::Prepare) }]).unwrap();
+    let policy = Policy::new(&[Rule {
+        prepare_before: Some(3600),
+        ..Rule::new(Action::Prepare)
+    }])
+    .unwrap();
     let mut host = Host::<1>::new(Setup::new(policy));
     host.recovers = false;
     host.post_status = Some(500);
@@ -268,19 +384,31 @@ fn an_own_event_takes_the_place_of_one_that_is_not_own_any_more_though_a_recover
     }
     events.push(event("c"));
     host.serve(&events);
-    let ids: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
+    let ids: Vec<_> = host
+        .session
+        .events()
+        .map(|event| event.event_id().to_string())
+        .collect();
     assert!(ids.contains(&String::from("c")), "{ids:?}");
 }
 
 #[test]
 fn an_end_is_classified_by_the_time_of_day() {
-    for (ahead_ms, change) in [(800_000, "cancelled"), (900_000, "ended"), (i64::MAX, "ended"), (i64::MIN, "cancelled")]
-    {
+    for (ahead_ms, change) in [
+        (800_000, "cancelled"),
+        (900_000, "ended"),
+        (i64::MAX, "ended"),
+        (i64::MIN, "cancelled"),
+    ] {
         let mut host = host::<1>(Action::Hold);
         host.serve(&[event("a").not_before(900)]);
         host.take_steps();
         host.session.set_time_of_day_ahead(ahead_ms);
-        assert_eq!(steps_after(&mut host, &[]), [format!("a: {change}")], "{ahead_ms}");
+        assert_eq!(
+            steps_after(&mut host, &[]),
+            [format!("a: {change}")],
+            "{ahead_ms}"
+        );
     }
 }
 
@@ -289,10 +417,16 @@ fn an_event_with_a_too_long_id_is_tracked_and_never_approved() {
     let long = event("x").invalid("EventId");
     let mut host = host::<4>(Action::Approve);
     let steps = steps_after(&mut host, &[long.clone(), event("a")]);
-    assert!(steps.contains(&format!("{}: hold (unreadable EventId)", long.tracked_id())), "{steps:?}");
+    assert!(
+        steps.contains(&format!("{}: hold (unreadable EventId)", long.tracked_id())),
+        "{steps:?}"
+    );
     assert!(steps.contains(&String::from("problem: too-long")));
     assert_eq!(steps.last().map(String::as_str), Some("post a"));
-    assert_eq!(steps_after(&mut host, &[event("a")]), [format!("{}: cancelled", long.tracked_id())]);
+    assert_eq!(
+        steps_after(&mut host, &[event("a")]),
+        [format!("{}: cancelled", long.tracked_id())]
+    );
 }
 
 #[test]

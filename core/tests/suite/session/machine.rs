@@ -17,31 +17,49 @@ fn recovers_once_after_the_last_of_several_prepared_events() {
     host.take_steps();
     // The first reboot is over; the second one was approved and starts: the application must stay stopped.
     assert_eq!(steps_after(&mut host, &[event("b")]), ["a: ended"]);
-    assert_eq!(steps_after(&mut host, &[event("b").started()]), ["b: started"]);
+    assert_eq!(
+        steps_after(&mut host, &[event("b").started()]),
+        ["b: started"]
+    );
     host.advance(3600);
     assert_eq!(host.take_steps(), no_steps());
-    assert_eq!(steps_after(&mut host, &[]), ["b: completed", "recover b (a b)"]);
+    assert_eq!(
+        steps_after(&mut host, &[]),
+        ["b: completed", "recover b (a b)"]
+    );
     assert_eq!(host.session.out_of_service_since(), None);
     assert!(host.session.is_idle());
 }
 
 #[test]
 fn an_event_that_is_merely_approved_does_not_keep_the_machine_out_until_it_starts() {
-    let short = Rule { max_duration: Some(8), ..Rule::new(Action::Approve) };
+    let short = Rule {
+        max_duration: Some(8),
+        ..Rule::new(Action::Approve)
+    };
     let policy = Policy::new(&[short, Rule::new(Action::Prepare)]).unwrap();
     let freeze = event("freeze").event_type("Freeze").duration(5);
     let mut host = Host::<4>::new(Setup::new(policy.clone()));
     host.serve(&[event("reboot"), freeze.clone()]);
     host.ready("reboot");
     host.take_steps();
-    assert_eq!(steps_after(&mut host, slice::from_ref(&freeze)), ["reboot: ended", "recover reboot"]);
+    assert_eq!(
+        steps_after(&mut host, slice::from_ref(&freeze)),
+        ["reboot: ended", "recover reboot"]
+    );
 
     let mut host = Host::<4>::new(Setup::new(policy));
     host.serve(&[event("reboot"), freeze.clone().started()]);
     host.ready("reboot");
     host.take_steps();
-    assert_eq!(steps_after(&mut host, &[freeze.started()]), ["reboot: ended"]);
-    assert_eq!(steps_after(&mut host, &[]), ["freeze: completed", "recover freeze (freeze reboot)"]);
+    assert_eq!(
+        steps_after(&mut host, &[freeze.started()]),
+        ["reboot: ended"]
+    );
+    assert_eq!(
+        steps_after(&mut host, &[]),
+        ["freeze: completed", "recover freeze (freeze reboot)"]
+    );
 }
 
 #[test]
@@ -51,8 +69,15 @@ fn a_preparation_that_becomes_due_cancels_the_recovery() {
     host.serve(&[event("a")]);
     host.ready("a");
     host.serve(&[]);
-    assert_eq!(host.take_steps().last().map(String::as_str), Some("recover a"));
-    let steps = ["b: scheduled", "b: prepare (a rule matches)", "cancel the recovery of a"];
+    assert_eq!(
+        host.take_steps().last().map(String::as_str),
+        Some("recover a")
+    );
+    let steps = [
+        "b: scheduled",
+        "b: prepare (a rule matches)",
+        "cancel the recovery of a",
+    ];
     assert_eq!(steps_after(&mut host, &[event("b")]), steps);
     // The preparation waits until the recovery has ended.
     assert_eq!(steps_after(&mut host, &[event("b")]), no_steps());
@@ -123,8 +148,20 @@ fn another_type_or_a_longer_duration_voids_the_preparation() {
         host.serve(&[freeze()]);
         host.take_steps();
         host.serve(slice::from_ref(&other));
-        let steps: Vec<_> = host.take_steps().into_iter().filter(|line| !line.contains(':')).collect();
-        assert_eq!(steps, if voids { vec!["cancel a", "prepare a"] } else { vec![] }, "{other:?}");
+        let steps: Vec<_> = host
+            .take_steps()
+            .into_iter()
+            .filter(|line| !line.contains(':'))
+            .collect();
+        assert_eq!(
+            steps,
+            if voids {
+                vec!["cancel a", "prepare a"]
+            } else {
+                vec![]
+            },
+            "{other:?}"
+        );
         host.ready("a");
         assert_eq!(host.take_steps(), ["post a"]);
         // After it is ready, and not approved yet.
@@ -138,7 +175,15 @@ fn another_type_or_a_longer_duration_voids_the_preparation() {
         for _ in 0..4 {
             host.serve(slice::from_ref(&other));
         }
-        assert_eq!(host.take_steps(), if voids { no_steps() } else { vec![String::from("post a")] }, "{other:?}");
+        assert_eq!(
+            host.take_steps(),
+            if voids {
+                no_steps()
+            } else {
+                vec![String::from("post a")]
+            },
+            "{other:?}"
+        );
         assert_eq!(host.preparing.len(), usize::from(voids));
     }
 }
@@ -150,10 +195,16 @@ fn a_failed_preparation_is_repeated_for_another_event_only() {
     host.prepared("a", Preparation::Failed);
     host.take_steps();
     let redeploy = event("a").event_type("Redeploy").duration(9);
-    assert_eq!(steps_after(&mut host, slice::from_ref(&redeploy)), ["a: updated", "prepare a"]);
+    assert_eq!(
+        steps_after(&mut host, slice::from_ref(&redeploy)),
+        ["a: updated", "prepare a"]
+    );
     host.ready("a");
     assert_eq!(host.take_steps(), ["post a"]);
-    assert_eq!(host.session.events().next().unwrap().event_type(), "Redeploy");
+    assert_eq!(
+        host.session.events().next().unwrap().event_type(),
+        "Redeploy"
+    );
 }
 
 #[test]
@@ -169,7 +220,10 @@ fn what_cannot_be_read_or_is_not_scheduled_voids_nothing() {
         host.serve(&[freeze()]);
         host.serve(slice::from_ref(&unclear));
         let steps = host.take_steps();
-        assert!(!steps.contains(&String::from("cancel a")), "{unclear:?}: {steps:?}");
+        assert!(
+            !steps.contains(&String::from("cancel a")),
+            "{unclear:?}: {steps:?}"
+        );
         host.ready("a");
     }
     // But what it says counts once it can be read.
@@ -177,7 +231,10 @@ fn what_cannot_be_read_or_is_not_scheduled_voids_nothing() {
     host.serve(&[freeze()]);
     host.serve(&[freeze().duration(60).invalid("EventSource")]);
     host.serve(&[freeze().duration(60)]);
-    assert!(host.take_steps().ends_with(&[String::from("cancel a"), String::from("prepare a")]));
+    assert!(
+        host.take_steps()
+            .ends_with(&[String::from("cancel a"), String::from("prepare a")])
+    );
 }
 
 #[test]
@@ -186,7 +243,10 @@ fn a_preparation_goes_on_after_the_start_and_is_cancelled_at_the_end() {
     host.cancels = false;
     host.serve(&[event("a")]);
     host.take_steps();
-    assert_eq!(steps_after(&mut host, &[event("a").started()]), ["a: started"]);
+    assert_eq!(
+        steps_after(&mut host, &[event("a").started()]),
+        ["a: started"]
+    );
     assert_eq!(steps_after(&mut host, &[]), ["a: completed", "cancel a"]);
     assert_eq!(steps_after(&mut host, &[]), no_steps());
     host.end_cancelled();
@@ -201,7 +261,10 @@ fn an_event_that_names_this_machine_no_longer_is_over_for_it_after_two_seconds()
     host.ready("a");
     host.take_steps();
     let elsewhere = event("a").resources(&[OTHER]);
-    assert_eq!(steps_after(&mut host, slice::from_ref(&elsewhere)), ["a: updated", "a: hold (another VM's event)"]);
+    assert_eq!(
+        steps_after(&mut host, slice::from_ref(&elsewhere)),
+        ["a: updated", "a: hold (another VM's event)"]
+    );
     // Empty or unreadable resources decide nothing.
     host.serve(&[event("a").resources(&[])]);
     host.serve(&[event("a").invalid("Resources")]);
@@ -223,8 +286,14 @@ fn an_event_that_names_this_machine_no_longer_is_over_for_it_after_two_seconds()
 #[test]
 fn an_unprepared_event_is_recovered_from_only_if_that_was_configured() {
     for (recover_all, last) in [(false, "a: completed"), (true, "recover a")] {
-        let mut host = Host::<4>::new(Setup { recover_all, ..setup(Action::Hold) });
-        host.serve(&[event("a").started(), event("b").resources(&[OTHER]).started()]);
+        let mut host = Host::<4>::new(Setup {
+            recover_all,
+            ..setup(Action::Hold)
+        });
+        host.serve(&[
+            event("a").started(),
+            event("b").resources(&[OTHER]).started(),
+        ]);
         assert_eq!(host.session.out_of_service_since().is_some(), recover_all);
         host.take_steps();
         host.serve(&[event("b").resources(&[OTHER]).started()]);
@@ -236,16 +305,31 @@ fn an_unprepared_event_is_recovered_from_only_if_that_was_configured() {
 
 #[test]
 fn events_of_other_machines_are_recovered_from_one_by_one() {
-    let any = Rule { scope: Scope::Any, ..Rule::new(Action::Prepare) };
+    let any = Rule {
+        scope: Scope::Any,
+        ..Rule::new(Action::Prepare)
+    };
     let mut host = Host::<4>::new(Setup::new(Policy::new(&[any]).unwrap()));
-    let (mine, others) = (event("mine"), [event("x").resources(&[OTHER]), event("y").resources(&["vm_2"])]);
+    let (mine, others) = (
+        event("mine"),
+        [
+            event("x").resources(&[OTHER]),
+            event("y").resources(&["vm_2"]),
+        ],
+    );
     host.serve(&[&[mine.clone()][..], &others].concat());
     for id in ["mine", "x", "y"] {
         host.ready(id);
     }
     host.take_steps();
-    assert_eq!(steps_after(&mut host, &[mine.clone(), others[1].clone()]), ["x: ended", "recover x"]);
-    assert_eq!(steps_after(&mut host, &[others[1].clone()]), ["mine: ended", "recover mine"]);
+    assert_eq!(
+        steps_after(&mut host, &[mine.clone(), others[1].clone()]),
+        ["x: ended", "recover x"]
+    );
+    assert_eq!(
+        steps_after(&mut host, &[others[1].clone()]),
+        ["mine: ended", "recover mine"]
+    );
     assert_eq!(steps_after(&mut host, &[]), ["y: ended", "recover y"]);
 }
 
@@ -255,7 +339,10 @@ fn both_a_new_time_and_another_change_are_reported() {
     host.serve(&[event("a")]);
     host.take_steps();
     let changed = event("a").not_before(300).duration(60);
-    assert_eq!(steps_after(&mut host, &[changed]), ["a: rescheduled", "a: updated"]);
+    assert_eq!(
+        steps_after(&mut host, &[changed]),
+        ["a: rescheduled", "a: updated"]
+    );
 }
 
 #[test]
@@ -277,14 +364,24 @@ fn a_snapshot_of_another_machine_is_refused() {
     host.serve(&[event("a")]);
     host.ready("a");
     let snapshot = host.snapshot();
-    for (machine_id, expected) in
-        [("this machine", Ok(())), ("", Ok(())), ("its clone", Err(SnapshotError::OtherMachine))]
-    {
-        let mut session = Setup { machine_id, ..setup(Action::Prepare) }.session::<4>();
+    for (machine_id, expected) in [
+        ("this machine", Ok(())),
+        ("", Ok(())),
+        ("its clone", Err(SnapshotError::OtherMachine)),
+    ] {
+        let mut session = Setup {
+            machine_id,
+            ..setup(Action::Prepare)
+        }
+        .session::<4>();
         assert_eq!(session.restore(&snapshot), expected);
         assert_eq!(session.events().count(), usize::from(expected.is_ok()));
         // The id may also become known later; it is kept by a session that does not know it.
-        let mut session = Setup { machine_id: "", ..setup(Action::Prepare) }.session::<4>();
+        let mut session = Setup {
+            machine_id: "",
+            ..setup(Action::Prepare)
+        }
+        .session::<4>();
         session.restore(&snapshot).unwrap();
         assert_eq!(session.set_machine_id(machine_id), expected);
         assert_eq!(session.events().count(), usize::from(expected.is_ok()));
@@ -293,9 +390,12 @@ fn a_snapshot_of_another_machine_is_refused() {
 
 #[test]
 fn what_was_ready_before_a_reboot_is_prepared_for_again() {
-    for (boot_id, approved, prepares) in
-        [("first boot", false, false), ("", false, false), ("second boot", false, true), ("second boot", true, false)]
-    {
+    for (boot_id, approved, prepares) in [
+        ("first boot", false, false),
+        ("", false, false),
+        ("second boot", false, true),
+        ("second boot", true, false),
+    ] {
         let mut host = host::<4>(Action::Prepare);
         host.post_status = Some(if approved { 200 } else { 500 });
         host.serve(&[event("a")]);
@@ -305,11 +405,18 @@ fn what_was_ready_before_a_reboot_is_prepared_for_again() {
         host.post_status = Some(500);
         host.take_steps();
         host.serve(&[event("a")]);
-        assert_eq!(host.take_steps().contains(&String::from("prepare a")), prepares, "{boot_id}, {approved}");
+        assert_eq!(
+            host.take_steps().contains(&String::from("prepare a")),
+            prepares,
+            "{boot_id}, {approved}"
+        );
         // The recovery is due whatever was rebooted.
         host.post_status = Some(200);
         host.serve(&[]);
-        assert_eq!(host.take_steps().last().map(String::as_str), Some("recover a"));
+        assert_eq!(
+            host.take_steps().last().map(String::as_str),
+            Some("recover a")
+        );
     }
 }
 
@@ -325,8 +432,14 @@ fn after_a_restart_the_recovery_waits_for_a_document() {
     host.take_steps();
     // Another event started meanwhile.
     let steps = steps_after(&mut host, &[event("b").started()]);
-    assert_eq!(steps, ["b: started-without-notice", "b: hold (already started)"]);
-    assert_eq!(steps_after(&mut host, &[]), ["b: completed", "recover b (a b)"]);
+    assert_eq!(
+        steps,
+        ["b: started-without-notice", "b: hold (already started)"]
+    );
+    assert_eq!(
+        steps_after(&mut host, &[]),
+        ["b: completed", "recover b (a b)"]
+    );
 }
 
 #[test]
@@ -335,7 +448,11 @@ fn a_recovery_names_the_last_event_even_if_there_is_no_room_for_it() {
     host.serve(&[event("a")]);
     host.ready("a");
     host.serve(&[event("b"), event("c")]);
-    let mut ids: Vec<_> = host.session.recovering().map(|event| event.event_id().to_string()).collect();
+    let mut ids: Vec<_> = host
+        .session
+        .recovering()
+        .map(|event| event.event_id().to_string())
+        .collect();
     assert_eq!(ids, ["a"]);
     host.restart();
     host.serve(&[event("b"), event("c")]);
@@ -347,7 +464,10 @@ fn a_recovery_names_the_last_event_even_if_there_is_no_room_for_it() {
     host.take_steps();
     host.serve(&[]);
     let last = host.take_steps().pop().unwrap();
-    assert!(last.starts_with("recover ") && last.ends_with("(a b c)"), "{last}");
+    assert!(
+        last.starts_with("recover ") && last.ends_with("(a b c)"),
+        "{last}"
+    );
     assert!(host.session.out_of_service_since().is_none());
 }
 
@@ -368,5 +488,8 @@ fn a_recovery_names_an_event_once_that_ended_returned_and_ended_again() {
     host.ready("a");
     host.serve(&[]);
     let last = host.take_steps().pop().unwrap();
-    assert!(last.starts_with("recover ") && last.ends_with("(a b)"), "{last}");
+    assert!(
+        last.starts_with("recover ") && last.ends_with("(a b)"),
+        "{last}"
+    );
 }

@@ -1,7 +1,8 @@
 //! What a session keeps across a restart.
 
 use scheduled_events_core::{
-    Action, BufferTooSmall, EventKind, EventTypes, Leader, Policy, Rule, Scope, SnapshotError, TrackedEvent, UnixMillis,
+    Action, BufferTooSmall, EventKind, EventTypes, Leader, Policy, Rule, Scope, SnapshotError,
+    TrackedEvent, UnixMillis,
 };
 
 use crate::common::{Host, OTHER, START, Setup, Spec, VM, event, host, invariants, setup};
@@ -35,10 +36,16 @@ fn scenario(killed_after: usize) -> Host<4> {
 #[test]
 fn a_restart_at_any_point_only_repeats_interrupted_steps() {
     let steps_of = |host: &Host<4>, dropped: &[&str]| {
-        let mut steps: Vec<_> =
-            host.trace.iter().filter(|entry| entry.what.is_step()).map(|entry| entry.what.to_string()).collect();
+        let mut steps: Vec<_> = host
+            .trace
+            .iter()
+            .filter(|entry| entry.what.is_step())
+            .map(|entry| entry.what.to_string())
+            .collect();
         // A new process repeats decisions and interrupted steps.
-        steps.retain(|line| !line.contains('(') && !dropped.iter().any(|word| line.starts_with(word)));
+        steps.retain(|line| {
+            !line.contains('(') && !dropped.iter().any(|word| line.starts_with(word))
+        });
         steps.sort();
         steps
     };
@@ -54,8 +61,16 @@ fn a_restart_at_any_point_only_repeats_interrupted_steps() {
         );
         invariants::all(&host.trace, &host.setup)
             .unwrap_or_else(|breach| panic!("killed after step {killed_after}: {breach}"));
-        let count = |line: &str| steps_of(&host, &[]).iter().filter(|step| *step == line).count();
-        assert!(matches!((count("prepare a"), count("post a")), (1 | 2, 1 | 2)), "killed after step {killed_after}");
+        let count = |line: &str| {
+            steps_of(&host, &[])
+                .iter()
+                .filter(|step| *step == line)
+                .count()
+        };
+        assert!(
+            matches!((count("prepare a"), count("post a")), (1 | 2, 1 | 2)),
+            "killed after step {killed_after}"
+        );
     }
 }
 
@@ -102,40 +117,68 @@ fn a_snapshot_is_restored_whole_or_not_at_all() {
     assert_eq!(small.events().count(), 0);
     let needed = host.session.snapshot(&mut [0; 10]).unwrap_err().needed;
     assert_eq!(needed, snapshot.len());
-    for (size, written) in [(needed, Ok(needed)), (needed - 1, Err(BufferTooSmall { needed }))] {
+    for (size, written) in [
+        (needed, Ok(needed)),
+        (needed - 1, Err(BufferTooSmall { needed })),
+    ] {
         assert_eq!(host.session.snapshot(&mut vec![0; size]), written);
     }
     for (place, byte) in snapshot.iter().enumerate() {
         let mut damaged = snapshot.clone();
         damaged[place] = byte ^ 1;
-        assert_eq!(small.restore(&damaged), Err(SnapshotError::Damaged), "byte {place}");
+        assert_eq!(
+            small.restore(&damaged),
+            Err(SnapshotError::Damaged),
+            "byte {place}"
+        );
     }
 }
 
 /// Which events of a snapshot a session of this capacity tracks, and what it then reports as not tracked and approves.
-fn restored<const N: usize>(host: &Host<16>, snapshot: &[u8], events: &[Spec]) -> (Vec<String>, Vec<String>) {
+fn restored<const N: usize>(
+    host: &Host<16>,
+    snapshot: &[u8],
+    events: &[Spec],
+) -> (Vec<String>, Vec<String>) {
     let mut small = Host::<N>::new(host.setup.clone());
     small.now = host.now;
     small.last_get = host.now;
     small.session.restore(snapshot).unwrap();
     assert!(small.session.is_changed(), "the snapshot has more");
-    let mut ids: Vec<_> = small.session.events().map(|event| event.event_id().to_string()).collect();
+    let mut ids: Vec<_> = small
+        .session
+        .events()
+        .map(|event| event.event_id().to_string())
+        .collect();
     ids.sort();
     small.restart();
     small.serve(events);
     small.serve(&[]);
     let mut steps = small.take_steps();
-    assert!(steps.iter().any(|step| step.starts_with("recover ")), "{steps:?}");
-    steps.retain(|step| ["not tracked", "post"].iter().any(|word| step.starts_with(word)));
+    assert!(
+        steps.iter().any(|step| step.starts_with("recover ")),
+        "{steps:?}"
+    );
+    steps.retain(|step| {
+        ["not tracked", "post"]
+            .iter()
+            .any(|word| step.starts_with(word))
+    });
     (ids, steps)
 }
 
 #[test]
 fn a_session_that_tracks_fewer_events_restores_those_that_matter() {
     let others = ["b", "c", "d", "e"].map(|id| event(id).resources(&[OTHER]));
-    let approve =
-        Rule { event_types: EventTypes::of(&[EventKind::Freeze]), scope: Scope::Any, ..Rule::new(Action::Approve) };
-    let prepare = Rule { event_types: EventTypes::of(&[EventKind::Preempt]), ..Rule::new(Action::Prepare) };
+    let approve = Rule {
+        event_types: EventTypes::of(&[EventKind::Freeze]),
+        scope: Scope::Any,
+        ..Rule::new(Action::Approve)
+    };
+    let prepare = Rule {
+        event_types: EventTypes::of(&[EventKind::Preempt]),
+        ..Rule::new(Action::Prepare)
+    };
     let mut policy = Policy::new(&[approve, prepare]).unwrap();
     policy.leader = Some(Leader::Everyone);
     let mut host = Host::<16>::new(Setup::new(policy));
@@ -154,10 +197,26 @@ fn a_session_that_tracks_fewer_events_restores_those_that_matter() {
 
     let rest = |own, others| format!("not tracked: {own} own, {others} others");
     for ((ids, steps), expected, untracked) in [
-        (restored::<5>(&host, &snapshot, &all), &["approved", "foreign", "prepared", "soon", "week"][..], rest(0, 4)),
-        (restored::<4>(&host, &snapshot, &all), &["approved", "prepared", "soon", "week"], rest(0, 5)),
-        (restored::<3>(&host, &snapshot, &all), &["approved", "prepared", "soon"], rest(1, 5)),
-        (restored::<1>(&host, &snapshot, &all), &["prepared"], rest(3, 5)),
+        (
+            restored::<5>(&host, &snapshot, &all),
+            &["approved", "foreign", "prepared", "soon", "week"][..],
+            rest(0, 4),
+        ),
+        (
+            restored::<4>(&host, &snapshot, &all),
+            &["approved", "prepared", "soon", "week"],
+            rest(0, 5),
+        ),
+        (
+            restored::<3>(&host, &snapshot, &all),
+            &["approved", "prepared", "soon"],
+            rest(1, 5),
+        ),
+        (
+            restored::<1>(&host, &snapshot, &all),
+            &["prepared"],
+            rest(3, 5),
+        ),
     ] {
         assert_eq!(ids, expected);
         // What was approved is not approved again.

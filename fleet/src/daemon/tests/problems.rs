@@ -10,9 +10,14 @@ fn run_on(engine: &Unreliable, test: impl AsyncFnOnce(Rc<Daemon>)) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = format!("audit = \"{}/audit\"\n{ONE}", folder.path().display());
     let config = Config::parse(&config).expect("a configuration");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
     let daemon = || Daemon::new(config, "a".into(), None, Box::new(engine.clone()));
-    runtime.expect("a runtime").block_on(async { test(daemon()).await });
+    runtime
+        .expect("a runtime")
+        .block_on(async { test(daemon()).await });
 }
 
 async fn lives(daemon: &Daemon, time: Duration) {
@@ -23,20 +28,52 @@ async fn lives(daemon: &Daemon, time: Duration) {
 fn a_register_that_cannot_be_read_is_shown_until_its_event_is_over() {
     run_on(&Unreliable::default(), async |daemon| {
         let event = event(&["a"]);
-        for (value, problem) in [("{", "cannot be read: EOF"), (r#"{"format":9}"#, "has format 9")] {
+        for (value, problem) in [
+            ("{", "cannot be read: EOF"),
+            (r#"{"format":9}"#, "has format 9"),
+        ] {
             put(&daemon, &event.key(), value).await;
-            let why = daemon.answer(Question::Prepare, event.clone()).await.expect_err("no answer");
-            assert!(why.starts_with(&format!("the register {} {problem}", event.key())), "{why}");
-            assert!(!daemon.metrics().engine_up && daemon.summary().contains(&why), "{}", daemon.summary());
+            let why = daemon
+                .answer(Question::Prepare, event.clone())
+                .await
+                .expect_err("no answer");
+            assert!(
+                why.starts_with(&format!("the register {} {problem}", event.key())),
+                "{why}"
+            );
+            assert!(
+                !daemon.metrics().engine_up && daemon.summary().contains(&why),
+                "{}",
+                daemon.summary()
+            );
         }
         is_over(&daemon, "e");
         assert!(daemon.metrics().engine_up, "{}", daemon.summary());
         lives(&daemon, EVENT_KEPT + Duration::from_secs(10)).await;
-        assert_eq!(daemon.engine.read(&event.key()).await.expect("read").expect("a register").value, r#"{"format":9}"#);
-        assert!(daemon.events.borrow().is_empty(), "the daemon has forgotten it");
+        assert_eq!(
+            daemon
+                .engine
+                .read(&event.key())
+                .await
+                .expect("read")
+                .expect("a register")
+                .value,
+            r#"{"format":9}"#
+        );
+        assert!(
+            daemon.events.borrow().is_empty(),
+            "the daemon has forgotten it"
+        );
         // It stays, and somebody has to correct it.
-        let expected = format!("no events; the marks of an earlier process: the register {} has format 9", event.key());
-        assert!(daemon.summary().starts_with(&expected), "{}", daemon.summary());
+        let expected = format!(
+            "no events; the marks of an earlier process: the register {} has format 9",
+            event.key()
+        );
+        assert!(
+            daemon.summary().starts_with(&expected),
+            "{}",
+            daemon.summary()
+        );
     });
 }
 
@@ -50,17 +87,37 @@ fn a_register_that_cannot_be_read_is_not_read_again_and_again() {
         lives(&daemon, daemon.config.heartbeat).await;
         let before = engine.registers.operations();
         lives(&daemon, 2 * daemon.config.heartbeat).await;
-        assert!(!daemon.metrics().engine_up && daemon.summary().contains("forced events: the register events/e/"));
+        assert!(
+            !daemon.metrics().engine_up
+                && daemon
+                    .summary()
+                    .contains("forced events: the register events/e/")
+        );
         let operations = engine.registers.operations() - before;
         assert!(operations <= 20, "{operations} in a minute");
         is_over(&daemon, "e");
         lives(&daemon, daemon.config.heartbeat).await;
-        assert!(!daemon.summary().contains("forced events"), "{}", daemon.summary());
+        assert!(
+            !daemon.summary().contains("forced events"),
+            "{}",
+            daemon.summary()
+        );
         // It may have a mark of an earlier process, so it stays known until it is deleted.
         let earlier = "the marks of an earlier process: the register events/e/";
         assert!(daemon.summary().contains(earlier), "{}", daemon.summary());
-        let found = daemon.engine.read(&event(&["a"]).key()).await.expect("read").expect("a register");
-        assert!(daemon.engine.delete(&event(&["a"]).key(), &found.revision).await.expect("deleted"));
+        let found = daemon
+            .engine
+            .read(&event(&["a"]).key())
+            .await
+            .expect("read")
+            .expect("a register");
+        assert!(
+            daemon
+                .engine
+                .delete(&event(&["a"]).key(), &found.revision)
+                .await
+                .expect("deleted")
+        );
         lives(&daemon, CORRECTED_WITHIN + Duration::from_secs(1)).await;
         assert!(daemon.metrics().engine_up, "{}", daemon.summary());
     });
@@ -72,15 +129,26 @@ fn a_look_at_the_machines_that_failed_is_a_problem_only_until_the_store_answers(
     run_on(&engine, async |daemon| {
         lives(&daemon, daemon.config.heartbeat).await;
         engine.down.borrow_mut().push("machines/");
-        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Err("it is down".to_owned()));
-        assert!(daemon.summary().contains("the machines: it is down"), "{}", daemon.summary());
+        assert_eq!(
+            daemon.answer(Question::Prepare, event(&["a"])).await,
+            Err("it is down".to_owned())
+        );
+        assert!(
+            daemon.summary().contains("the machines: it is down"),
+            "{}",
+            daemon.summary()
+        );
         // Nobody asks again: the event is over.
         is_over(&daemon, "e");
         lives(&daemon, daemon.config.heartbeat).await;
         assert!(!daemon.metrics().engine_up, "{}", daemon.summary());
         engine.down.borrow_mut().clear();
         lives(&daemon, 2 * daemon.config.heartbeat).await;
-        assert!(daemon.metrics().engine_up && !daemon.summary().contains("down"), "{}", daemon.summary());
+        assert!(
+            daemon.metrics().engine_up && !daemon.summary().contains("down"),
+            "{}",
+            daemon.summary()
+        );
         let before = engine.registers.operations();
         lives(&daemon, 10 * daemon.config.heartbeat).await;
         let operations = engine.registers.operations() - before;
@@ -94,20 +162,47 @@ fn a_machine_that_cannot_be_forgotten_is_a_problem_only_as_long_as_it_is_there()
     run_on(&engine, async |daemon| {
         for name in ["gone_1", "gone_2"] {
             let written = daemon.engine.clock().map(|clock| clock.now.0);
-            let machine = MachineRegister { machine: Some(name.into()), written, leaving: true, ..Default::default() };
-            put(&daemon, &machine_key(&name.into()), &store::encode("", &machine).expect("JSON")).await;
+            let machine = MachineRegister {
+                machine: Some(name.into()),
+                written,
+                leaving: true,
+                ..Default::default()
+            };
+            put(
+                &daemon,
+                &machine_key(&name.into()),
+                &store::encode("", &machine).expect("JSON"),
+            )
+            .await;
         }
         sleep(daemon.config.silent_after).await;
         let _ = daemon.answer(Question::Prepare, event(&["a"])).await;
         engine.down.borrow_mut().push("machines/gone_1");
         lives(&daemon, 2 * daemon.config.silent_after).await;
-        assert!(daemon.summary().contains("the forgotten machines: it is down"), "{}", daemon.summary());
+        assert!(
+            daemon
+                .summary()
+                .contains("the forgotten machines: it is down"),
+            "{}",
+            daemon.summary()
+        );
         assert_eq!(daemon.metrics().forgotten, 1, "the other one is");
         // Another machine forgets it.
         engine.down.borrow_mut().clear();
         let key = machine_key(&"gone_1".into());
-        let found = daemon.engine.read(&key).await.expect("read").expect("a register");
-        assert!(daemon.engine.delete(&key, &found.revision).await.expect("deleted"));
+        let found = daemon
+            .engine
+            .read(&key)
+            .await
+            .expect("read")
+            .expect("a register");
+        assert!(
+            daemon
+                .engine
+                .delete(&key, &found.revision)
+                .await
+                .expect("deleted")
+        );
         lives(&daemon, 2 * daemon.config.heartbeat).await;
         assert!(daemon.metrics().engine_up, "{}", daemon.summary());
     });
@@ -118,15 +213,27 @@ fn a_document_that_cannot_be_read_is_a_problem_only_as_long_as_it_matters() {
     run_on(&Unreliable::default(), async |daemon| {
         let claim = r#"{"format":1,"limit":1,"claims":{"lost":{"slots":["a"],"by":["a"],"at":1}}}"#;
         put(&daemon, "groups/db", claim).await;
-        record(&daemon, r#"{"record":"recover","event_ids":["other"],"outcome":"done"}"#);
+        record(
+            &daemon,
+            r#"{"record":"recover","event_ids":["other"],"outcome":"done"}"#,
+        );
         lives(&daemon, 3 * daemon.config.heartbeat).await;
         let problem = "the machine's own document: cannot ask http://127.0.0.1:1";
         assert!(daemon.summary().contains(problem), "{}", daemon.summary());
         assert!(daemon.metrics().engine_up, "the store answers");
         // The place is freed by hand.
-        put(&daemon, "groups/db", r#"{"format":1,"limit":1,"claims":{}}"#).await;
+        put(
+            &daemon,
+            "groups/db",
+            r#"{"format":1,"limit":1,"claims":{}}"#,
+        )
+        .await;
         lives(&daemon, 2 * daemon.config.heartbeat).await;
-        assert!(!daemon.summary().contains("document"), "{}", daemon.summary());
+        assert!(
+            !daemon.summary().contains("document"),
+            "{}",
+            daemon.summary()
+        );
     });
 }
 
@@ -134,15 +241,24 @@ fn a_document_that_cannot_be_read_is_a_problem_only_as_long_as_it_matters() {
 fn a_store_that_never_answers_is_a_problem_while_it_is_waited_for() {
     let engine = Unreliable::default();
     run_on(&engine, async |daemon| {
-        let beats =
-            async || store::read::<MachineRegister>(&*engine.registers, "machines/a").await.expect("read").0.beat;
+        let beats = async || {
+            store::read::<MachineRegister>(&*engine.registers, "machines/a")
+                .await
+                .expect("read")
+                .0
+                .beat
+        };
         let watches = async {
             sleep(daemon.config.heartbeat / 2).await;
             assert!(daemon.metrics().engine_up && beats().await == 1);
             engine.hangs.set(true);
             sleep(daemon.config.heartbeat).await;
             assert!(!daemon.metrics().engine_up, "{}", daemon.summary());
-            assert!(daemon.summary().contains("the heartbeat: the engine did not answer within 8 s"));
+            assert!(
+                daemon
+                    .summary()
+                    .contains("the heartbeat: the engine did not answer within 8 s")
+            );
         };
         tokio::select! {
             () = daemon.maintain() => {}
@@ -150,7 +266,11 @@ fn a_store_that_never_answers_is_a_problem_while_it_is_waited_for() {
         }
         engine.hangs.set(false);
         lives(&daemon, daemon.config.heartbeat / 2).await;
-        assert!(daemon.metrics().engine_up && beats().await == 2, "{}", daemon.summary());
+        assert!(
+            daemon.metrics().engine_up && beats().await == 2,
+            "{}",
+            daemon.summary()
+        );
     });
 }
 
@@ -158,10 +278,17 @@ fn a_store_that_never_answers_is_a_problem_while_it_is_waited_for() {
 fn a_watcher_that_asks_and_writes_no_audit_file_is_shown() {
     run_on(&Unreliable::default(), async |daemon| {
         lives(&daemon, daemon.config.heartbeat).await;
-        assert_eq!(daemon.summary(), "no events", "the watcher may not have started yet");
+        assert_eq!(
+            daemon.summary(),
+            "no events",
+            "the watcher may not have started yet"
+        );
         let _ = daemon.answer(Question::Prepare, event(&["a"])).await;
         lives(&daemon, daemon.config.heartbeat).await;
-        let expected = format!("; the audit file: {}: it does not exist yet", daemon.config.audit.display());
+        let expected = format!(
+            "; the audit file: {}: it does not exist yet",
+            daemon.config.audit.display()
+        );
         assert!(daemon.summary().contains(&expected), "{}", daemon.summary());
     });
 }

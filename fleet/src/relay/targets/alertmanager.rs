@@ -33,20 +33,32 @@ pub(super) struct Alertmanager {
 
 impl Alertmanager {
     pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
-        Ok(Self { endpoint: Endpoint::new(config).check()?, machine: machine.to_owned() })
+        Ok(Self {
+            endpoint: Endpoint::new(config).check()?,
+            machine: machine.to_owned(),
+        })
     }
 
-    fn request<'a>(&self, events: impl Iterator<Item = &'a OpenEvent>) -> Result<Vec<Request>, Failure> {
+    fn request<'a>(
+        &self,
+        events: impl Iterator<Item = &'a OpenEvent>,
+    ) -> Result<Vec<Request>, Failure> {
         let alerts: Vec<_> = events.map(|event| self.alert(event)).collect();
         if alerts.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(vec![self.endpoint.json("api/v2/alerts", &alerts.into()).map_err(Failure::Later)?])
+        Ok(vec![
+            self.endpoint
+                .json("api/v2/alerts", &alerts.into())
+                .map_err(Failure::Later)?,
+        ])
     }
 
     fn alert(&self, event: &OpenEvent) -> Value {
         let now = now();
-        let ends = event.ended.map_or(now.saturating_add(LIFE), |ended| ended.min(now));
+        let ends = event
+            .ended
+            .map_or(now.saturating_add(LIFE), |ended| ended.min(now));
         // Alertmanager rejects an end before the start, which a step of the clock could cause.
         let starts = event.since.min(ends);
         let time = |seconds: i64| UnixSeconds(seconds).to_string();
@@ -57,7 +69,8 @@ impl Alertmanager {
             (None, None) => "scheduled",
         };
         let shown = event_type.map_or("Event".into(), clean);
-        let mut annotations = json!({ "summary": format!("{shown} {state} on {}", clean(&self.machine)) });
+        let mut annotations =
+            json!({ "summary": format!("{shown} {state} on {}", clean(&self.machine)) });
         for (name, value) in [
             ("description", event.description.as_deref().map(clean)),
             ("not_before", event.not_before.map(time)),
@@ -67,7 +80,10 @@ impl Alertmanager {
                 annotations[name] = value.into();
             }
         }
-        let is_sudden = event.steps.iter().any(|step| step.name == "change.started-without-notice");
+        let is_sudden = event
+            .steps
+            .iter()
+            .any(|step| step.name == "change.started-without-notice");
         // What may change while the event is open is no label: it would make another alert.
         let mut labels = json!({
             "alertname": "ScheduledEvent",
@@ -75,7 +91,10 @@ impl Alertmanager {
             "event_id": event.event_id.to_ascii_lowercase(),
             "severity": severity(event_type, is_sudden),
         });
-        for (name, value) in [("event_type", event_type), ("event_source", event.event_source.as_deref())] {
+        for (name, value) in [
+            ("event_type", event_type),
+            ("event_source", event.event_source.as_deref()),
+        ] {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
                 labels[name] = clean(value).into();
             }
@@ -99,7 +118,9 @@ impl Target for Alertmanager {
 
     fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
         let events = items.iter().filter_map(|item| item.event.as_ref());
-        let last: BTreeMap<_, _> = events.map(|event| (event.event_id.to_ascii_lowercase(), event)).collect();
+        let last: BTreeMap<_, _> = events
+            .map(|event| (event.event_id.to_ascii_lowercase(), event))
+            .collect();
         self.request(last.into_values())
     }
 
@@ -131,12 +152,20 @@ mod tests {
             (now - 60, Some(now + 3600)),
             (now - 60, Some(now - 30)),
         ] {
-            let event = OpenEvent { since, ended, ..OpenEvent::default() };
+            let event = OpenEvent {
+                since,
+                ended,
+                ..OpenEvent::default()
+            };
             let alert = alertmanager.alert(&event);
             let time = |name: &str| UnixSeconds::parse(alert[name].as_str().unwrap()).unwrap().0;
             assert!(time("startsAt") <= time("endsAt"), "{alert}");
             // One that is over is not open by this machine's clock, and one that is open is.
-            assert_eq!(time("endsAt") > super::now() + 60, ended.is_none(), "{alert}");
+            assert_eq!(
+                time("endsAt") > super::now() + 60,
+                ended.is_none(),
+                "{alert}"
+            );
         }
     }
 }

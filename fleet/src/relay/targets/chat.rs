@@ -28,9 +28,21 @@ pub(super) struct Chat {
 }
 
 impl Chat {
-    pub(super) fn new(config: &TargetConfig, machine: &str, service: Service) -> Result<Self, String> {
-        let endpoint = Endpoint { has_secret: true, ..Endpoint::new(config) }.check()?;
-        Ok(Self { endpoint, machine: machine.to_owned(), service })
+    pub(super) fn new(
+        config: &TargetConfig,
+        machine: &str,
+        service: Service,
+    ) -> Result<Self, String> {
+        let endpoint = Endpoint {
+            has_secret: true,
+            ..Endpoint::new(config)
+        }
+        .check()?;
+        Ok(Self {
+            endpoint,
+            machine: machine.to_owned(),
+            service,
+        })
     }
 }
 
@@ -44,11 +56,23 @@ impl Target for Chat {
     }
 
     fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
-        let request = |item: &Item| self.endpoint.json("", &(self.service.message)(&item.record, &self.machine));
-        items.iter().map(request).collect::<Result<_, _>>().map_err(Failure::Later)
+        let request = |item: &Item| {
+            self.endpoint
+                .json("", &(self.service.message)(&item.record, &self.machine))
+        };
+        items
+            .iter()
+            .map(request)
+            .collect::<Result<_, _>>()
+            .map_err(Failure::Later)
     }
 
-    fn classify(&self, status: u16, body: &str, _redact: &dyn Fn(&str) -> String) -> Option<Outcome> {
+    fn classify(
+        &self,
+        status: u16,
+        body: &str,
+        _redact: &dyn Fn(&str) -> String,
+    ) -> Option<Outcome> {
         (self.service.classify)(status, body)
     }
 }

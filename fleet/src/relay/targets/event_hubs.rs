@@ -28,19 +28,37 @@ pub(super) struct EventHubs {
 
 impl EventHubs {
     pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
-        let endpoint = Endpoint { has_secret: true, ..Endpoint::new(config) }.check()?;
-        let identity = Identity { resource: RESOURCE, client_id: config.client_id.clone() };
-        Ok(Self { endpoint, machine: machine.to_owned(), identity })
+        let endpoint = Endpoint {
+            has_secret: true,
+            ..Endpoint::new(config)
+        }
+        .check()?;
+        let identity = Identity {
+            resource: RESOURCE,
+            client_id: config.client_id.clone(),
+        };
+        Ok(Self {
+            endpoint,
+            machine: machine.to_owned(),
+            identity,
+        })
     }
 
     fn request(&self, item: &Item) -> Result<Request, String> {
         let body = item.record.with_machine(&self.machine).into_bytes();
         let path = "messages?timeout=60&api-version=2014-01";
         let mut request = self.endpoint.request(path, CONTENT_TYPE, body)?;
-        let is_plain = self.machine.len() <= KEY_MAX && self.machine.bytes().all(|byte| byte.is_ascii_graphic());
-        let key = if is_plain { self.machine.clone() } else { digest(self.machine.as_bytes()) };
+        let is_plain = self.machine.len() <= KEY_MAX
+            && self.machine.bytes().all(|byte| byte.is_ascii_graphic());
+        let key = if is_plain {
+            self.machine.clone()
+        } else {
+            digest(self.machine.as_bytes())
+        };
         let properties = json!({ "PartitionKey": key }).to_string();
-        request.headers.push(("brokerproperties".to_owned(), Secret::new(properties)));
+        request
+            .headers
+            .push(("brokerproperties".to_owned(), Secret::new(properties)));
         request.identity = Some(self.identity.clone());
         Ok(request)
     }
@@ -48,6 +66,10 @@ impl EventHubs {
 
 impl Target for EventHubs {
     fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
-        items.iter().map(|item| self.request(item)).collect::<Result<_, _>>().map_err(Failure::Later)
+        items
+            .iter()
+            .map(|item| self.request(item))
+            .collect::<Result<_, _>>()
+            .map_err(Failure::Later)
     }
 }

@@ -83,7 +83,12 @@ pub trait Target: Send + Sync {
     }
 
     /// What an answer means, if it is not what its status says. `redact` hides the secrets in what is logged of it.
-    fn classify(&self, _status: u16, _body: &str, _redact: &dyn Fn(&str) -> String) -> Option<Outcome> {
+    fn classify(
+        &self,
+        _status: u16,
+        _body: &str,
+        _redact: &dyn Fn(&str) -> String,
+    ) -> Option<Outcome> {
         None
     }
 }
@@ -99,8 +104,15 @@ pub struct Filter {
 impl Filter {
     /// The filter of a configuration.
     pub fn new(config: &TargetConfig) -> Self {
-        let records = config.records.as_ref().map(|records| records.get_ref().clone());
-        Self { records, scope: config.scope, types: config.event.as_ref().map(|types| types.get_ref().clone()) }
+        let records = config
+            .records
+            .as_ref()
+            .map(|records| records.get_ref().clone());
+        Self {
+            records,
+            scope: config.scope,
+            types: config.event.as_ref().map(|types| types.get_ref().clone()),
+        }
     }
 
     /// Whether the target gets the record.
@@ -112,8 +124,12 @@ impl Filter {
         let type_ = || match (&self.types, record.text("event_type")) {
             (Some(types), Some(found)) => {
                 let mut known = EventKind::ALL.iter().map(|known| known.word());
-                let found = known.find(|known| known.eq_ignore_ascii_case(found)).unwrap_or(EventKind::Other.word());
-                types.iter().any(|expected| expected.eq_ignore_ascii_case(found))
+                let found = known
+                    .find(|known| known.eq_ignore_ascii_case(found))
+                    .unwrap_or(EventKind::Other.word());
+                types
+                    .iter()
+                    .any(|expected| expected.eq_ignore_ascii_case(found))
             }
             _ => true,
         };
@@ -132,7 +148,11 @@ struct Endpoint {
 
 impl Endpoint {
     fn new(config: &TargetConfig) -> Self {
-        Self { config: config.clone(), default_url: None, has_secret: false }
+        Self {
+            config: config.clone(),
+            default_url: None,
+            has_secret: false,
+        }
     }
 
     /// A request with this path after the address. Secrets are read from their files.
@@ -144,10 +164,23 @@ impl Endpoint {
             (None, None, Some(url)) => Address::new(&Secret::new(url))?,
             (None, None, None) => return Err("expected `url` or `url_file`".to_owned()),
         };
-        let url = if self.has_secret || !config.header_files.is_empty() { url.private()? } else { url };
-        let url = if path.is_empty() { url } else { url.join(path)? };
+        let url = if self.has_secret || !config.header_files.is_empty() {
+            url.private()?
+        } else {
+            url
+        };
+        let url = if path.is_empty() {
+            url
+        } else {
+            url.join(path)?
+        };
         let mut headers = vec![("content-type".to_owned(), Secret::new(content_type))];
-        headers.extend(config.headers.iter().map(|(name, value)| (name.clone(), Secret::new(value))));
+        headers.extend(
+            config
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), Secret::new(value))),
+        );
         let has_secret = config.url_file.is_some() || self.has_secret || url.has_query();
         let mut secrets = if has_secret { url.parts() } else { Vec::new() };
         // A value that somebody wrote into the configuration may be a secret, too.
@@ -157,7 +190,13 @@ impl Endpoint {
             secrets.push(value.clone());
             headers.push((name.clone(), value));
         }
-        Ok(Request { url, headers, secrets, body, identity: None })
+        Ok(Request {
+            url,
+            headers,
+            secrets,
+            body,
+            identity: None,
+        })
     }
 
     /// A request with a body in JSON, in which characters that are unsafe to print are escaped.
@@ -185,5 +224,7 @@ fn read(setting: &str, file: &SecretFile) -> Result<Secret, String> {
 /// Seconds since 1970, by this machine's clock.
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
 }

@@ -31,13 +31,23 @@ pub(super) struct Otlp {
 
 impl Otlp {
     pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
-        let has = |signal| config.signals.as_ref().is_none_or(|signals| signals.contains(&signal));
+        let has = |signal| {
+            config
+                .signals
+                .as_ref()
+                .is_none_or(|signals| signals.contains(&signal))
+        };
         let endpoint = Endpoint::new(config).check()?;
         let (logs, traces) = (has(Signal::Logs), has(Signal::Traces));
         if !logs && !traces {
             return Err("`signals` is empty".to_owned());
         }
-        Ok(Self { endpoint, machine: machine.to_owned(), logs, traces })
+        Ok(Self {
+            endpoint,
+            machine: machine.to_owned(),
+            logs,
+            traces,
+        })
     }
 
     /// The machine, as all data about it has it.
@@ -76,7 +86,10 @@ impl Otlp {
     /// The spans of an event that is over: the whole of it on this machine, its notice, and its interruption.
     fn spans(&self, event: &OpenEvent, ended: i64) -> Vec<Value> {
         let id = &event.event_id;
-        let name = event.event_type.as_deref().map_or("ScheduledEvent".into(), clean);
+        let name = event
+            .event_type
+            .as_deref()
+            .map_or("ScheduledEvent".into(), clean);
         let attributes = [
             ("id", Some(id.as_str().into())),
             ("type", event.event_type.as_deref().map(Value::from)),
@@ -92,7 +105,10 @@ impl Otlp {
             .steps
             .iter()
             .map(|step| {
-                let outcome = step.outcome.as_deref().map(|outcome| attribute("outcome", &outcome.into()));
+                let outcome = step
+                    .outcome
+                    .as_deref()
+                    .map(|outcome| attribute("outcome", &outcome.into()));
                 json!({
                     "timeUnixNano": nanoseconds(step.time),
                     "name": clean(&step.name),
@@ -128,7 +144,13 @@ impl Otlp {
     }
 
     fn span_id(&self, event_id: &str, part: &str) -> String {
-        hexadecimal(&Sha256::digest(format!("{}\n{}\n{part}", event_id.to_ascii_lowercase(), self.machine))[..8])
+        hexadecimal(
+            &Sha256::digest(format!(
+                "{}\n{}\n{part}",
+                event_id.to_ascii_lowercase(),
+                self.machine
+            ))[..8],
+        )
     }
 }
 
@@ -138,34 +160,63 @@ impl Target for Otlp {
     }
 
     fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
-        let scope = json!({ "name": "scheduled-events-fleet", "version": env!("CARGO_PKG_VERSION") });
+        let scope =
+            json!({ "name": "scheduled-events-fleet", "version": env!("CARGO_PKG_VERSION") });
         let mut requests = Vec::new();
         if self.logs {
-            let records: Vec<_> = items.iter().map(|item| self.log_record(&item.record)).collect();
+            let records: Vec<_> = items
+                .iter()
+                .map(|item| self.log_record(&item.record))
+                .collect();
             let scopes = json!([{ "scope": scope, "logRecords": records }]);
-            let body = json!({ "resourceLogs": [{ "resource": self.resource(), "scopeLogs": scopes }] });
+            let body =
+                json!({ "resourceLogs": [{ "resource": self.resource(), "scopeLogs": scopes }] });
             requests.push(self.endpoint.json("v1/logs", &body));
         }
-        let over = items.iter().filter_map(|item| item.event.as_ref()).filter_map(|event| Some((event, event.ended?)));
-        let spans: Vec<_> = over.flat_map(|(event, ended)| self.spans(event, ended)).collect();
+        let over = items
+            .iter()
+            .filter_map(|item| item.event.as_ref())
+            .filter_map(|event| Some((event, event.ended?)));
+        let spans: Vec<_> = over
+            .flat_map(|(event, ended)| self.spans(event, ended))
+            .collect();
         if self.traces && !spans.is_empty() {
             let scopes = json!([{ "scope": scope, "spans": spans }]);
-            let body = json!({ "resourceSpans": [{ "resource": self.resource(), "scopeSpans": scopes }] });
+            let body =
+                json!({ "resourceSpans": [{ "resource": self.resource(), "scopeSpans": scopes }] });
             requests.push(self.endpoint.json("v1/traces", &body));
         }
-        requests.into_iter().collect::<Result<_, _>>().map_err(Failure::Later)
+        requests
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map_err(Failure::Later)
     }
 
     /// A receiver may accept a part. The specification forbids to send it again.
-    fn classify(&self, status: u16, body: &str, redact: &dyn Fn(&str) -> String) -> Option<Outcome> {
-        let answer = serde_json::from_str::<Value>(body).ok().filter(|_| status == 200)?;
+    fn classify(
+        &self,
+        status: u16,
+        body: &str,
+        redact: &dyn Fn(&str) -> String,
+    ) -> Option<Outcome> {
+        let answer = serde_json::from_str::<Value>(body)
+            .ok()
+            .filter(|_| status == 200)?;
         let partial = answer.get("partialSuccess")?;
-        let rejected =
-            |name: &str| partial.get(name).is_some_and(|count| !matches!(count.as_str(), Some("0" | "")) && count != 0);
+        let rejected = |name: &str| {
+            partial
+                .get(name)
+                .is_some_and(|count| !matches!(count.as_str(), Some("0" | "")) && count != 0)
+        };
         if rejected("rejectedLogRecords") || rejected("rejectedSpans") {
-            let message = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
+            let message = partial
+                .get("errorMessage")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             let message = clean(&redact(message));
-            log::printable(&format!("the receiver of OpenTelemetry's protocol rejected a part: {message}"));
+            log::printable(&format!(
+                "the receiver of OpenTelemetry's protocol rejected a part: {message}"
+            ));
         }
         Some(Outcome::Accepted)
     }
@@ -173,16 +224,26 @@ impl Target for Otlp {
 
 /// The event's id, if that is one of 128 bits; otherwise a digest of it.
 fn trace_id(event_id: &str) -> String {
-    let digits: String = event_id.chars().filter(|char| *char != '-').collect::<String>().to_ascii_lowercase();
+    let digits: String = event_id
+        .chars()
+        .filter(|char| *char != '-')
+        .collect::<String>()
+        .to_ascii_lowercase();
     let is_id = digits.len() == 32
         && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         && digits.bytes().any(|byte| byte != b'0');
-    if is_id { digits } else { hexadecimal(&Sha256::digest(event_id.to_ascii_lowercase())[..16]) }
+    if is_id {
+        digits
+    } else {
+        hexadecimal(&Sha256::digest(event_id.to_ascii_lowercase())[..16])
+    }
 }
 
 /// Nanoseconds since 1970, as JSON has integers of 64 bits in this protocol.
 fn nanoseconds(seconds: i64) -> String {
-    (i128::from(seconds.max(0)) * 1_000_000_000).min(i128::from(u64::MAX)).to_string()
+    (i128::from(seconds.max(0)) * 1_000_000_000)
+        .min(i128::from(u64::MAX))
+        .to_string()
 }
 
 fn attribute(name: &str, value: &Value) -> Value {
@@ -199,9 +260,14 @@ fn any_value(value: &Value) -> Value {
             Some(integer) => json!({ "intValue": integer.to_string() }),
             None => json!({ "doubleValue": number }),
         },
-        Value::Array(values) => json!({ "arrayValue": { "values": values.iter().map(any_value).collect::<Vec<_>>() } }),
+        Value::Array(values) => {
+            json!({ "arrayValue": { "values": values.iter().map(any_value).collect::<Vec<_>>() } })
+        }
         Value::Object(members) => {
-            let values: Vec<_> = members.iter().map(|(name, value)| attribute(name, value)).collect();
+            let values: Vec<_> = members
+                .iter()
+                .map(|(name, value)| attribute(name, value))
+                .collect();
             json!({ "kvlistValue": { "values": values } })
         }
     }

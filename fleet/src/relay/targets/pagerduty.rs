@@ -31,23 +31,40 @@ pub(super) struct PagerDuty {
 
 impl PagerDuty {
     pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
-        let key = config.key_file.clone().ok_or("expected `key_file`, a file with the integration's key")?;
-        let endpoint = Endpoint { default_url: Some(URL), has_secret: true, ..Endpoint::new(config) };
-        let pager_duty = Self { endpoint: endpoint.check()?, machine: machine.to_owned(), key };
+        let key = config
+            .key_file
+            .clone()
+            .ok_or("expected `key_file`, a file with the integration's key")?;
+        let endpoint = Endpoint {
+            default_url: Some(URL),
+            has_secret: true,
+            ..Endpoint::new(config)
+        };
+        let pager_duty = Self {
+            endpoint: endpoint.check()?,
+            machine: machine.to_owned(),
+            key,
+        };
         read("key_file", &pager_duty.key)?;
         Ok(pager_duty)
     }
 
     fn event(&self, record: &Record, id: &str) -> Value {
-        let key = if id.len() <= ID_MAX { id.to_ascii_lowercase() } else { digest(id.as_bytes()) };
+        let key = if id.len() <= ID_MAX {
+            id.to_ascii_lowercase()
+        } else {
+            digest(id.as_bytes())
+        };
         let mut event = json!({ "dedup_key": format!("azure-scheduled-event/{key}") });
         if record.is_end() {
             event["event_action"] = "resolve".into();
             return event;
         }
         let headline = headline(record, &self.machine);
-        let details: serde_json::Map<_, _> =
-            details(record).into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let details: serde_json::Map<_, _> = details(record)
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect();
         event["event_action"] = "trigger".into();
         event["client"] = "scheduled-events".into();
         event["payload"] = json!({
@@ -76,7 +93,9 @@ impl Target for PagerDuty {
         let key = read("key_file", &self.key).map_err(Failure::Later)?;
         let mut requests = Vec::new();
         for Item { record, .. } in items {
-            let Some(id) = record.event_id() else { continue };
+            let Some(id) = record.event_id() else {
+                continue;
+            };
             let mut event = self.event(record, id);
             event["routing_key"] = key.reveal().into();
             let mut request = self.endpoint.json("", &event).map_err(Failure::Later)?;

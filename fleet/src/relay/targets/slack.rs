@@ -12,14 +12,21 @@ use crate::relay::message::{details, headline};
 use crate::relay::record::Record;
 
 /// Slack accepts about one message a second.
-pub(super) const SLACK: Service = Service { pause: Duration::from_secs(1), message, classify: |_, _| None };
+pub(super) const SLACK: Service = Service {
+    pause: Duration::from_secs(1),
+    message,
+    classify: |_, _| None,
+};
 
 /// The longest text of a block, in characters. Slack's limit is 3000.
 const TEXT_MAX: usize = 2900;
 
 fn message(record: &Record, machine: &str) -> Value {
     let headline = escape(&headline(record, machine));
-    let lines: Vec<_> = details(record).iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let lines: Vec<_> = details(record)
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
     let mut blocks = vec![json!({ "type": "section", "text": plain_text(&headline) })];
     if !lines.is_empty() {
         let text = plain_text(&escape(&lines.join("\n")));
@@ -37,5 +44,7 @@ fn plain_text(text: &str) -> Value {
 
 /// Escapes the characters that begin and end links and mentions.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }

@@ -12,7 +12,11 @@ use crate::relay::record::Record;
 use crate::relay::transport::Outcome;
 
 /// Teams accepts about four messages a second.
-pub(super) const TEAMS: Service = Service { pause: Duration::from_millis(500), message, classify };
+pub(super) const TEAMS: Service = Service {
+    pause: Duration::from_millis(500),
+    message,
+    classify,
+};
 
 fn message(record: &Record, machine: &str) -> Value {
     let headline = run(&headline(record, machine), true);
@@ -38,7 +42,12 @@ fn message(record: &Record, machine: &str) -> Value {
 /// The connectors that workflows replace answer with 200 and an error in the body.
 fn classify(status: u16, body: &str) -> Option<Outcome> {
     let failed = status == 200 && body.contains("Microsoft Teams endpoint returned HTTP error");
-    failed.then(|| Outcome::Later("Teams answers that it could not deliver the message".to_owned(), None))
+    failed.then(|| {
+        Outcome::Later(
+            "Teams answers that it could not deliver the message".to_owned(),
+            None,
+        )
+    })
 }
 
 fn run(text: &str, is_bold: bool) -> Value {

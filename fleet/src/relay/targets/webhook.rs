@@ -39,7 +39,11 @@ pub(super) struct Webhook {
 
 enum Body {
     Format(Format),
-    Template { environment: Box<Environment<'static>>, content_type: String, is_json: bool },
+    Template {
+        environment: Box<Environment<'static>>,
+        content_type: String,
+        is_json: bool,
+    },
 }
 
 impl Webhook {
@@ -50,29 +54,55 @@ impl Webhook {
                 let name = path.display();
                 let cannot = |error: io::Error| format!("cannot read the template {name}: {error}");
                 let mut text = String::new();
-                File::open(path).and_then(|file| file.take(TEMPLATE_MAX).read_to_string(&mut text)).map_err(cannot)?;
-                let content_type = config.content_type.as_deref().unwrap_or("application/json").to_owned();
+                File::open(path)
+                    .and_then(|file| file.take(TEMPLATE_MAX).read_to_string(&mut text))
+                    .map_err(cannot)?;
+                let content_type = config
+                    .content_type
+                    .as_deref()
+                    .unwrap_or("application/json")
+                    .to_owned();
                 let escape = escape(&content_type)?;
                 let is_json = escape == AutoEscape::Json;
-                let environment = environment(text, escape).map_err(|reason| format!("{name}: {reason}"))?;
-                Body::Template { environment: Box::new(environment), content_type, is_json }
+                let environment =
+                    environment(text, escape).map_err(|reason| format!("{name}: {reason}"))?;
+                Body::Template {
+                    environment: Box::new(environment),
+                    content_type,
+                    is_json,
+                }
             }
         };
         let endpoint = Endpoint::new(config).check()?;
-        let webhook = Self { endpoint, machine: machine.to_owned(), body, key: config.key_file.clone() };
+        let webhook = Self {
+            endpoint,
+            machine: machine.to_owned(),
+            body,
+            key: config.key_file.clone(),
+        };
         webhook.key()?;
         Ok(webhook)
     }
 
     /// The key of the signature.
     fn key(&self) -> Result<Option<Vec<u8>>, String> {
-        let Some(file) = &self.key else { return Ok(None) };
+        let Some(file) = &self.key else {
+            return Ok(None);
+        };
         let secret = read("key_file", file)?;
-        let encoded = secret.reveal().strip_prefix("whsec_").unwrap_or(secret.reveal());
-        let key = STANDARD.decode(encoded).map_err(|_| "the key of the signature is not base64".to_owned())?;
+        let encoded = secret
+            .reveal()
+            .strip_prefix("whsec_")
+            .unwrap_or(secret.reveal());
+        let key = STANDARD
+            .decode(encoded)
+            .map_err(|_| "the key of the signature is not base64".to_owned())?;
         // The specification's lengths.
         if !(24..=64).contains(&key.len()) {
-            return Err(format!("the key of the signature has {} bytes, expected 24 to 64, in base64", key.len()));
+            return Err(format!(
+                "the key of the signature has {} bytes, expected 24 to 64, in base64",
+                key.len()
+            ));
         }
         Ok(Some(key))
     }
@@ -83,10 +113,18 @@ impl Webhook {
             Body::Format(Format::Record) => Ok(("application/json".to_owned(), data.into_bytes())),
             Body::Format(Format::Cloudevents) => {
                 let event = cloud_event(record, &data, &self.machine);
-                Ok(("application/cloudevents+json".to_owned(), event.into_bytes()))
+                Ok((
+                    "application/cloudevents+json".to_owned(),
+                    event.into_bytes(),
+                ))
             }
-            Body::Template { environment, content_type, is_json } => {
-                let body = render(environment, *is_json, record, &self.machine).map_err(Failure::Rejected)?;
+            Body::Template {
+                environment,
+                content_type,
+                is_json,
+            } => {
+                let body = render(environment, *is_json, record, &self.machine)
+                    .map_err(Failure::Rejected)?;
                 Ok((content_type.clone(), body.into_bytes()))
             }
         }
@@ -100,12 +138,21 @@ impl Target for Webhook {
         let mut requests = Vec::new();
         for Item { record, .. } in items {
             let (content_type, body) = self.body(record)?;
-            let mut request = self.endpoint.request("", &content_type, body).map_err(Failure::Later)?;
-            request.headers.push(("webhook-id".to_owned(), Secret::new(&record.id)));
+            let mut request = self
+                .endpoint
+                .request("", &content_type, body)
+                .map_err(Failure::Later)?;
+            request
+                .headers
+                .push(("webhook-id".to_owned(), Secret::new(&record.id)));
             if let Some(key) = &key {
                 let signature = signature(key, &record.id, now, &request.body);
-                request.headers.push(("webhook-timestamp".to_owned(), Secret::new(now.to_string())));
-                request.headers.push(("webhook-signature".to_owned(), Secret::new(signature)));
+                request
+                    .headers
+                    .push(("webhook-timestamp".to_owned(), Secret::new(now.to_string())));
+                request
+                    .headers
+                    .push(("webhook-signature".to_owned(), Secret::new(signature)));
             }
             requests.push(request);
         }
@@ -115,7 +162,9 @@ impl Target for Webhook {
 
 /// The signature of Standard Webhooks.
 fn signature(key: &[u8], id: &str, timestamp: i64, body: &[u8]) -> String {
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return String::new() };
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        return String::new();
+    };
     mac.update(format!("{id}.{timestamp}.").as_bytes());
     mac.update(body);
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
@@ -172,7 +221,9 @@ fn environment(text: String, escape: AutoEscape) -> Result<Environment<'static>,
     // Each kind of record has members of its own.
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_fuel(Some(TEMPLATE_FUEL));
-    environment.add_template_owned("body", text).map_err(|error| error.to_string())?;
+    environment
+        .add_template_owned("body", text)
+        .map_err(|error| error.to_string())?;
     Ok(environment)
 }
 
@@ -182,7 +233,9 @@ struct Bounded(Vec<u8>);
 impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > BODY_MAX {
-            return Err(io::Error::other(format!("the body has more than {BODY_MAX} bytes")));
+            return Err(io::Error::other(format!(
+                "the body has more than {BODY_MAX} bytes"
+            )));
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -194,13 +247,23 @@ impl io::Write for Bounded {
 }
 
 /// The template's text for a record.
-fn render(environment: &Environment<'_>, is_json: bool, record: &Record, machine: &str) -> Result<String, String> {
-    let mut data: Value = serde_json::from_str(&record.with_machine(machine)).map_err(|error| error.to_string())?;
+fn render(
+    environment: &Environment<'_>,
+    is_json: bool,
+    record: &Record,
+    machine: &str,
+) -> Result<String, String> {
+    let mut data: Value =
+        serde_json::from_str(&record.with_machine(machine)).map_err(|error| error.to_string())?;
     data["headline"] = headline(record, machine).into();
     data["id"] = record.id.clone().into();
-    let template = environment.get_template("body").map_err(|error| error.to_string())?;
+    let template = environment
+        .get_template("body")
+        .map_err(|error| error.to_string())?;
     let mut body = Bounded(Vec::new());
-    let rendered = template.render_captured_to(Serde(&data), &mut body).map(drop);
+    let rendered = template
+        .render_captured_to(Serde(&data), &mut body)
+        .map(drop);
     rendered.map_err(|error| format!("the template fails: {error}"))?;
     let body = String::from_utf8(body.0).map_err(|error| error.to_string())?;
     if is_json {
@@ -217,7 +280,12 @@ mod tests {
     #[test]
     fn a_signature_is_that_of_the_specifications_example() {
         let key = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-        let signature = signature(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b"{\"test\": 2432232314}");
+        let signature = signature(
+            &key,
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            1_614_265_330,
+            b"{\"test\": 2432232314}",
+        );
         assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 }

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -22,7 +24,9 @@ impl Cluster {
                 self.create_any(object);
             }
         }
-        self.add_daemon_pod(&self.agents, "agent", |pod| pod["spec"]["serviceAccountName"] = json!(self.agents))
+        self.add_daemon_pod(&self.agents, "agent", |pod| {
+            pod["spec"]["serviceAccountName"] = json!(self.agents)
+        })
     }
 
     fn create_any(&self, object: Value) {
@@ -34,8 +38,12 @@ impl Cluster {
             "ClusterRoleBinding" => drop(self.create::<ClusterRoleBinding>(None, object)),
             "Role" => drop(self.create::<Role>(namespace, object)),
             "RoleBinding" => drop(self.create::<RoleBinding>(namespace, object)),
-            "ValidatingAdmissionPolicy" => drop(self.create::<ValidatingAdmissionPolicy>(None, object)),
-            "ValidatingAdmissionPolicyBinding" => drop(self.create::<ValidatingAdmissionPolicyBinding>(None, object)),
+            "ValidatingAdmissionPolicy" => {
+                drop(self.create::<ValidatingAdmissionPolicy>(None, object))
+            }
+            "ValidatingAdmissionPolicyBinding" => {
+                drop(self.create::<ValidatingAdmissionPolicyBinding>(None, object))
+            }
             other => panic!("{other} is not expected"),
         }
     }
@@ -45,23 +53,50 @@ impl Cluster {
         let parameters = DeleteParams::default();
         self.block_on(async {
             for object in objects_about_rights(&self.agents, Access::ChartWithAll) {
-                let (name, client) = (object["metadata"]["name"].as_str().unwrap(), self.client.clone());
+                let (name, client) = (
+                    object["metadata"]["name"].as_str().unwrap(),
+                    self.client.clone(),
+                );
                 let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
                 // What cannot be removed is left to the cluster's owner: its name has that of these tests.
                 match object["kind"].as_str().unwrap() {
-                    "ClusterRole" => drop(Api::<ClusterRole>::all(client).delete(name, &parameters).await),
+                    "ClusterRole" => drop(
+                        Api::<ClusterRole>::all(client)
+                            .delete(name, &parameters)
+                            .await,
+                    ),
                     "ClusterRoleBinding" => {
-                        drop(Api::<ClusterRoleBinding>::all(client).delete(name, &parameters).await);
+                        drop(
+                            Api::<ClusterRoleBinding>::all(client)
+                                .delete(name, &parameters)
+                                .await,
+                        );
                     }
-                    "Role" => drop(Api::<Role>::namespaced(client, namespace).delete(name, &parameters).await),
+                    "Role" => drop(
+                        Api::<Role>::namespaced(client, namespace)
+                            .delete(name, &parameters)
+                            .await,
+                    ),
                     "RoleBinding" => {
-                        drop(Api::<RoleBinding>::namespaced(client, namespace).delete(name, &parameters).await);
+                        drop(
+                            Api::<RoleBinding>::namespaced(client, namespace)
+                                .delete(name, &parameters)
+                                .await,
+                        );
                     }
                     "ValidatingAdmissionPolicy" => {
-                        drop(Api::<ValidatingAdmissionPolicy>::all(client).delete(name, &parameters).await);
+                        drop(
+                            Api::<ValidatingAdmissionPolicy>::all(client)
+                                .delete(name, &parameters)
+                                .await,
+                        );
                     }
                     "ValidatingAdmissionPolicyBinding" => {
-                        drop(Api::<ValidatingAdmissionPolicyBinding>::all(client).delete(name, &parameters).await);
+                        drop(
+                            Api::<ValidatingAdmissionPolicyBinding>::all(client)
+                                .delete(name, &parameters)
+                                .await,
+                        );
                     }
                     _ => {}
                 }
@@ -78,15 +113,32 @@ impl Cluster {
             name: pod.metadata.name.clone(),
             uid: pod.metadata.uid.clone(),
         });
-        let spec = TokenRequestSpec { bound_object_ref, expiration_seconds: Some(3600), ..TokenRequestSpec::default() };
-        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let spec = TokenRequestSpec {
+            bound_object_ref,
+            expiration_seconds: Some(3600),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest {
+            spec,
+            ..TokenRequest::default()
+        };
         let parameters = PostParams::default();
-        let answer = self.block_on(accounts.create_token_request(&self.agents, &parameters, &request)).unwrap();
+        let answer = self
+            .block_on(accounts.create_token_request(&self.agents, &parameters, &request))
+            .unwrap();
         let admin = Kubeconfig::read_from(self.folder.path().join("admin")).unwrap();
         let context = admin.current_context.as_deref().expect("a current context");
-        let context = admin.contexts.iter().find(|named| named.name == context).and_then(|named| named.context.clone());
+        let context = admin
+            .contexts
+            .iter()
+            .find(|named| named.name == context)
+            .and_then(|named| named.context.clone());
         let cluster = context.expect("its context").cluster;
-        let cluster = admin.clusters.iter().find(|named| named.name == cluster).expect("its cluster");
+        let cluster = admin
+            .clusters
+            .iter()
+            .find(|named| named.name == cluster)
+            .expect("its cluster");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "agent",
             "clusters": [{"name": "real", "cluster": cluster.cluster}],

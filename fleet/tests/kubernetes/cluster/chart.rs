@@ -53,7 +53,8 @@ fn objects_of(files: &[&str]) -> Vec<Value> {
     let mut objects = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
-        let documents = serde_yaml::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap());
+        let documents = serde_yaml::Deserializer::from_str(&text)
+            .map(|document| Value::deserialize(document).unwrap());
         objects.extend(documents.filter(|object| !object.is_null()));
     }
     objects
@@ -61,8 +62,12 @@ fn objects_of(files: &[&str]) -> Vec<Value> {
 
 /// The objects of the base that have this kind.
 pub(crate) fn of_kind<T: DeserializeOwned>(kind: &str) -> Vec<T> {
-    let objects = objects().into_iter().filter(|object| object["kind"] == kind);
-    objects.map(|object| serde_json::from_value(object).unwrap()).collect()
+    let objects = objects()
+        .into_iter()
+        .filter(|object| object["kind"] == kind);
+    objects
+        .map(|object| serde_json::from_value(object).unwrap())
+        .collect()
 }
 
 /// The objects about rights of a release, whose name is that of its namespace, too.
@@ -71,13 +76,24 @@ pub(crate) fn objects_about_rights(release: &str, access: Access) -> Vec<Value> 
         Access::None => object["kind"] == "ServiceAccount",
         _ => ABOUT_RIGHTS.iter().any(|kind| object["kind"] == *kind),
     };
-    let more = if access == Access::ChartWithAll { own_evictions() } else { Vec::new() };
-    let mut objects: Vec<_> = objects().into_iter().chain(more).filter(is_wanted).collect();
+    let more = if access == Access::ChartWithAll {
+        own_evictions()
+    } else {
+        Vec::new()
+    };
+    let mut objects: Vec<_> = objects()
+        .into_iter()
+        .chain(more)
+        .filter(is_wanted)
+        .collect();
     for object in &mut objects {
         rename(object, release);
         if access == Access::ChartWithAll && object["kind"] == "ClusterRole" {
             let rules = object["rules"].as_array_mut().unwrap();
-            let pods = rules.iter_mut().find(|rule| rule["resources"] == json!(["pods"])).unwrap();
+            let pods = rules
+                .iter_mut()
+                .find(|rule| rule["resources"] == json!(["pods"]))
+                .unwrap();
             pods["verbs"].as_array_mut().unwrap().push(json!("delete"));
         }
     }
@@ -88,7 +104,9 @@ fn rename(value: &mut Value, release: &str) {
     match value {
         Value::String(text) => *text = text.replace(BASE, release),
         Value::Array(items) => items.iter_mut().for_each(|item| rename(item, release)),
-        Value::Object(members) => members.values_mut().for_each(|member| rename(member, release)),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|member| rename(member, release)),
         _ => {}
     }
 }
@@ -96,10 +114,20 @@ fn rename(value: &mut Value, release: &str) {
 /// All rights of the service account, whatever the namespace.
 pub(crate) fn rights(access: Access) -> BTreeSet<Right> {
     let objects = objects_about_rights(BASE, access);
-    let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind).cloned();
+    let of_kind = |kind: &'static str| {
+        objects
+            .iter()
+            .filter(move |object| object["kind"] == kind)
+            .cloned()
+    };
     let roles = of_kind("Role").map(|role| serde_json::from_value::<Role>(role).unwrap().rules);
-    let cluster = of_kind("ClusterRole").map(|role| serde_json::from_value::<ClusterRole>(role).unwrap().rules);
-    roles.chain(cluster).flat_map(Option::unwrap_or_default).flat_map(|rule| rights_of_rule(&rule)).collect()
+    let cluster = of_kind("ClusterRole")
+        .map(|role| serde_json::from_value::<ClusterRole>(role).unwrap().rules);
+    roles
+        .chain(cluster)
+        .flat_map(Option::unwrap_or_default)
+        .flat_map(|rule| rights_of_rule(&rule))
+        .collect()
 }
 
 fn rights_of_rule(rule: &PolicyRule) -> Vec<Right> {
@@ -107,7 +135,11 @@ fn rights_of_rule(rule: &PolicyRule) -> Vec<Right> {
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {
             assert!(group != "*" && resource != "*");
-            rights.extend(rule.verbs.iter().map(|verb| (verb.clone(), group.clone(), resource.clone())));
+            rights.extend(
+                rule.verbs
+                    .iter()
+                    .map(|verb| (verb.clone(), group.clone(), resource.clone())),
+            );
         }
     }
     rights

@@ -34,7 +34,10 @@ impl Kubelet {
         let ends = Arc::new(AtomicBool::new(false));
         let ended = ends.clone();
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let client = client(&kubeconfig).await;
                 let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
@@ -49,7 +52,10 @@ impl Kubelet {
                 }
             });
         });
-        Self { ends, thread: Some(thread) }
+        Self {
+            ends,
+            thread: Some(thread),
+        }
     }
 }
 
@@ -64,19 +70,35 @@ impl Drop for Kubelet {
 
 /// Ends pods that are being deleted: at once, or after the seconds in the label `ends-after`.
 async fn end_pods(pods: &Api<Pod>) {
-    for pod in pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+    for pod in pods
+        .list(&ListParams::default())
+        .await
+        .map(|list| list.items)
+        .unwrap_or_default()
+    {
         if has_ended(&pod) {
-            let _ = pods.delete(&pod.metadata.name.unwrap(), &DeleteParams::default().grace_period(0)).await;
+            let _ = pods
+                .delete(
+                    &pod.metadata.name.unwrap(),
+                    &DeleteParams::default().grace_period(0),
+                )
+                .await;
         }
     }
 }
 
 /// Whether a pod that is being deleted has ended by itself, or its grace period has.
 fn has_ended(pod: &Pod) -> bool {
-    let Some(end) = &pod.metadata.deletion_timestamp else { return false };
+    let Some(end) = &pod.metadata.deletion_timestamp else {
+        return false;
+    };
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
     let begin = end.0 - SignedDuration::from_secs(grace);
-    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get("ends-after")?.parse().ok());
+    let label = pod
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get("ends-after")?.parse().ok());
     let takes = SignedDuration::from_secs(label.unwrap_or(0)).min(SignedDuration::from_secs(grace));
     Timestamp::now() >= begin + takes
 }
@@ -85,15 +107,19 @@ fn has_ended(pod: &Pod) -> bool {
 async fn renew_lease(client: &Client, node: &str) {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASES);
     let patch = json!({"spec": {"renewTime": Timestamp::now().strftime("%FT%T%.6fZ").to_string()}});
-    let _ = leases.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await;
+    let _ = leases
+        .patch(node, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
 }
 
 impl Cluster {
     /// Registers the node, with what every node has.
     pub(crate) fn register_node(&self) {
-        let labels =
-            json!({"kubernetes.io/hostname": self.node, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
-        let node: Node = self.create(None, json!({"metadata": {"name": self.node, "labels": labels}}));
+        let labels = json!({"kubernetes.io/hostname": self.node, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
+        let node: Node = self.create(
+            None,
+            json!({"metadata": {"name": self.node, "labels": labels}}),
+        );
         let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": self.node, "uid": node.metadata.uid}]);
         let renewed = Timestamp::now().strftime("%FT%T%.6fZ").to_string();
         self.create::<Lease>(
@@ -107,14 +133,25 @@ impl Cluster {
         self.set_ready(true);
         // The server gives it to every new node, and the node's controller takes it away.
         self.wait_for("the node to be ready", || {
-            let taints = self.node().spec.and_then(|spec| spec.taints).unwrap_or_default();
-            taints.iter().all(|taint| taint.key != "node.kubernetes.io/not-ready").then_some(())
+            let taints = self
+                .node()
+                .spec
+                .and_then(|spec| spec.taints)
+                .unwrap_or_default();
+            taints
+                .iter()
+                .all(|taint| taint.key != "node.kubernetes.io/not-ready")
+                .then_some(())
         });
     }
 
     /// The node's own status, as its kubelet reports it.
     pub(crate) fn set_ready(&self, ready: bool) {
-        let (status, message) = if ready { ("True", "ready") } else { ("False", "the test says so") };
+        let (status, message) = if ready {
+            ("True", "ready")
+        } else {
+            ("False", "the test says so")
+        };
         self.set_condition("Ready", status, message);
     }
 
@@ -142,6 +179,7 @@ impl Cluster {
             .collect();
         let patch = Patch::Strategic(json!({"status": {"phase": phase, "conditions": conditions}}));
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        self.block_on(pods.patch_status(name, &PatchParams::default(), &patch)).unwrap();
+        self.block_on(pods.patch_status(name, &PatchParams::default(), &patch))
+            .unwrap();
     }
 }

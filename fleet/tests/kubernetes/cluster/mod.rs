@@ -47,7 +47,9 @@ pub(crate) struct Cluster {
 
 /// The kubeconfig of a real cluster with all rights, if the tests are to use one.
 pub(crate) fn real() -> Option<PathBuf> {
-    std::env::var_os("KUBERNETES_TEST_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
+    std::env::var_os("KUBERNETES_TEST_CONFIG")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
 }
 
 impl Cluster {
@@ -69,7 +71,9 @@ impl Cluster {
     pub(crate) fn real(access: Access) -> Option<Self> {
         let real = real();
         if real.is_none() {
-            not_run("it needs a real API server: the imitated one has no admission policies and no bound tokens");
+            not_run(
+                "it needs a real API server: the imitated one has no admission policies and no bound tokens",
+            );
         }
         real.map(|real| Self::on(Some(real), access))
     }
@@ -91,22 +95,41 @@ impl Cluster {
             fake.write_kubeconfig(&agent, false);
             Some(fake)
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let client = runtime.block_on(client(&admin));
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!("scheduled-events-test-{}-{number}", std::process::id());
         let (namespace, agents) = (name.clone(), format!("{name}-agents"));
-        let mut cluster = Self { fake, folder, namespace, agents, node: name, client, runtime, kubelet: None };
+        let mut cluster = Self {
+            fake,
+            folder,
+            namespace,
+            agents,
+            node: name,
+            client,
+            runtime,
+            kubelet: None,
+        };
         for namespace in [&cluster.namespace, &cluster.agents] {
             cluster.create::<Namespace>(None, json!({"metadata": {"name": namespace}}));
         }
         if cluster.fake.is_none() {
             // Pods need it, and a controller makes it.
-            let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-            cluster.wait_for("the service account", || cluster.block_on(accounts.get_opt("default")).unwrap());
+            let accounts: Api<ServiceAccount> =
+                Api::namespaced(cluster.client.clone(), &cluster.namespace);
+            cluster.wait_for("the service account", || {
+                cluster.block_on(accounts.get_opt("default")).unwrap()
+            });
         }
         cluster.register_node();
-        cluster.kubelet = Some(Kubelet::start(admin, cluster.node.clone(), cluster.namespace.clone()));
+        cluster.kubelet = Some(Kubelet::start(
+            admin,
+            cluster.node.clone(),
+            cluster.namespace.clone(),
+        ));
         let pod = cluster.add_agent(access);
         if cluster.fake.is_none() {
             cluster.write_agent_kubeconfig(&agent, Some(&pod));
@@ -140,7 +163,9 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn api<K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>>(&self) -> Api<K> {
+    pub(crate) fn api<K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>>(
+        &self,
+    ) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
@@ -150,11 +175,17 @@ impl Cluster {
 
     pub(crate) fn create<K>(&self, namespace: Option<&str>, object: Value) -> K
     where
-        K: Resource<DynamicType = ()> + serde::Serialize + serde::de::DeserializeOwned + Clone + std::fmt::Debug,
+        K: Resource<DynamicType = ()>
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
     {
         let url = K::url_path(&(), namespace);
         let body = serde_json::to_vec(&object).unwrap();
-        let request = kube::core::Request::new(url).create(&PostParams::default(), body).unwrap();
+        let request = kube::core::Request::new(url)
+            .create(&PostParams::default(), body)
+            .unwrap();
         let mut object = object;
         object["apiVersion"] = json!(K::api_version(&()));
         object["kind"] = json!(K::kind(&()));
@@ -164,7 +195,11 @@ impl Cluster {
 
     pub(crate) fn patch_status(&self, patch: &Value) {
         let patch = Patch::Strategic(patch);
-        self.block_on(self.nodes().patch_status(&self.node, &PatchParams::default(), &patch)).unwrap();
+        self.block_on(
+            self.nodes()
+                .patch_status(&self.node, &PatchParams::default(), &patch),
+        )
+        .unwrap();
     }
 
     pub(crate) fn node(&self) -> Node {
@@ -173,8 +208,15 @@ impl Cluster {
 
     /// Changes the node in the name of somebody else.
     pub(crate) fn patch_node(&self, manager: &str, patch: &Value) {
-        let parameters = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
-        self.block_on(self.nodes().patch(&self.node, &parameters, &Patch::Merge(patch))).unwrap();
+        let parameters = PatchParams {
+            field_manager: Some(manager.into()),
+            ..PatchParams::default()
+        };
+        self.block_on(
+            self.nodes()
+                .patch(&self.node, &parameters, &Patch::Merge(patch)),
+        )
+        .unwrap();
         self.settled_node();
     }
 
@@ -183,7 +225,11 @@ impl Cluster {
         self.wait_for("the taint of a cordoned node", || {
             let node = self.node();
             let spec = node.spec.as_ref()?;
-            let tainted = spec.taints.iter().flatten().any(|taint| taint.key == "node.kubernetes.io/unschedulable");
+            let tainted = spec
+                .taints
+                .iter()
+                .flatten()
+                .any(|taint| taint.key == "node.kubernetes.io/unschedulable");
             (tainted == (spec.unschedulable == Some(true))).then_some(node)
         })
     }
@@ -194,9 +240,14 @@ impl Cluster {
 
     /// The keys of the taints but that of Kubernetes' own for cordoned nodes.
     pub(crate) fn taints(&self) -> Vec<String> {
-        let taints = self.node().spec.and_then(|spec| spec.taints).unwrap_or_default();
+        let taints = self
+            .node()
+            .spec
+            .and_then(|spec| spec.taints)
+            .unwrap_or_default();
         let keys = taints.into_iter().map(|taint| taint.key);
-        keys.filter(|key| !key.starts_with("node.kubernetes.io/")).collect()
+        keys.filter(|key| !key.starts_with("node.kubernetes.io/"))
+            .collect()
     }
 
     pub(crate) fn annotation(&self, key: &str) -> Option<String> {
@@ -205,34 +256,54 @@ impl Cluster {
 
     /// Status and reason of the agent's condition.
     pub(crate) fn condition(&self) -> Option<(String, String)> {
-        self.pending().map(|found| (found.status, found.reason.unwrap_or_default()))
+        self.pending()
+            .map(|found| (found.status, found.reason.unwrap_or_default()))
     }
 
     /// The agent's condition.
     pub(crate) fn pending(&self) -> Option<NodeCondition> {
         let conditions = self.node().status?.conditions?;
-        conditions.into_iter().find(|condition| condition.type_ == "ScheduledEventPending")
+        conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "ScheduledEventPending")
     }
 
     /// The reasons of the agent's Events about the node.
     pub(crate) fn event_reasons(&self) -> Vec<String> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
         let events = self.block_on(events.list(&ListParams::default())).unwrap();
-        let of_node = |event: &Event| event.regarding.as_ref().and_then(|node| node.name.as_ref()) == Some(&self.node);
-        let reasons = events.into_iter().filter(of_node).filter_map(|event| event.reason);
-        reasons.filter(|reason| reason.starts_with("ScheduledEvent")).collect()
+        let of_node = |event: &Event| {
+            event.regarding.as_ref().and_then(|node| node.name.as_ref()) == Some(&self.node)
+        };
+        let reasons = events
+            .into_iter()
+            .filter(of_node)
+            .filter_map(|event| event.reason);
+        reasons
+            .filter(|reason| reason.starts_with("ScheduledEvent"))
+            .collect()
     }
 
     /// Changes the taints as a careful controller does: again, if somebody else was faster.
     pub(crate) fn change_taints(&self, manager: &str, change: impl Fn(&mut Vec<Value>)) {
         self.wait_for("a change of the taints", || {
             let node = serde_json::to_value(self.node()).unwrap();
-            let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+            let mut taints = node["spec"]["taints"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             change(&mut taints);
             let version = &node["metadata"]["resourceVersion"];
-            let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
-            let parameters = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
-            match self.block_on(self.nodes().patch(&self.node, &parameters, &Patch::Merge(patch))) {
+            let patch =
+                json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
+            let parameters = PatchParams {
+                field_manager: Some(manager.into()),
+                ..PatchParams::default()
+            };
+            match self.block_on(
+                self.nodes()
+                    .patch(&self.node, &parameters, &Patch::Merge(patch)),
+            ) {
                 Err(kube::Error::Api(status)) if status.code == 409 => None,
                 result => result.map(drop).map(Some).unwrap(),
             }
@@ -242,9 +313,18 @@ impl Cluster {
     /// The program under test, as the agent.
     pub(crate) fn fleet(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scheduled-events-fleet"));
-        command.arg("--config").arg(self.folder.path().join("fleet.toml")).args(arguments);
-        command.env_clear().env("KUBECONFIG", self.folder.path().join("agent")).env("NODE_NAME", &self.node);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .arg("--config")
+            .arg(self.folder.path().join("fleet.toml"))
+            .args(arguments);
+        command
+            .env_clear()
+            .env("KUBECONFIG", self.folder.path().join("agent"))
+            .env("NODE_NAME", &self.node);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -277,10 +357,23 @@ impl Cluster {
     }
 
     /// The same with variables of the watcher.
-    pub(crate) fn hook_with(&self, variables: &[(&str, &str)], command: &str, event: &Value) -> Child {
+    pub(crate) fn hook_with(
+        &self,
+        variables: &[(&str, &str)],
+        command: &str,
+        event: &Value,
+    ) -> Child {
         self.wait_for_budgets();
-        let mut child = self.fleet(&[command]).envs(variables.iter().copied()).spawn().unwrap();
-        let _ = child.stdin.take().unwrap().write_all(event.to_string().as_bytes());
+        let mut child = self
+            .fleet(&[command])
+            .envs(variables.iter().copied())
+            .spawn()
+            .unwrap();
+        let _ = child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(event.to_string().as_bytes());
         child
     }
 
@@ -309,14 +402,19 @@ impl Drop for Cluster {
 
 pub(crate) async fn client(kubeconfig: &Path) -> Client {
     let config = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     Client::try_from(config).unwrap()
 }
 
 /// An event as a hook gets it, that starts so many seconds from now.
 pub(crate) fn event(id: &str, event_type: &str, starts_in: Option<i64>) -> Value {
-    let not_before =
-        starts_in.map(|seconds| (Timestamp::now() + SignedDuration::from_secs(seconds)).strftime("%FT%TZ").to_string());
+    let not_before = starts_in.map(|seconds| {
+        (Timestamp::now() + SignedDuration::from_secs(seconds))
+            .strftime("%FT%TZ")
+            .to_string()
+    });
     json!({"record": "event", "event_id": id, "event_type": event_type, "event_status": "Scheduled",
         "resource_type": "VirtualMachine", "resources": ["WestNO_0"], "not_before": not_before, "description": "test",
         "event_source": "Platform", "duration_in_seconds": null, "mine": true})
@@ -324,6 +422,9 @@ pub(crate) fn event(id: &str, event_type: &str, starts_in: Option<i64>) -> Value
 
 /// What a command printed, and its exit code.
 pub(crate) fn text(output: &Output) -> String {
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     format!("exit code {:?}\n{stdout}{stderr}", output.status.code())
 }

@@ -11,8 +11,10 @@ use super::Cluster;
 impl Cluster {
     /// A pod on the node that runs, is ready and has a controller, after this change.
     pub(crate) fn add_pod(&self, name: &str, change: impl FnOnce(&mut Value)) -> Pod {
-        let owner: ConfigMap =
-            self.create(Some(&self.namespace), json!({"metadata": {"name": format!("owner-of-{name}")}}));
+        let owner: ConfigMap = self.create(
+            Some(&self.namespace),
+            json!({"metadata": {"name": format!("owner-of-{name}")}}),
+        );
         let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": owner.metadata.name,
             "uid": owner.metadata.uid, "controller": true}]);
         self.add_bare_pod(&self.namespace, name, |pod| {
@@ -28,14 +30,22 @@ impl Cluster {
                 "containers": [{"name": "main", "image": "example.invalid/none"}]},
         });
         change(&mut pod);
-        let phase = pod["status"]["phase"].as_str().unwrap_or("Running").to_owned();
+        let phase = pod["status"]["phase"]
+            .as_str()
+            .unwrap_or("Running")
+            .to_owned();
         let made: Pod = self.create(Some(namespace), pod);
         self.set_pod_status(namespace, name, &phase);
         made
     }
 
     /// A pod of a `DaemonSet` of its own, for this node only. The set's controller adopts it.
-    pub(crate) fn add_daemon_pod(&self, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) -> Pod {
+    pub(crate) fn add_daemon_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Pod {
         let pod = self.add_bare_pod(namespace, name, change);
         let app = name.split('-').next();
         let template = json!({"metadata": {"labels": {"app": app}}, "spec": {
@@ -43,17 +53,29 @@ impl Cluster {
             "containers": [{"name": "main", "image": "example.invalid/none"}]}});
         let spec = json!({"selector": {"matchLabels": {"app": app}}, "template": template,
             "updateStrategy": {"type": "OnDelete"}});
-        let set: DaemonSet = self.create(Some(namespace), json!({"metadata": {"name": name}, "spec": spec}));
+        let set: DaemonSet = self.create(
+            Some(namespace),
+            json!({"metadata": {"name": name}, "spec": spec}),
+        );
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         if self.fake.is_some() {
             let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": set.metadata.uid,
                 "controller": true}]);
             let patch = Patch::Merge(json!({"metadata": {"ownerReferences": owner}}));
-            self.block_on(pods.patch(name, &PatchParams::default(), &patch)).unwrap();
+            self.block_on(pods.patch(name, &PatchParams::default(), &patch))
+                .unwrap();
         }
         self.wait_for("the controller of the DaemonSet", || {
-            let owners = self.block_on(pods.get(name)).unwrap().metadata.owner_references;
-            owners.into_iter().flatten().any(|owner| owner.kind == "DaemonSet").then_some(())
+            let owners = self
+                .block_on(pods.get(name))
+                .unwrap()
+                .metadata
+                .owner_references;
+            owners
+                .into_iter()
+                .flatten()
+                .any(|owner| owner.kind == "DaemonSet")
+                .then_some(())
         });
         pod
     }
@@ -63,30 +85,58 @@ impl Cluster {
     }
 
     pub(crate) fn add_named_budget(&self, name: &str, app: &str, min_available: u32) {
-        let spec = json!({"minAvailable": min_available, "selector": {"matchLabels": {"app": app}}});
-        self.create::<PodDisruptionBudget>(Some(&self.namespace), json!({"metadata": {"name": name}, "spec": spec}));
+        let spec =
+            json!({"minAvailable": min_available, "selector": {"matchLabels": {"app": app}}});
+        self.create::<PodDisruptionBudget>(
+            Some(&self.namespace),
+            json!({"metadata": {"name": name}, "spec": spec}),
+        );
     }
 
     pub(crate) fn delete_budget(&self, app: &str) {
         let budgets = self.api::<PodDisruptionBudget>();
-        self.block_on(budgets.delete(app, &DeleteParams::default())).unwrap();
+        self.block_on(budgets.delete(app, &DeleteParams::default()))
+            .unwrap();
     }
 
     /// Waits until the budgets' controller knows them and their pods: before that, the server refuses evictions for another reason.
     pub(crate) fn wait_for_budgets(&self) {
         self.wait_for("the controller of the budgets", || {
-            let budgets = self.block_on(self.api::<PodDisruptionBudget>().list(&ListParams::default())).unwrap();
-            budgets.iter().all(|budget| self.is_processed(budget)).then_some(())
+            let budgets = self
+                .block_on(
+                    self.api::<PodDisruptionBudget>()
+                        .list(&ListParams::default()),
+                )
+                .unwrap();
+            budgets
+                .iter()
+                .all(|budget| self.is_processed(budget))
+                .then_some(())
         });
     }
 
     fn is_processed(&self, budget: &PodDisruptionBudget) -> bool {
-        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()?.match_labels.as_ref());
-        let selector: Vec<_> = selector.into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
-        let pods = self.block_on(self.api::<Pod>().list(&ListParams::default().labels(&selector.join(",")))).unwrap();
+        let selector = budget
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.selector.as_ref()?.match_labels.as_ref());
+        let selector: Vec<_> = selector
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let pods = self
+            .block_on(
+                self.api::<Pod>()
+                    .list(&ListParams::default().labels(&selector.join(","))),
+            )
+            .unwrap();
         let runs = |pod: &&Pod| {
             pod.metadata.deletion_timestamp.is_none()
-                && pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"))
+                && pod
+                    .status
+                    .as_ref()
+                    .is_some_and(|status| status.phase.as_deref() == Some("Running"))
         };
         let healthy = pods.iter().filter(runs).count();
         budget.status.as_ref().is_some_and(|status| {
@@ -101,7 +151,11 @@ impl Cluster {
 
     /// The names of the pods of this test, but the agent's.
     pub(crate) fn pod_names(&self) -> Vec<String> {
-        let pods = self.block_on(self.api::<Pod>().list(&ListParams::default())).unwrap();
-        pods.into_iter().filter_map(|pod| pod.metadata.name).collect()
+        let pods = self
+            .block_on(self.api::<Pod>().list(&ListParams::default()))
+            .unwrap();
+        pods.into_iter()
+            .filter_map(|pod| pod.metadata.name)
+            .collect()
     }
 }

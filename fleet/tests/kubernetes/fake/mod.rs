@@ -102,7 +102,10 @@ impl FakeApi {
     pub(crate) fn start(rights: Option<impl IntoIterator<Item = Right>>) -> Self {
         scheduled_events_fleet::http::install_tls();
         let (ca, tls) = certificates();
-        let rights = rights.map(|granted| Rights { granted: granted.into_iter().collect(), ..Rights::default() });
+        let rights = rights.map(|granted| Rights {
+            granted: granted.into_iter().collect(),
+            ..Rights::default()
+        });
         let shared = Arc::new(Shared {
             store: Mutex::new(Store::starting_at(1000)),
             latest: watch::Sender::new(0),
@@ -117,21 +120,36 @@ impl FakeApi {
         let address = listener.local_addr().unwrap();
         let (serving, ends) = (shared.clone(), Arc::new(Notify::new()));
         let ended = ends.clone();
-        let thread = std::thread::Builder::new().name(left_over::SERVER_THREAD.to_owned()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve(listener, tls, serving) => {}
-                    () = ended.notified() => {}
-                }
+        let thread = std::thread::Builder::new()
+            .name(left_over::SERVER_THREAD.to_owned())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .unwrap();
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = serve(listener, tls, serving) => {}
+                        () = ended.notified() => {}
+                    }
+                });
             });
-        });
-        Self { shared, address, ca, ends, thread: Some(thread.unwrap()) }
+        Self {
+            shared,
+            address,
+            ca,
+            ends,
+            thread: Some(thread.unwrap()),
+        }
     }
 
     /// Writes a kubeconfig for the agent, or for the one who may do everything.
     pub(crate) fn write_kubeconfig(&self, path: &Path, admin: bool) {
-        let token = if admin { &self.shared.admin_token } else { &self.shared.agent_token };
+        let token = if admin {
+            &self.shared.admin_token
+        } else {
+            &self.shared.agent_token
+        };
         let ca = base64::engine::general_purpose::STANDARD.encode(&self.ca);
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "fake",
@@ -184,30 +202,44 @@ fn certificates() -> (String, Arc<rustls::ServerConfig>) {
     let mut parameters = CertificateParams::default();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     // OpenSSL takes a certificate for self-signed if both have the same name.
-    parameters.distinguished_name.push(DnType::CommonName, "authority");
+    parameters
+        .distinguished_name
+        .push(DnType::CommonName, "authority");
     let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
     let parameters = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
     let certificate = parameters.signed_by(&key, &authority).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let config = rustls::ServerConfig::builder().with_no_client_auth();
-    let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
+    let config = config
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
     (authority.pem(), Arc::new(config))
 }
 
-async fn serve(listener: std::net::TcpListener, tls: Arc<rustls::ServerConfig>, shared: Arc<Shared>) {
+async fn serve(
+    listener: std::net::TcpListener,
+    tls: Arc<rustls::ServerConfig>,
+    shared: Arc<Shared>,
+) {
     let listener = TcpListener::from_std(listener).unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(tls);
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
         let (acceptor, shared) = (acceptor.clone(), shared.clone());
         tokio::spawn(async move {
-            let Ok(stream) = acceptor.accept(stream).await else { return };
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
             let service = hyper::service::service_fn(move |request| {
                 let shared = shared.clone();
                 async move { answer(&shared, request).await }
             });
-            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         });
     }
 }
@@ -227,62 +259,120 @@ impl std::error::Error for Lost {}
 async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Lost> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Lost)?.to_bytes();
-    let body: Value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).expect("JSON") };
+    let body: Value = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(&body).expect("JSON")
+    };
     let path = parts.uri.path().to_owned();
     let query = parts.uri.query().unwrap_or_default();
-    let parameters: Vec<(String, String)> =
-        query.split('&').filter_map(|pair| pair.split_once('=')).map(decode).collect();
-    let parameter = |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-    let token = parts.headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    let parameters: Vec<(String, String)> = query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(decode)
+        .collect();
+    let parameter = |name: &str| {
+        parameters
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    };
+    let token = parts
+        .headers
+        .get("authorization")
+        .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let agent = token == Some(&shared.agent_token);
     let known = agent || token == Some(&shared.admin_token);
     let method = parts.method.as_str();
-    let content_type = parts.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = parts
+        .headers
+        .get("content-type")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
 
     let fault = agent.then(|| take_fault(shared, method, &path)).flatten();
     let record = |code: u16| {
         let (method, path) = (method.to_owned(), path.clone());
-        shared.seen.lock().unwrap().push(Seen { at: Instant::now(), agent, method, path, code });
+        shared.seen.lock().unwrap().push(Seen {
+            at: Instant::now(),
+            agent,
+            method,
+            path,
+            code,
+        });
     };
     if let Some(FaultKind::Refuse(code, retry_after)) = fault {
         record(code);
-        let mut response = Response::builder().status(code).header("content-type", "text/plain");
+        let mut response = Response::builder()
+            .status(code)
+            .header("content-type", "text/plain");
         if let Some(seconds) = retry_after {
             response = response.header("retry-after", seconds);
         }
-        return Ok(response.body(full("Too many requests, please try again later.\n".into())).unwrap());
+        return Ok(response
+            .body(full("Too many requests, please try again later.\n".into()))
+            .unwrap());
     }
     let result = (|| {
         if !known {
             return Err(Refusal::new(401, "Unauthorized", "Unauthorized"));
         }
-        let target =
-            Target::parse(&path).ok_or_else(|| Refusal::new(404, "NotFound", "the server could not find it"))?;
+        let target = Target::parse(&path)
+            .ok_or_else(|| Refusal::new(404, "NotFound", "the server could not find it"))?;
         let watches = parameter("watch").is_some_and(|value| value == "true" || value == "1");
         let verb = rbac::verb(method, &target, watches);
         if let Some(rights) = shared.rights.as_ref().filter(|_| agent) {
             let right = rbac::right(verb, &target);
             if !rights.allows(&right) {
-                let message = format!("{} is forbidden: User \"agent\" cannot {verb} resource {:?}", right.2, right.1);
+                let message = format!(
+                    "{} is forbidden: User \"agent\" cannot {verb} resource {:?}",
+                    right.2, right.1
+                );
                 return Err(Refusal::new(403, "Forbidden", message));
             }
         }
-        let selector =
-            Selector::parse(target.namespace.clone(), parameter("fieldSelector"), parameter("labelSelector"));
+        let selector = Selector::parse(
+            target.namespace.clone(),
+            parameter("fieldSelector"),
+            parameter("labelSelector"),
+        );
         if verb == "watch" {
-            let from = parameter("resourceVersion").unwrap_or("0").parse().expect("a version");
-            let time = parameter("timeoutSeconds").and_then(|seconds| seconds.parse().ok()).unwrap_or(300);
-            return Ok(watch_changes(shared, &target, selector, from, Duration::from_secs(time)));
+            let from = parameter("resourceVersion")
+                .unwrap_or("0")
+                .parse()
+                .expect("a version");
+            let time = parameter("timeoutSeconds")
+                .and_then(|seconds| seconds.parse().ok())
+                .unwrap_or(300);
+            return Ok(watch_changes(
+                shared,
+                &target,
+                selector,
+                from,
+                Duration::from_secs(time),
+            ));
         }
         let manager = parameter("fieldManager").unwrap_or("unknown");
         let mut store = shared.store.lock().unwrap();
         if let Some(FaultKind::Precede(patch)) = &fault {
             store.patch(&target, patch.clone(), false, "somebody-else")?;
         }
-        let (code, mut value) = carry_out(&mut store, verb, &target, &selector, &body, content_type, manager)?;
+        let (code, mut value) = carry_out(
+            &mut store,
+            verb,
+            &target,
+            &selector,
+            &body,
+            content_type,
+            manager,
+        )?;
         if verb == "list" {
             let number = |name| parameter(name).and_then(|value| value.parse().ok());
-            take_page(&mut value, number("limit").unwrap_or(0), number("continue").unwrap_or(0));
+            take_page(
+                &mut value,
+                number("limit").unwrap_or(0),
+                number("continue").unwrap_or(0),
+            );
         }
         if target.resource == "pods" || target.resource == "poddisruptionbudgets" {
             pods::process_budgets(&mut store);
@@ -295,11 +385,19 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Resp
             .unwrap())
     })();
     let response = result.unwrap_or_else(|refusal| {
-        let response = Response::builder().status(refusal.code).header("content-type", "application/json");
-        response.body(full(refusal.to_status().to_string())).unwrap()
+        let response = Response::builder()
+            .status(refusal.code)
+            .header("content-type", "application/json");
+        response
+            .body(full(refusal.to_status().to_string()))
+            .unwrap()
     });
     record(response.status().as_u16());
-    if matches!(fault, Some(FaultKind::Lose)) { Err(Lost) } else { Ok(response) }
+    if matches!(fault, Some(FaultKind::Lose)) {
+        Err(Lost)
+    } else {
+        Ok(response)
+    }
 }
 
 fn carry_out(
@@ -315,9 +413,16 @@ fn carry_out(
     Ok(match verb {
         "get" => (200, store.get(target)?.clone()),
         "list" => {
-            let items: Vec<_> = store.list(&target.collection(), selector).into_iter().cloned().collect();
+            let items: Vec<_> = store
+                .list(&target.collection(), selector)
+                .into_iter()
+                .cloned()
+                .collect();
             let metadata = json!({"resourceVersion": store.version.to_string()});
-            (200, json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}))
+            (
+                200,
+                json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}),
+            )
         }
         "create" if evicts => (201, pods::evict(store, target, body)?),
         "create" => (201, store.create(target, body.clone())?),
@@ -327,20 +432,34 @@ fn carry_out(
                 "application/merge-patch+json" => false,
                 "application/strategic-merge-patch+json" => true,
                 other => {
-                    return Err(Refusal::new(415, "UnsupportedMediaType", format!("the body has the type {other}")));
+                    return Err(Refusal::new(
+                        415,
+                        "UnsupportedMediaType",
+                        format!("the body has the type {other}"),
+                    ));
                 }
             };
             (200, store.patch(target, body.clone(), strategic, manager)?)
         }
         "delete" => (200, pods::delete(store, target, body)?),
-        _ => return Err(Refusal::new(405, "MethodNotAllowed", "the server does not allow this method")),
+        _ => {
+            return Err(Refusal::new(
+                405,
+                "MethodNotAllowed",
+                "the server does not allow this method",
+            ));
+        }
     })
 }
 
 /// So many items of a list, from this one; 0 is no limit.
 fn take_page(list: &mut Value, limit: usize, begin: usize) {
     let items = list["items"].as_array_mut().expect("items");
-    let end = if limit == 0 { items.len() } else { items.len().min(begin + limit) };
+    let end = if limit == 0 {
+        items.len()
+    } else {
+        items.len().min(begin + limit)
+    };
     let rest = items.len() - end;
     items.truncate(end);
     items.drain(..begin);
@@ -352,8 +471,9 @@ fn take_page(list: &mut Value, limit: usize, begin: usize) {
 
 fn take_fault(shared: &Shared, method: &str, path: &str) -> Option<FaultKind> {
     let mut faults = shared.faults.lock().unwrap();
-    let fault =
-        faults.iter_mut().find(|fault| fault.times > 0 && fault.method == method && path.contains(fault.path))?;
+    let fault = faults
+        .iter_mut()
+        .find(|fault| fault.times > 0 && fault.method == method && path.contains(fault.path))?;
     fault.times -= 1;
     Some(fault.kind.clone())
 }
@@ -384,7 +504,11 @@ fn watch_changes(
         end: tokio::time::Instant::now() + time,
         gone: false,
     };
-    let kind = if target.resource == "pods" { "Pod" } else { "Node" };
+    let kind = if target.resource == "pods" {
+        "Pod"
+    } else {
+        "Node"
+    };
     let lines = futures_util::stream::unfold(watch, move |mut watch| async move {
         loop {
             if watch.gone || tokio::time::Instant::now() >= watch.end {
@@ -394,11 +518,20 @@ fn watch_changes(
             {
                 let store = watch.shared.store.lock().unwrap();
                 if watch.version < store.oldest {
-                    let expired = Refusal::new(410, "Expired", format!("too old resource version: {}", watch.version));
-                    lines = json!({"type": "ERROR", "object": expired.to_status()}).to_string() + "\n";
+                    let expired = Refusal::new(
+                        410,
+                        "Expired",
+                        format!("too old resource version: {}", watch.version),
+                    );
+                    lines =
+                        json!({"type": "ERROR", "object": expired.to_status()}).to_string() + "\n";
                     watch.gone = true;
                 } else {
-                    for change in store.history.iter().filter(|change| change.version > watch.version) {
+                    for change in store
+                        .history
+                        .iter()
+                        .filter(|change| change.version > watch.version)
+                    {
                         lines.extend(watch_line(change, &watch.collection, &watch.selector));
                     }
                     watch.version = store.version;
@@ -407,14 +540,17 @@ fn watch_changes(
             if !lines.is_empty() {
                 return Some((Ok::<_, Infallible>(Frame::data(Bytes::from(lines))), watch));
             }
-            let changed = tokio::time::timeout_at(watch.end.min(tokio::time::Instant::now() + BOOKMARKS), async {
-                watch.latest.changed().await.is_ok()
-            });
+            let changed = tokio::time::timeout_at(
+                watch.end.min(tokio::time::Instant::now() + BOOKMARKS),
+                async { watch.latest.changed().await.is_ok() },
+            );
             if changed.await.is_err() && tokio::time::Instant::now() < watch.end {
                 let metadata = json!({"resourceVersion": watch.version.to_string()});
-                let bookmark =
-                    json!({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": "v1", "metadata": metadata}});
-                return Some((Ok(Frame::data(Bytes::from(bookmark.to_string() + "\n"))), watch));
+                let bookmark = json!({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": "v1", "metadata": metadata}});
+                return Some((
+                    Ok(Frame::data(Bytes::from(bookmark.to_string() + "\n"))),
+                    watch,
+                ));
             }
         }
     });
@@ -430,7 +566,10 @@ fn watch_line(change: &Change, collection: &str, selector: &Selector) -> Option<
         return None;
     }
     let selected = |object: &&Value| selector.matches(&change.namespace, object);
-    let (before, after) = (change.before.as_ref().filter(selected), change.after.as_ref().filter(selected));
+    let (before, after) = (
+        change.before.as_ref().filter(selected),
+        change.after.as_ref().filter(selected),
+    );
     let (word, object) = match (before, after) {
         (None, None) => return None,
         (None, Some(after)) => ("ADDED", after),
@@ -450,7 +589,10 @@ fn decode((key, value): (&str, &str)) -> (String, String) {
     while let Some(byte) = bytes.next() {
         match byte {
             b'%' => {
-                let digits = [bytes.next().expect("a digit"), bytes.next().expect("a digit")];
+                let digits = [
+                    bytes.next().expect("a digit"),
+                    bytes.next().expect("a digit"),
+                ];
                 let digits = std::str::from_utf8(&digits).expect("digits");
                 decoded.push(u8::from_str_radix(digits, 16).expect("digits"));
             }

@@ -16,7 +16,12 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: json!({}) }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: json!({}),
+        }
     }
 
     pub(crate) fn to_status(&self) -> Value {
@@ -47,7 +52,9 @@ impl Target {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some((*namespace).to_owned()), rest),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => {
+                (Some((*namespace).to_owned()), rest)
+            }
             rest => (None, rest),
         };
         let (resource, rest) = rest.split_first()?;
@@ -67,11 +74,19 @@ impl Target {
     }
 
     fn key(&self, name: &str) -> Key {
-        (self.collection(), self.namespace.clone().unwrap_or_default(), name.to_owned())
+        (
+            self.collection(),
+            self.namespace.clone().unwrap_or_default(),
+            name.to_owned(),
+        )
     }
 
     fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     fn kind(&self) -> &'static str {
@@ -110,24 +125,44 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    pub(crate) fn parse(namespace: Option<String>, fields: Option<&str>, labels: Option<&str>) -> Self {
+    pub(crate) fn parse(
+        namespace: Option<String>,
+        fields: Option<&str>,
+        labels: Option<&str>,
+    ) -> Self {
         let pairs = |text: Option<&str>| -> Vec<(String, String)> {
-            let terms = text.unwrap_or_default().split(',').filter(|term| !term.is_empty());
+            let terms = text
+                .unwrap_or_default()
+                .split(',')
+                .filter(|term| !term.is_empty());
             let pair = |term: &str| {
-                let (key, value) = term.split_once('=').expect("a selector of the form key=value");
+                let (key, value) = term
+                    .split_once('=')
+                    .expect("a selector of the form key=value");
                 (key.to_owned(), value.trim_start_matches('=').to_owned())
             };
             terms.map(pair).collect()
         };
-        Self { namespace, fields: pairs(fields), labels: pairs(labels) }
+        Self {
+            namespace,
+            fields: pairs(fields),
+            labels: pairs(labels),
+        }
     }
 
     pub(crate) fn matches(&self, namespace: &str, object: &Value) -> bool {
         let field = |(path, value): &(String, String)| {
-            object.pointer(&format!("/{}", path.replace('.', "/"))).and_then(Value::as_str).unwrap_or_default() == value
+            object
+                .pointer(&format!("/{}", path.replace('.', "/")))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                == value
         };
-        let label = |(key, value): &(String, String)| object["metadata"]["labels"][key] == json!(value);
-        self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+        let label =
+            |(key, value): &(String, String)| object["metadata"]["labels"][key] == json!(value);
+        self.namespace
+            .as_deref()
+            .is_none_or(|wanted| wanted == namespace)
             && self.fields.iter().all(field)
             && self.labels.iter().all(label)
     }
@@ -144,21 +179,27 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn starting_at(version: u64) -> Self {
-        Self { version, ..Self::default() }
+        Self {
+            version,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn get(&self, target: &Target) -> Result<&Value, Refusal> {
         let name = target.name.as_deref().unwrap_or_default();
-        self.objects
-            .get(&target.key(name))
-            .ok_or_else(|| Refusal::new(404, "NotFound", format!("{} \"{name}\" not found", target.resource)))
+        self.objects.get(&target.key(name)).ok_or_else(|| {
+            Refusal::new(
+                404,
+                "NotFound",
+                format!("{} \"{name}\" not found", target.resource),
+            )
+        })
     }
 
     pub(crate) fn list(&self, collection: &str, selector: &Selector) -> Vec<&Value> {
-        let all = self
-            .objects
-            .iter()
-            .filter(|((of, namespace, _), object)| of == collection && selector.matches(namespace, object));
+        let all = self.objects.iter().filter(|((of, namespace, _), object)| {
+            of == collection && selector.matches(namespace, object)
+        });
         all.map(|(_, object)| object).collect()
     }
 
@@ -175,8 +216,18 @@ impl Store {
             metadata["namespace"] = json!(namespace);
             // A server makes its own when it starts.
             let is_own = namespace == "default" || namespace.starts_with("kube-");
-            if !is_own && !self.objects.contains_key(&("/namespaces".to_owned(), String::new(), namespace.clone())) {
-                return Err(Refusal::new(404, "NotFound", format!("namespaces \"{namespace}\" not found")));
+            if !is_own
+                && !self.objects.contains_key(&(
+                    "/namespaces".to_owned(),
+                    String::new(),
+                    namespace.clone(),
+                ))
+            {
+                return Err(Refusal::new(
+                    404,
+                    "NotFound",
+                    format!("namespaces \"{namespace}\" not found"),
+                ));
             }
         }
         if self.objects.contains_key(&target.key(&name)) {
@@ -195,20 +246,29 @@ impl Store {
 
     /// A complete replacement. A Lease that does not exist is created, whatever version the object names, but not if it names a uid: so
     /// does Kubernetes 1.36.
-    pub(crate) fn replace(&mut self, target: &Target, object: Value, manager: &str) -> Result<Value, Refusal> {
+    pub(crate) fn replace(
+        &mut self,
+        target: &Target,
+        object: Value,
+        manager: &str,
+    ) -> Result<Value, Refusal> {
         let uid = &object["metadata"]["uid"];
         let before = match self.get(target) {
-            Err(_) if target.resource == "leases" && uid.is_null() => return self.create(target, object),
+            Err(_) if target.resource == "leases" && uid.is_null() => {
+                return self.create(target, object);
+            }
             Err(missing) if uid.is_null() => return Err(missing),
             Ok(before) if uid.is_null() || *uid == before["metadata"]["uid"] => before.clone(),
             _ => {
-                let message =
-                    format!("Precondition failed: UID in precondition: {uid}, UID in object meta: another one");
+                let message = format!(
+                    "Precondition failed: UID in precondition: {uid}, UID in object meta: another one"
+                );
                 return Err(Refusal::new(409, "Conflict", message));
             }
         };
         if object["metadata"]["resourceVersion"].is_null() && target.resource == "leases" {
-            let message = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+            let message =
+                "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
             return Err(Refusal::new(422, "Invalid", message));
         }
         self.update(target, before, object, manager)
@@ -227,7 +287,13 @@ impl Store {
         self.update(target, before, object, manager)
     }
 
-    fn update(&mut self, target: &Target, before: Value, mut object: Value, manager: &str) -> Result<Value, Refusal> {
+    fn update(
+        &mut self,
+        target: &Target,
+        before: Value,
+        mut object: Value,
+        manager: &str,
+    ) -> Result<Value, Refusal> {
         let name = target.name.as_deref().unwrap_or_default();
         let given = &object["metadata"]["resourceVersion"];
         if !given.is_null() && *given != before["metadata"]["resourceVersion"] {
@@ -246,7 +312,13 @@ impl Store {
         } else {
             object["status"] = before["status"].clone();
         }
-        for fixed in ["uid", "creationTimestamp", "resourceVersion", "managedFields", "deletionTimestamp"] {
+        for fixed in [
+            "uid",
+            "creationTimestamp",
+            "resourceVersion",
+            "managedFields",
+            "deletionTimestamp",
+        ] {
             object["metadata"][fixed] = before["metadata"][fixed].clone();
         }
         remove_nulls(&mut object);
@@ -263,7 +335,12 @@ impl Store {
     }
 
     /// Writes without any check, or with `None` removes.
-    pub(crate) fn put(&mut self, target: &Target, name: &str, object: Option<Value>) -> Result<Value, Refusal> {
+    pub(crate) fn put(
+        &mut self,
+        target: &Target,
+        name: &str,
+        object: Option<Value>,
+    ) -> Result<Value, Refusal> {
         let key = target.key(name);
         let before = self.objects.get(&key).cloned();
         self.version += 1;
@@ -276,8 +353,17 @@ impl Store {
         } else {
             self.objects.remove(&key);
         }
-        let result = object.clone().or_else(|| before.clone()).unwrap_or_default();
-        self.history.push(Change { version: self.version, collection: key.0, namespace: key.1, before, after: object });
+        let result = object
+            .clone()
+            .or_else(|| before.clone())
+            .unwrap_or_default();
+        self.history.push(Change {
+            version: self.version,
+            collection: key.0,
+            namespace: key.1,
+            before,
+            after: object,
+        });
         Ok(result)
     }
 }
@@ -297,7 +383,10 @@ fn merge(target: &mut Value, patch: Value, strategic: bool, member: &str) {
             }
             let list = target.as_array_mut().expect("an array");
             for item in items {
-                match list.iter_mut().find(|present| present["type"] == item["type"]) {
+                match list
+                    .iter_mut()
+                    .find(|present| present["type"] == item["type"])
+                {
                     Some(present) => merge(present, item, true, ""),
                     None => list.push(item),
                 }
@@ -335,11 +424,19 @@ fn own_unschedulable(before: &Value, after: &mut Value, manager: &str) {
         return;
     }
     let field = json!({"f:spec": {"f:unschedulable": {}}});
-    let entries = after["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-    let mut entries: Vec<Value> = entries.into_iter().filter(|entry| entry["fieldsV1"] != field).collect();
+    let entries = after["metadata"]["managedFields"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let mut entries: Vec<Value> = entries
+        .into_iter()
+        .filter(|entry| entry["fieldsV1"] != field)
+        .collect();
     if !after["spec"]["unschedulable"].is_null() {
-        entries.push(json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "time": now(),
-            "fieldsType": "FieldsV1", "fieldsV1": field}));
+        entries.push(
+            json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "time": now(),
+            "fieldsType": "FieldsV1", "fieldsV1": field}),
+        );
     }
     after["metadata"]["managedFields"] = json!(entries);
 }
@@ -347,23 +444,34 @@ fn own_unschedulable(before: &Value, after: &mut Value, manager: &str) {
 /// What the node lifecycle controller does with a cordoned node.
 fn taint_unschedulable(node: &mut Value) {
     let key = "node.kubernetes.io/unschedulable";
-    let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let mut taints = node["spec"]["taints"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     taints.retain(|taint| taint["key"] != key);
     if node["spec"]["unschedulable"] == json!(true) {
         taints.push(json!({"key": key, "effect": "NoSchedule"}));
     }
-    node["spec"]["taints"] = if taints.is_empty() { Value::Null } else { json!(taints) };
+    node["spec"]["taints"] = if taints.is_empty() {
+        Value::Null
+    } else {
+        json!(taints)
+    };
 }
 
 /// Names are DNS subdomains.
 fn check_name(name: &str) -> Result<(), Refusal> {
     let label = |label: &str| {
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        !label.is_empty() && label.bytes().all(allowed) && !label.starts_with('-') && !label.ends_with('-')
+        !label.is_empty()
+            && label.bytes().all(allowed)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
     };
     if name.len() > 253 || !name.split('.').all(label) {
-        let message =
-            format!("metadata.name: Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of …");
+        let message = format!(
+            "metadata.name: Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of …"
+        );
         return Err(Refusal::new(422, "Invalid", message));
     }
     Ok(())

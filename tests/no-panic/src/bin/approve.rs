@@ -7,5 +7,9 @@ use core::hint::black_box;
 include!("../start.rs");
 
 fn run() -> bool {
-    bare::approve(black_box(bare::SAMPLE), black_box(&["westno_0"]), black_box(bare::NOW))
+    bare::approve(
+        black_box(bare::SAMPLE),
+        black_box(&["westno_0"]),
+        black_box(bare::NOW),
+    )
 }

@@ -13,9 +13,21 @@ fn run() -> bool {
     let sample = black_box(SAMPLE);
     #[cfg(feature = "deliberate-panic")]
     bare::panic_on_purpose(sample, black_box(NOW.0));
-    for (text, number) in [("", 0), ("2018-04-12T16:58:30.1458776Z", -1), ("\u{e9}\"\\", i64::MIN), ("b", i64::MAX)] {
+    for (text, number) in [
+        ("", 0),
+        ("2018-04-12T16:58:30.1458776Z", -1),
+        ("\u{e9}\"\\", i64::MIN),
+        ("b", i64::MAX),
+    ] {
         the_rest(sample, black_box(text), names, black_box(number));
-        the_rest(black_box(text).as_bytes(), black_box(text), names, black_box(number));
+        the_rest(
+            black_box(text).as_bytes(),
+            black_box(text),
+            names,
+            black_box(number),
+        );
     }
-    parse(sample) && approve(sample, names, black_box(NOW)) && session(sample, names, black_box(NOW))
+    parse(sample)
+        && approve(sample, names, black_box(NOW))
+        && session(sample, names, black_box(NOW))
 }
