@@ -14,9 +14,10 @@ CHAOS_SECONDS = $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
 	recordings:: guide::console:: the_commands_of_every_page verdict::habits verdict::own_client every_beginning
-# The same selection of packages everywhere, so that all steps share one build of the dependencies; in `fleet`, whose dependencies
-# take minutes, even where one package would do.
+# All steps of the tiers name all packages, and choose by the names of test programs, so that they share one build of the
+# dependencies. What users build leaves them out: then cargo takes the default members, which need neither tokio nor TLS.
 WORKSPACE = --locked --workspace
+SERVICES = --test fleet --test relay --test kubernetes --test hub
 
 # No target is the name of a file that it makes.
 .PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
@@ -28,7 +29,7 @@ help: ## list these targets
 ##@ Use it
 demo: ## show a maintenance from start to end against the built-in replay server
 	@tests/setup cc
-	@$(CARGO) build $(WORKSPACE) --bin scheduled-events
+	@$(CARGO) build --locked --bin scheduled-events
 	@$(CARGO) run --quiet --locked --bin scheduled-events -- demo
 
 install: ## install the C library, its headers and packages: make install PREFIX=$HOME/.local; with sudo: see packaging/README.md
@@ -69,27 +70,29 @@ setup: ## install everything that any of these targets needs
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf fleet/target fuzz/target page/target tests/no-panic/target bench/target
+	rm -rf fuzz/target tests/bench/target
 
 ##@ Steps of `make check` and `make test`
 check-format: ## check that the code is formatted
 	@tests/setup rust
-	@for workspace in . bench fleet fuzz page tests/no-panic ffi-c/header ffi-c/bare-metal tests/c/bench; do \
+	@for workspace in . fuzz tests/bench; do \
 		$(CARGO) fmt --all --check --manifest-path $$workspace/Cargo.toml || exit 1; \
 	done
 
-lint: ## run Clippy; warnings are errors
+lint: ## run Clippy on all crates and the fuzz targets; warnings are errors
 	@tests/setup rust
 	$(CARGO) clippy $(WORKSPACE) --all-targets -- -D warnings
-	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak -- -D warnings
+	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak --test model --test scale --test cost -- -D warnings
+	cd fuzz && $(CARGO) clippy --locked --all-targets -- -D warnings
 
 test-fast: ## run unit tests and fast integration tests
 	@tests/setup client
-	{ ulimit -Sn 1024 2>/dev/null || true; } && $(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
+	{ ulimit -Sn 1024 2>/dev/null || true; } && $(CARGO) test --locked --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
 
-test-rust: ## run all tests of `cargo test` but the sweeps of `make test-sweeps`
+test-rust: ## test core, client, command, replay server and C library in Rust, and all examples of the documentation
 	@tests/setup client
-	$(CARGO) test $(WORKSPACE) -- --skip reference::
+	$(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- --skip reference::
+	$(CARGO) test $(WORKSPACE) --doc
 
 test-c: ## test the C library, its headers, examples and packages
 	@tests/setup c
@@ -101,36 +104,34 @@ test-python: ## test the Python package: types, tests
 
 test-fleet: ## test the fleet's gate and the hub with a real etcd and Azurite, and three machines with one approval
 	@tests/setup rust fleet
-	cd fleet && $(CARGO) clippy $(WORKSPACE) --all-targets -- -D warnings
-	cd fleet && $(CARGO) clippy $(WORKSPACE) --test model --test scale --test cost -- -D warnings
 	$(CARGO) build $(WORKSPACE) --bin scheduled-events
-	program=$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/scheduled-events") && cd fleet && SCHEDULED_EVENTS=$$program $(CARGO) test $(WORKSPACE)
-	@fleet/tests/chaos/check.py --self-test
-	fleet/tests/chaos/run etcd --seconds 10 --machines 12
+	SCHEDULED_EVENTS=$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/scheduled-events") $(CARGO) test $(WORKSPACE) $(SERVICES)
+	@services/fleet/tests/chaos/check.py --self-test
+	services/fleet/tests/chaos/run etcd --seconds 10 --machines 12
 
 ##@ Steps of `make verify`
 scale-hub: ## let the hub follow ten thousand events at a time, and ten thousand more; 4 min
 	@tests/setup rust fleet
-	cd fleet && $(CARGO) test $(WORKSPACE) --test suite ten_thousand -- --ignored --nocapture
+	$(CARGO) test $(WORKSPACE) --test hub ten_thousand -- --ignored --nocapture
 
 model-fleet: ## check the fleet's gate in every order of its steps, and that its defects are found; 3 min
 	@tests/setup rust
-	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test model -- --nocapture --test-threads 1
+	$(CARGO) test --locked --package scheduled-events-fleet --profile model --no-default-features --test model -- --nocapture --test-threads 1
 
 scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual time: make scale-fleet SEEDS=5000
 	@tests/setup rust
-	cd fleet && SEEDS=$(FLEET_SEEDS) SEED=$(SEED) $(CARGO) test --locked --profile model --no-default-features --test scale -- --nocapture --test-threads 1
+	SEEDS=$(FLEET_SEEDS) SEED=$(SEED) $(CARGO) test --locked --package scheduled-events-fleet --profile model --no-default-features --test scale -- --nocapture --test-threads 1
 
 chaos-fleet: ## disturb 24 machines at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 MACHINES=60 ENGINES=etcd
 	@tests/setup rust fleet
 	$(CARGO) build $(WORKSPACE) --bin scheduled-events
-	cd fleet && $(CARGO) test $(WORKSPACE) --no-run --test kubernetes
-	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS) --machines $(or $(MACHINES),24)
+	$(CARGO) test $(WORKSPACE) --no-run --test kubernetes
+	services/fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS) --machines $(or $(MACHINES),24)
 
 # An environment that has a cluster by chance does not count: the tests create nodes and namespaces in it.
 test-kubernetes: ## test nodes, Leases and the chart on a control plane of ../shared, a cluster with KUBECONFIG=FILE, or an imitated API server
 	@tests/setup kubernetes
-	@fleet/tests/kubernetes/run $(if $(filter command,$(firstword $(origin KUBECONFIG))),$(abspath $(KUBECONFIG)))
+	@services/fleet/tests/kubernetes/run $(if $(filter command,$(firstword $(origin KUBECONFIG))),$(abspath $(KUBECONFIG)))
 
 # The crate for Windows is empty on other systems, so that links in its documentation lead nowhere.
 docs: book ## build the guide and the documentation of the crates; warnings, and public items without an example, are errors
@@ -168,8 +169,6 @@ msrv: ## build everything with the oldest supported Rust
 deny: ## check licenses, sources and bans of the dependencies; needs no network
 	@tests/setup deny
 	$(CARGO) deny --locked check licenses bans sources
-	cd fleet && $(CARGO) deny --locked check licenses bans sources
-	cd page && $(CARGO) deny --locked check licenses bans sources
 
 test-stack: ## check the stack that core's calls take, whatever the document
 	@tests/setup cc
@@ -194,7 +193,7 @@ verify-c: ## test the C library under sanitizers and Valgrind, with a million mu
 
 check-bench: ## compile the benchmarks
 	@tests/setup bench
-	cd bench && $(CARGO) check --locked --workspace --all-targets
+	cd tests/bench && $(CARGO) check --locked --workspace --all-targets
 
 test-fuzz: ## run the fuzz targets as plain tests over the corpus and over inputs that fuzzing found
 	@tests/setup cc
@@ -222,8 +221,6 @@ queue-worker: ## kill and evict three queue workers at random moments: make queu
 
 test-page: ## test the replay server's page with chromium: make test-page ONLY=keyboard; 3 min
 	@tests/setup rust page
-	cd page && $(CARGO) clippy --locked --all-targets -- -D warnings
-	cd page && $(CARGO) test --locked
 	@ONLY='$(ONLY)' tests/page/run
 
 check-az: ## parse the az commands that are printed and documented with the parser of the Azure CLI
@@ -245,15 +242,15 @@ test-mounts: ## test the state file on a full and on a read-only file system, wh
 
 check-systemd: ## check that systemd understands the units, and how much they give away
 	@tests/setup systemd
-	cd fleet && $(CARGO) test $(WORKSPACE) --no-run --test suite
+	$(CARGO) test $(WORKSPACE) --no-run $(SERVICES)
 	@cli/systemd/check
-	@fleet/systemd/check
+	@services/fleet/systemd/check
 
 test-systemd: ## run the units under a real systemd: ready, watched, restarted, stopped, started by a socket
 	@tests/setup systemd
-	cd fleet && $(CARGO) test $(WORKSPACE) --no-run --test suite
+	$(CARGO) test $(WORKSPACE) --no-run $(SERVICES)
 	@cli/systemd/try
-	@fleet/systemd/try
+	@services/fleet/systemd/try
 
 check-workflows: ## check .github/workflows with actionlint
 	@tests/setup workflows
@@ -283,8 +280,6 @@ fuzz-corpora: ## minimise what fuzzing found and keep it in fuzz/corpora
 advisories: ## check the dependencies for known vulnerabilities; downloads the list from GitHub
 	@tests/setup deny
 	$(CARGO) deny --locked check advisories
-	cd fleet && $(CARGO) deny --locked check advisories
-	cd page && $(CARGO) deny --locked check advisories
 
 check-version: ## check that a tag, the versions and the changelog agree: make check-version TAG=v1.2.3
 	@packaging/check-version $(TAG)
@@ -339,15 +334,15 @@ faults-table: ## write docs/faults.md from the tests
 bench: ## compare core with other parsers: make bench ARGS="--documents S,L --competitors core,yyjson --seconds 1"
 	@tests/setup bench
 	@mkdir -p target/performance
-	cd bench && $(CARGO) run --release --locked -- --json ../target/performance/read.json $(ARGS)
+	cd tests/bench && $(CARGO) run --release --locked -- --json ../../target/performance/read.json $(ARGS)
 
 bench-poll: ## compare a whole poll over loopback with a bare GET and with Python's HTTP libraries
 	@tests/setup bench
-	@bench/poll/run.sh $(ARGS)
+	@tests/bench/poll/run.sh $(ARGS)
 
 bench-day: ## measure what a day of --metrics-file and --audit costs
 	@tests/setup wheel
-	@bench/day.py $(ARGS)
+	@tests/bench/day.py $(ARGS)
 
 bench-page: ## measure the program of the replay page, and the CPU time of an idle page; 5 min
 	@tests/setup page
@@ -355,16 +350,16 @@ bench-page: ## measure the program of the replay page, and the CPU time of an id
 
 bench-python: ## compare the Python module with orjson, msgspec, json and requests
 	@tests/setup bench
-	@bench/python.sh $(ARGS)
+	@tests/bench/python.sh $(ARGS)
 
 bench-sizes: ## measure the command and the libraries, crate by crate: ARGS=--variants for other profiles
 	@tests/setup bench
 	@mkdir -p target/performance
-	@bench/sizes.py --json target/performance/sizes.json $(ARGS)
+	@tests/bench/sizes.py --json target/performance/sizes.json $(ARGS)
 
-bench-check: ## count the instructions of core's main calls; at most 3 % more than bench/instructions.toml
+bench-check: ## count the instructions of core's main calls; at most 3 % more than tests/bench/instructions.toml
 	@tests/setup bench
-	cd bench && $(CARGO) run --release --locked --bin instructions -- $(ARGS)
+	cd tests/bench && $(CARGO) run --release --locked --bin instructions -- $(ARGS)
 
 bench-c: ## compare reading through C with reading in Rust
 	@tests/setup c
@@ -372,17 +367,17 @@ bench-c: ## compare reading through C with reading in Rust
 
 performance-fleet: ## simulate approvals of up to 1,000 machines, and write the figures of docs/performance.md; 10 min
 	@tests/setup rust
-	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test scale -- --ignored --nocapture performance
+	$(CARGO) test --locked --package scheduled-events-fleet --profile model --no-default-features --test scale -- --ignored --nocapture performance
 
 # Each machine has a connection of its own, and each connection is counted on the way.
 cost-fleet: ## count requests and bytes of idle machines and of events on real stores, and write the figures of docs/performance.md: make cost-fleet MACHINES="10 1000" GROUP_SIZES=10 ENGINES=etcd; 40 min
 	@tests/setup rust fleet
-	ulimit -Sn "$$(ulimit -Hn)" && cd fleet && ENGINES='$(if $(filter command,$(firstword $(origin ENGINES))),$(ENGINES))' MACHINES='$(MACHINES)' GROUP_SIZES='$(GROUP_SIZES)' $(CARGO) test --locked --test cost -- --include-ignored --nocapture
-	bench/tables.py fleet
+	ulimit -Sn "$$(ulimit -Hn)" && ENGINES='$(if $(filter command,$(firstword $(origin ENGINES))),$(ENGINES))' MACHINES='$(MACHINES)' GROUP_SIZES='$(GROUP_SIZES)' $(CARGO) test $(WORKSPACE) --test cost -- --include-ignored --nocapture
+	tests/bench/tables.py fleet
 
 performance: ## run all benchmarks and write the tables of docs/performance.md
 	$(MAKE) bench
 	$(MAKE) bench-poll
 	$(MAKE) bench-python
 	$(MAKE) bench-sizes ARGS=--variants
-	bench/tables.py
+	tests/bench/tables.py

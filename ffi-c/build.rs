@@ -22,7 +22,7 @@ fn main() {
     };
     match variable("CARGO_CFG_TARGET_OS").as_str() {
         "linux" => {
-            println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libscheduled_events.so.{abi}")
+            println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libscheduled_events.so.{abi}");
         }
         "windows" if variable("CARGO_CFG_TARGET_ENV") == "gnu" => {
             if let Err(reason) = link_version() {

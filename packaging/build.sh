@@ -101,7 +101,7 @@ lay_out() { # PROCESSOR
     cp packaging/system/policy.toml "$stage/"
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
     packaging/docs.py write "$stage/doc"
-    packaging/licenses.py Cargo.toml scheduled-events-cli "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
+    packaging/licenses.py scheduled-events-cli "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
     cp LICENSE-* "$stage/licenses/"
     cp CHANGELOG.md "$stage/"
     debian_texts scheduled-events "$stage"
@@ -112,13 +112,13 @@ lay_out() { # PROCESSOR
 # The pages of the guide that the packages of these programs have.
 declare -A pages=([fleet]="fleet kubernetes notifications" [hub]=outside)
 
-# A program of fleet's workspace, built like the command: `fleet` or `hub`. Its TLS provider has C and assembly, which clang compiles
+# A program of `services`, built like the command: `fleet` or `hub`. Its TLS provider has C and assembly, which clang compiles
 # for every processor.
 compile_service() { # NAME PROCESSOR
     local triple=$2_unknown_linux_musl
     env "CC_$triple=clang" "AR_$triple=llvm-ar" \
         CARGO_ENCODED_RUSTFLAGS="$(flags -Clinker=rust-lld -Clink-self-contained=yes)" \
-        cargo build --quiet --locked --release --manifest-path "$1/Cargo.toml" --target "$2-unknown-linux-musl"
+        cargo build --quiet --locked --profile service --package "scheduled-events-$1" --target "$2-unknown-linux-musl"
 }
 
 service() { # NAME PROCESSOR
@@ -127,11 +127,10 @@ service() { # NAME PROCESSOR
     compile_service "$1" "$2"
     lay_out_service "$1" "$2" "$folder"
     log ".deb, .rpm and .tar.gz for $2"
-    cargo-deb --quiet --manifest-path "$1/Cargo.toml" --target "$2-unknown-linux-musl" --no-build --no-strip \
+    cargo-deb --quiet --package "scheduled-events-$1" --profile service --target "$2-unknown-linux-musl" --no-build --no-strip \
         --maintainer "$maintainer" --output "$out/" >"$work/cargo-deb"
-    # It looks for the workspace where it runs.
-    (cd fleet && cargo-generate-rpm --package "../$1" --target "$2-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
-        --payload-compress gzip --output "$out/")
+    cargo-generate-rpm --package "services/$1" --target "$2-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
+        --payload-compress gzip --output "$out/"
     rm -rf "$work/archive"
     mkdir -p "$work/archive"
     cp -r "$folder"/{bin,"$1.toml",systemd,man,doc,examples} LICENSE-* CHANGELOG.md "packaging/container/$1/Containerfile" "$work/archive/"
@@ -143,13 +142,13 @@ lay_out_service() { # NAME PROCESSOR FOLDER
     local program=scheduled-events-$1 file page
     rm -rf "$3"
     mkdir -p "$3"/{bin,systemd,sysusers,man,doc,examples,licenses}
-    cp "$CARGO_TARGET_DIR/$2-unknown-linux-musl/release/$program" "$3/bin/"
+    cp "$CARGO_TARGET_DIR/$2-unknown-linux-musl/service/$program" "$3/bin/"
     [[ $2 == "$(uname -m)" ]] || compile_service "$1" "$(uname -m)"
-    "$CARGO_TARGET_DIR/$(uname -m)-unknown-linux-musl/release/$program" man >"$3/man/$program.1"
-    for file in "$1"/systemd/*.{service,socket}; do
+    "$CARGO_TARGET_DIR/$(uname -m)-unknown-linux-musl/service/$program" man >"$3/man/$program.1"
+    for file in services/"$1"/systemd/*.{service,socket}; do
         [[ ! -e $file ]] || sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' "$file" >"$3/systemd/$(basename "$file")"
     done
-    for file in "$1"/systemd/*.conf; do
+    for file in services/"$1"/systemd/*.conf; do
         sed 's|/usr/local/bin/|/usr/bin/|g' "$file" >"$3/examples/$(basename "$file")"
     done
     cp "packaging/system/$1.toml" "$3/"
@@ -157,7 +156,7 @@ lay_out_service() { # NAME PROCESSOR FOLDER
     for page in ${pages[$1]}; do
         cp "docs/$page.md" "$3/doc/"
     done
-    packaging/licenses.py "$1/Cargo.toml" "$program" "$2-unknown-linux-musl" >"$3/doc/THIRD-PARTY"
+    packaging/licenses.py "$program" "$2-unknown-linux-musl" >"$3/doc/THIRD-PARTY"
     cp LICENSE-* "$3/licenses/"
     cp CHANGELOG.md "$3/"
     debian_texts "$program" "$3"
@@ -262,7 +261,7 @@ windows() {
         mkdir -p "$work/archive"
         cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md docs/windows.md \
             "$work/archive/"
-        packaging/licenses.py Cargo.toml scheduled-events-cli "$target" >"$work/archive/THIRD-PARTY"
+        packaging/licenses.py scheduled-events-cli "$target" >"$work/archive/THIRD-PARTY"
         find "$work/archive" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
         (cd "$work/archive" && rm -f "$out/$name-${target%%-*}.zip" && zip --quiet -9 -X "$out/$name-${target%%-*}.zip" ./*)
     done
@@ -289,15 +288,9 @@ sbom() {
     git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/source"
     cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
         --manifest-path "$work/source/cli/Cargo.toml"
-    # It writes for each member of the workspace, and accepts none outside of the workspace's folder.
-    mv "$work/source/hub" "$work/source/fleet/hub"
-    sed -i 's|"\.\./hub"|"hub"|' "$work/source/fleet/Cargo.toml"
-    sed -i -e 's|"\.\./fleet"|".."|' -e 's|"\.\./client"|"../../client"|' "$work/source/fleet/hub/Cargo.toml"
-    cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
-        --manifest-path "$work/source/fleet/Cargo.toml"
-    for member in cli ffi-c py fleet fleet/hub; do
+    for member in cli ffi-c py services/fleet services/hub; do
         name=$(basename "$work/source/$member"/*.cdx.json .cdx.json)
-        sed -e "s|file://$work/source/|file:///scheduled-events/|g" -e 's|/fleet/hub|/hub|g' "$work/source/$member/$name.cdx.json" >"$out/${name%-cli}-$version.cdx.json"
+        sed "s|file://$work/source/|file:///scheduled-events/|g" "$work/source/$member/$name.cdx.json" >"$out/${name%-cli}-$version.cdx.json"
     done
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the licence texts of all crates that are compiled into a package: packaging/licenses.py MANIFEST PACKAGE TARGET
+"""Prints the licence texts of all crates that are compiled into a package: packaging/licenses.py PACKAGE TARGET
 
 A text that several crates share is printed once, below the names of all of them. A crate without a text is an error, unless its licence is Apache-2.0,
 or MIT and its source begins with the copyright: then the text is known.
@@ -10,10 +10,10 @@ import pathlib
 import subprocess
 import sys
 
-def compiled(manifest, package, target):
+def compiled(package, target):
     """The names and versions of the crates of other authors in the program, without those that only build it."""
     tree = subprocess.check_output(
-        ["cargo", "tree", "--locked", "--manifest-path", manifest, "--package", package, "--target", target, "--edges", "normal,no-proc-macro",
+        ["cargo", "tree", "--locked", "--package", package, "--target", target, "--edges", "normal,no-proc-macro",
          "--prefix", "none", "--format", "{p}"], text=True)  # fmt: skip
     lines = {tuple(line.split()[:2]) for line in tree.splitlines() if line and "(/" not in line}
     return {(name, version.removeprefix("v")) for name, version in lines}
@@ -33,9 +33,9 @@ def known_text(crate):
 
 
 def main():
-    manifest, package, target = sys.argv[1:]
-    wanted = compiled(manifest, package, target)
-    metadata = ["cargo", "metadata", "--locked", "--manifest-path", manifest, "--format-version", "1"]
+    package, target = sys.argv[1:]
+    wanted = compiled(package, target)
+    metadata = ["cargo", "metadata", "--locked", "--format-version", "1"]
     metadata = json.loads(subprocess.check_output(metadata))
     texts, lacking = {}, []
     for crate in metadata["packages"]:

@@ -23,7 +23,8 @@ pub(crate) fn read_audit(path: &Path, add: &mut dyn FnMut(&str)) -> Result<Strin
         let older = format!("{name}.{number}");
         match File::open(numbered(path, number)) {
             Ok(file) => {
-                read(add, BufReader::new(file), &mut left).map_err(|error| failed(&older, error))?
+                read(add, BufReader::new(file), &mut left)
+                    .map_err(|error| failed(&older, error))?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(&older, error)),

@@ -6,8 +6,8 @@ set -eu
 cd "$(dirname "$0")"
 target=${1:-thumbv7em-none-eabi}
 [ $# -eq 0 ] || shift
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/../../target}/bare-metal"
-cargo build --quiet --release --locked --target "$target" "$@"
-cd "$CARGO_TARGET_DIR/$target/release"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/../../target}/bare/s"
+cargo build --quiet --profile bare --locked --package scheduled-events-c-bare-metal --target "$target" "$@"
+cd "$CARGO_TARGET_DIR/$target/bare"
 cp libscheduled_events_bare_metal.a libscheduled_events_core.a
 echo "$PWD/libscheduled_events_core.a"

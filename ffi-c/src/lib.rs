@@ -23,6 +23,7 @@ mod abi;
 
 mod approval;
 mod document;
+mod error;
 mod json;
 mod names;
 mod notification;
@@ -53,7 +54,7 @@ pub use session::snapshot::*;
 pub use session::step::*;
 pub use session::*;
 pub use spot::*;
-pub use status::error::*;
+pub use error::*;
 pub use status::*;
 pub use terminate::*;
 pub use text::*;

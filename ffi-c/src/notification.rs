@@ -10,7 +10,7 @@ use crate::abi::pointers::{Flag, bytes, check, list, optional_output, output, ou
 use crate::abi::tagged::{self, Holder, object, started};
 use crate::boundary::{boundary, value_boundary};
 use crate::document::event::schedev_event;
-use crate::status::error::schedev_error;
+use crate::error::schedev_error;
 use crate::status::schedev_status::{
     self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_EVENT_ID, SCHEDEV_ERROR_INTERNAL,
     SCHEDEV_ERROR_PARSE, SCHEDEV_ERROR_RESOURCE_ID,

@@ -708,10 +708,8 @@ mod tests {
             );
             assert_eq!(words.to_str().unwrap(), reason.to_string());
             // SAFETY: the decision is a plain struct, and the text ends with NUL.
-            assert_eq!(
-                unsafe { CStr::from_ptr(schedev_decision_reason(&raw const shown)) },
-                words
-            );
+            let printed = unsafe { CStr::from_ptr(schedev_decision_reason(&raw const shown)) };
+            assert_eq!(printed, words);
         }
     }
 

@@ -480,10 +480,8 @@ mod tests {
             }
         }
         // SAFETY: NULL is refused.
-        assert_eq!(
-            unsafe { schedev_spot_next_phase(1, 1, core::ptr::null_mut()) },
-            SCHEDEV_ERROR_NULL
-        );
+        let status = unsafe { schedev_spot_next_phase(1, 1, core::ptr::null_mut()) };
+        assert_eq!(status, SCHEDEV_ERROR_NULL);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::abi::pointers::{Flag, Output, optional_output, output, output_buffer,
 use crate::abi::struct_size::{Growing, sized};
 use crate::boundary::{Result, boundary};
 use crate::json::fill_json;
-use crate::status::error::schedev_error;
+use crate::error::schedev_error;
 use crate::status::schedev_status::{
     self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_PROFILE,
 };

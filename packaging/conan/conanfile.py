@@ -32,7 +32,7 @@ class ScheduledEvents(ConanFile):
 
     def export_sources(self):
         root = os.path.join(self.recipe_folder, "../..")
-        for pattern in ("Cargo.*", "LICENSE-*", "core/*", "client/*", "replay/*", "cli/*", "windows/*", "ffi-c/*", "py/*", "include/*",
+        for pattern in ("Cargo.*", "LICENSE-*", "core/*", "client/*", "replay/*", "cli/*", "ffi-c/*", "py/*", "include/*",
                         "tests/layout/*", "tests/support/*"):
             copy(self, pattern, root, self.export_sources_folder, excludes=("*/target/*",))
 

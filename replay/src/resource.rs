@@ -76,7 +76,7 @@ mod tests {
             )
         };
         let ends = |names: &[&str], end: &str| {
-            assert!(target(names).ends_with(end), "{names:?}: {}", target(names))
+            assert!(target(names).ends_with(end), "{names:?}: {}", target(names));
         };
         ends(&["WestNO_0"], "/virtualMachineScaleSets/WestNO");
         ends(

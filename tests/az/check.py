@@ -3,7 +3,7 @@
 
     tests/az/check.py FILE...
 
-A command is a line that begins with `az `, indented or not, in a file of `cli/tests/golden` or `hub/tests/golden`, or in a page. Nothing is executed: the run ends when the
+A command is a line that begins with `az `, indented or not, in a file of `cli/tests/golden` or `services/hub/tests/golden`, or in a page. Nothing is executed: the run ends when the
 arguments are parsed, so it needs no account and no network. Commands that the parser must refuse show that it checks.
 """
 

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import tomllib
 
 import corpus
 from toolbox import HERE, INCLUDE, PROGRAMS, ROOT, TARGET, WARNINGS, WORK, compile, declared, expect, run
@@ -58,13 +57,6 @@ def memory(program):
     return int(text) + int(data), int(data) + int(bss)
 
 
-def same_version():
-    crates = [tomllib.loads((ROOT / name).read_text()) for name in ("Cargo.toml", "ffi-c/bare-metal/Cargo.toml")]
-    versions = crates[0]["workspace"]["package"], crates[1]["package"]
-    for key in ("version", "rust-version", "edition", "license"):
-        expect(versions[0][key] == versions[1][key], f"{key} of ffi-c/bare-metal is {versions[1][key]}, expected {versions[0][key]}")
-
-
 def functions(library):
     symbols = run("arm-none-eabi-nm", "--defined-only", "--extern-only", "--format=just-symbols", library)
     return set(re.findall(r"^schedev_\w+$", symbols, re.M))
@@ -95,7 +87,6 @@ def corpus_is_read(program, host):
 
 
 def check():
-    same_version()
     library = build()
     expect(functions(library) == declared(), f"exported and declared differ: {sorted(functions(library) ^ declared())}")
     smallest = HERE / "bare-metal/smallest.c"

@@ -520,10 +520,10 @@ def header_examples():
 
 def bench():
     """Measures parsing and reading every field in C and in Rust, alternating in one process."""
-    run("cargo", "build", "--quiet", "--release", cwd=HERE / "bench", env={**os.environ, "CARGO_TARGET_DIR": str(TARGET / "bench-core")})
+    run("cargo", "build", "--quiet", "--release", "--locked", "--package", "bench-core", cwd=ROOT / "tests/bench", env={**os.environ, "CARGO_TARGET_DIR": str(TARGET / "bench-core")})
     out = WORK / "bench"
     library()
-    run("gcc", "-std=c11", "-O2", *WARNINGS, POSIX, f"-I{INCLUDE}", HERE / "bench/bench.c", "-o", out,
+    run("gcc", "-std=c11", "-O2", *WARNINGS, POSIX, f"-I{INCLUDE}", ROOT / "tests/bench/boundary/bench.c", "-o", out,
         TARGET / "bench-core/release/libbench_core.a", f"-L{LIBRARY}", "-lscheduled_events", f"-Wl,-rpath,{LIBRARY}",
         "-lpthread", "-ldl", "-lm")
     print(run(out).rstrip())
@@ -532,7 +532,7 @@ def bench():
 @check
 def formatted():
     """The C and C++ files are formatted with clang-format."""
-    folders = (PROGRAMS, HERE / "cpp", HERE / "bare-metal", HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd",
+    folders = (PROGRAMS, HERE / "cpp", HERE / "bare-metal", ROOT / "tests/bench/boundary", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd",
                ROOT / "packaging/conan/test_package")
     sources = (path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h", ".hpp"))
     files = [HEADER, *CXX_HEADERS, *sources]

@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 
 host=x86_64-unknown-linux-gnu
 bare=thumbv7em-none-eabi
-target_dir=${CARGO_TARGET_DIR:-target}
+target_dir=$(realpath -m "${CARGO_TARGET_DIR:-../../target}")/bare
 
 # Every panic goes through one of these functions of Rust's own library, unwrap_failed and similar ones included.
 panics='(^|[^a-z_])core::[a-z_:]*(panicking::|_fail(ed)?$|_fail_rt$)'
@@ -34,10 +34,10 @@ objdump=$(tool objdump)
 
 # build TARGET LEVEL [FEATURE]: links the program and prints its path.
 build() {
-    directory=$target_dir/level-$2${3:+-$3}
-    CARGO_PROFILE_RELEASE_OPT_LEVEL=$2 cargo build --release --locked --bin everything --target "$1" \
+    directory=$target_dir/$2${3:+-$3}
+    CARGO_PROFILE_BARE_OPT_LEVEL=$2 cargo build --profile bare --locked --package bare --bin everything --target "$1" \
         --target-dir "$directory" ${3:+--features "$3"} >&2
-    echo "$directory/$1/release/everything"
+    echo "$directory/$1/bare/everything"
 }
 
 symbols() {

@@ -6,8 +6,7 @@
 set -eu
 export LC_ALL=C
 cd "$(dirname "$0")"
-programs=../no-panic
-target_dir=${CARGO_TARGET_DIR:-$programs/target}
+target_dir=$(realpath -m "${CARGO_TARGET_DIR:-../../target}")/bare
 
 for size in llvm-size size "$(rustc --print sysroot)"/lib/rustlib/*/bin/llvm-size; do
     if command -v "$size" >/dev/null 2>&1; then break; fi
@@ -27,10 +26,10 @@ echo "Code and constants in bytes, without those of an empty program:"
 printf '  %-28s %5s  %-38s %8s %9s\n' target level program code constants
 for target in x86_64-unknown-linux-gnu thumbv7em-none-eabi; do
     for level in z 3; do
-        directory=$target_dir/level-$level
-        CARGO_PROFILE_RELEASE_OPT_LEVEL=$level cargo build --release --locked --bins --target $target \
-            --manifest-path $programs/Cargo.toml --target-dir "$directory"
-        built=$directory/$target/release
+        directory=$target_dir/$level
+        CARGO_PROFILE_BARE_OPT_LEVEL=$level cargo build --profile bare --locked --package bare --bins --target $target \
+            --target-dir "$directory"
+        built=$directory/$target/bare
         empty=$(sections "$built/nothing")
         for program in parse approve session; do
             case $program in

@@ -164,10 +164,10 @@ impl AuditLane {
         let event = &mut self.events[index];
         match change {
             Change::Started | Change::StartedWithoutNotice => {
-                event.started = event.started.or(Some(time))
+                event.started = event.started.or(Some(time));
             }
             Change::Completed | Change::Cancelled | Change::Ended => {
-                event.ended = Some((time, change))
+                event.ended = Some((time, change));
             }
             Change::Rescheduled => {
                 let result = event

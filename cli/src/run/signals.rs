@@ -11,9 +11,9 @@ impl Supervisor {
     pub(crate) fn on_signal(&mut self, signal: i32) {
         if let Some(worker) = &mut self.worker {
             if platform::terminates(signal) {
-                worker.terminate()
+                worker.terminate();
             } else {
-                worker.pass_on(signal)
+                worker.pass_on(signal);
             }
         }
         let hangs_up = self.worker.is_none() && platform::hangs_up(signal);

@@ -388,10 +388,10 @@ impl Supervisor {
         {
             match self.phase {
                 Phase::Recover if outcome.log("resume", self.options.log) => {
-                    self.advance(Signal::Recovered)
+                    self.advance(Signal::Recovered);
                 }
                 Phase::Warmup if outcome.log("warm-up", self.options.log) => {
-                    self.advance(Signal::WarmedUp)
+                    self.advance(Signal::WarmedUp);
                 }
                 Phase::Recover | Phase::Warmup => self.cannot_start(EXIT_OWN_FAILURE),
                 _ => {}
@@ -563,11 +563,11 @@ impl Supervisor {
         (self.options.on_phase)(phase);
         match phase {
             Phase::Recover => {
-                self.run_before_worker(self.options.commands.resume.clone(), Signal::Recovered)
+                self.run_before_worker(self.options.commands.resume.clone(), Signal::Recovered);
             }
             Phase::Resume => self.advance(Signal::Resumed),
             Phase::Warmup => {
-                self.run_before_worker(self.options.commands.warmup.clone(), Signal::WarmedUp)
+                self.run_before_worker(self.options.commands.warmup.clone(), Signal::WarmedUp);
             }
             Phase::Processing => {
                 self.checkpoint_at = self.options.every.map(|every| Instant::now() + every);
@@ -603,7 +603,7 @@ impl Supervisor {
     fn start_worker(&mut self) {
         let handle = self.handle();
         match Worker::start(&self.options.worker, move || {
-            handle.send(Message::WorkerEnded)
+            handle.send(Message::WorkerEnded);
         }) {
             Ok(worker) => {
                 self.log(

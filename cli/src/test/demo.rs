@@ -216,7 +216,7 @@ impl Host for DemoHost {
     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
         self.explain("Preparing: here the --prepare command runs, for example to drain connections or to fail over.");
         later(PREPARATION_TIME, move || {
-            reply.prepared(Preparation::Ready, HookOutcome::Ready)
+            reply.prepared(Preparation::Ready, HookOutcome::Ready);
         });
     }
 
@@ -225,7 +225,7 @@ impl Host for DemoHost {
             "Recovering: here the --recover command runs, to take the machine back into service.",
         );
         later(PREPARATION_TIME / 2, move || {
-            reply.recovered(HookOutcome::Done)
+            reply.recovered(HookOutcome::Done);
         });
     }
 }

@@ -282,7 +282,7 @@ impl Host for CommandHost {
                 CommandEvent::Ended(ended) => {
                     match outcome("prepare", HookOutcome::Ready, &ended) {
                         HookOutcome::Ready => {
-                            reply.prepared(Preparation::Ready, HookOutcome::Ready)
+                            reply.prepared(Preparation::Ready, HookOutcome::Ready);
                         }
                         outcome => reply.prepared(Preparation::Failed, outcome),
                     }
@@ -316,7 +316,7 @@ impl Host for CommandHost {
                 CommandEvent::Line(line) => diagnose("recover", &line),
                 CommandEvent::Refused(why) => log_refused("recover", &why, diagnose),
                 CommandEvent::Ended(ended) => {
-                    reply.recovered(outcome("recover", HookOutcome::Done, &ended))
+                    reply.recovered(outcome("recover", HookOutcome::Done, &ended));
                 }
             },
         );

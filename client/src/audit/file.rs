@@ -418,7 +418,7 @@ mod tests {
         let folder = folder("modes");
         let path = folder.join("audit");
         let set = |path: &Path, mode| {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         };
         for number in 0..2 {
             fs::write(numbered(&path, number), "").unwrap();

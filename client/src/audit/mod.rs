@@ -357,7 +357,7 @@ impl Shared {
             match result.map_err(|error| format!("{}: {error}", file.path().display())) {
                 Ok(()) if failures.succeeded() => (self.report)(&Note::AuditResumed),
                 Err(reason) if failures.reports(&reason) => {
-                    (self.report)(&Note::AuditNotWritten(reason))
+                    (self.report)(&Note::AuditNotWritten(reason));
                 }
                 _ => {}
             }

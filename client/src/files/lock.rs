@@ -394,7 +394,7 @@ fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
                 }
             }
             LockAttempt::Held(_) if Instant::now() < deadline => {
-                thread::sleep(Duration::from_millis(10))
+                thread::sleep(Duration::from_millis(10));
             }
             LockAttempt::Held(lock) => {
                 let mut holder = String::new();

@@ -139,7 +139,7 @@ impl Task {
             });
             match started {
                 Err(error) if platform::is_temporary_spawn_error(&error) && !self.must_end() => {
-                    self.refused(&error)
+                    self.refused(&error);
                 }
                 started => return started,
             }
@@ -239,7 +239,7 @@ impl OpenPipes {
     /// Reports what was written, without waiting. Returns whether the pipes are still open.
     pub(super) fn read(&mut self) -> bool {
         self.pipes.serve(Duration::ZERO, &|line| {
-            report(&self.report, CommandEvent::Line(line))
+            report(&self.report, CommandEvent::Line(line));
         });
         self.pipes.is_open()
     }

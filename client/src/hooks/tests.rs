@@ -35,7 +35,7 @@ fn start(
     let extra = [("SCHEDULED_EVENTS_CHANGE", "scheduled")];
     let line = CommandLine::parse(command).unwrap();
     let running = line.start(event, &extra, deadline, move |event| {
-        drop(sender.send(event))
+        drop(sender.send(event));
     });
     (running, receiver)
 }
@@ -288,7 +288,7 @@ mod unix {
         let running = line
             .unwrap()
             .start(&EventRecord::default(), &[], None, move |event| {
-                drop(sender.send(event))
+                drop(sender.send(event));
             });
         let next = || {
             receiver

@@ -146,7 +146,7 @@ impl Shared {
             match result.map_err(|error| format!("{}: {error}", self.path.display())) {
                 Ok(()) if failures.succeeded() => (self.report)(&Note::MetricsResumed),
                 Err(reason) if failures.reports(&reason) => {
-                    (self.report)(&Note::MetricsNotWritten(reason))
+                    (self.report)(&Note::MetricsNotWritten(reason));
                 }
                 _ => {}
             }

@@ -285,7 +285,7 @@ impl Metrics {
                 }
             }
             Record::Decision { action, .. } => {
-                families.decisions.add(&[("action", action.word())], 1.0)
+                families.decisions.add(&[("action", action.word())], 1.0);
             }
             Record::Gate {
                 outcome: GateOutcome::LastCall,

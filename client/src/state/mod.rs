@@ -402,7 +402,7 @@ mod tests {
         drop(file);
         fs::remove_file(folder.join("state.lock")).unwrap();
         let set = |name: &str, mode| {
-            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap()
+            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
         };
         let mode = |name: &str| {
             fs::metadata(folder.join(name))

@@ -92,7 +92,7 @@ impl Gate {
         match (phase, answer) {
             (GatePhase::Prepare, GateAnswer::Open) => self.prepare_open = true,
             (GatePhase::Approve, GateAnswer::Open) => {
-                (self.opened_at_poll, self.confirmed) = (Some(polls), false)
+                (self.opened_at_poll, self.confirmed) = (Some(polls), false);
             }
             _ => self.ask_at = Some(now.plus(GATE_RETRY_MS)),
         }

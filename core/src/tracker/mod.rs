@@ -99,7 +99,7 @@ impl<const N: usize> Tracker<N> {
             assert!(
                 0 < N && N < NO_SLOT as usize,
                 "a tracker holds 1 to 65,534 events"
-            )
+            );
         };
         Self {
             seed,
@@ -620,7 +620,7 @@ mod tests {
             let mut changes = Vec::new();
             let ignored =
                 tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| {
-                    changes.push(change)
+                    changes.push(change);
                 });
             assert_eq!(ignored, Ok(3));
             assert_eq!(changes, [change; FIRST]);

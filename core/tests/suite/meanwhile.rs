@@ -225,7 +225,7 @@ fn an_event_that_made_room_for_a_notified_one_is_counted() {
                 let _ = host.session.on_response(&response, host.now);
             }
             Step::Report(Report::Untracked(counted)) => {
-                untracked.push((counted.own, counted.others))
+                untracked.push((counted.own, counted.others));
             }
             Step::Wait { until } => host.now = until,
             _ => {}

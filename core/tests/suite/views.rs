@@ -213,7 +213,7 @@ fn an_approved_event_that_is_gone_has_ended_and_is_not_cancelled() {
         assert_eq!(tracker.iter().next().unwrap().is_approved(), approves);
         tracker
             .observe(&empty, VmNames::UNKNOWN, UnixSeconds(now), |change, _| {
-                changes.push(change)
+                changes.push(change);
             })
             .unwrap();
         assert_eq!(changes, [expected], "approved: {approves}, at {now}");
@@ -231,7 +231,7 @@ fn an_ended_event_takes_no_slot() {
     let mut changes = Vec::new();
     let mut tracker = Tracker::<2>::new();
     let observed = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| {
-        changes.push(change)
+        changes.push(change);
     });
     assert_eq!((observed, tracker.len()), (Ok(0), 2));
     assert_eq!(changes, [Change::Scheduled, Change::Scheduled]);
@@ -341,7 +341,7 @@ fn changes_of_one_event() {
             let document = Document::parse(body.as_bytes()).unwrap();
             let observed =
                 tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| {
-                    changes.push(change.word())
+                    changes.push(change.word());
                 });
             assert_eq!(observed, Ok(0));
         }

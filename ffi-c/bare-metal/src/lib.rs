@@ -3,7 +3,7 @@
 //! All functions of the header are here, and the linker keeps those that a program calls. Only `boundary.rs` differs:
 //! without unwinding there is nothing to catch.
 
-#![no_std]
+#![cfg_attr(panic = "abort", no_std)]
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 #![allow(clippy::missing_safety_doc, clippy::doc_markdown)]
 #![allow(non_camel_case_types, clippy::enum_glob_use)]
@@ -11,6 +11,7 @@
 #![allow(dead_code)]
 
 // The modules name `std::ffi`, all of which is in core.
+#[cfg(panic = "abort")]
 extern crate core as std;
 
 mod boundary;
@@ -21,6 +22,8 @@ mod abi;
 mod approval;
 #[path = "../../src/document/mod.rs"]
 mod document;
+#[path = "../../src/error.rs"]
+mod error;
 #[path = "../../src/json.rs"]
 mod json;
 #[path = "../../src/names.rs"]
@@ -35,7 +38,7 @@ mod record;
 mod session;
 #[path = "../../src/spot.rs"]
 mod spot;
-#[path = "../../src/status/mod.rs"]
+#[path = "../../src/status.rs"]
 mod status;
 #[path = "../../src/terminate.rs"]
 mod terminate;
@@ -59,6 +62,7 @@ pub extern "C" fn schedev_panic_on_purpose(index: usize) -> u8 {
 
 /// Never called: no panic is reachable, and the linker drops this function from every program, which
 /// `tests/c/bare_metal.py` checks.
+#[cfg(panic = "abort")]
 #[panic_handler]
 fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {

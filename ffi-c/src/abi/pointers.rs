@@ -121,10 +121,10 @@ pub(crate) unsafe fn output<T>(pointer: *mut T) -> Result<Output<T>> {
 /// # Safety
 /// The conventions of the header.
 pub(crate) unsafe fn optional_output<T>(pointer: *mut T) -> Result<Output<T>> {
-    // SAFETY: the same conventions.
     if pointer.is_null() {
         Ok(Output(pointer))
     } else {
+        // SAFETY: the same conventions.
         unsafe { output(pointer) }
     }
 }
@@ -160,10 +160,8 @@ pub(crate) unsafe fn output_buffer<'a>(
     check(data)?;
     let capacity = capacity.min(isize::MAX as usize);
     // SAFETY: not NULL, not longer than an allocation can be, exclusive; it is only written, never read.
-    Ok(Buffer {
-        bytes: unsafe { core::slice::from_raw_parts_mut(data.cast::<u8>(), capacity) },
-        needed,
-    })
+    let bytes = unsafe { core::slice::from_raw_parts_mut(data.cast::<u8>(), capacity) };
+    Ok(Buffer { bytes, needed })
 }
 
 /// A checked buffer.

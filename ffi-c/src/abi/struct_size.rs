@@ -36,7 +36,7 @@ pub(crate) unsafe fn sized<T: Growing>(pointer: *const T) -> Result<T> {
     let mut whole = T::INIT;
     // SAFETY: the caller has `size` bytes, at most as many as `whole`; any bytes are a valid `T`.
     unsafe {
-        core::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut whole).cast::<u8>(), size)
+        core::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut whole).cast::<u8>(), size);
     };
     Ok(whole)
 }

@@ -63,7 +63,7 @@ pub(crate) unsafe fn write<H: Holder>(object: *mut H, value: H::Value) {
     unsafe {
         H::tagged(object)
             .cast_mut()
-            .write(Tagged { tag: H::TAG, value })
+            .write(Tagged { tag: H::TAG, value });
     };
 }
 

@@ -15,7 +15,7 @@ use crate::abi::pointers::{Output, bytes, check, optional_output, output};
 use crate::abi::tagged::{self, Holder, object, started};
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::document::event::schedev_event;
-use crate::status::error::schedev_error;
+use crate::error::schedev_error;
 use crate::status::schedev_status::{
     self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_NULL, SCHEDEV_ERROR_PARSE,
 };

@@ -190,7 +190,7 @@ pub unsafe extern "C" fn schedev_document_next_problem(
                             document: document.identity,
                             problems,
                         },
-                    )
+                    );
                 };
                 first
             }

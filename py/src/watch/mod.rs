@@ -403,7 +403,7 @@ impl PyTask {
         match (self.kind, success) {
             (TaskKind::Preparation, true) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
             (TaskKind::Preparation, false) => {
-                reply.prepared(Preparation::Failed, HookOutcome::Failed)
+                reply.prepared(Preparation::Failed, HookOutcome::Failed);
             }
             (TaskKind::Recovery, true) => reply.recovered(HookOutcome::Done),
             (TaskKind::Recovery, false) => reply.recovered(HookOutcome::Failed),

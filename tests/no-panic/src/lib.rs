@@ -121,7 +121,7 @@ pub fn approve(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
         if decision.action == Action::Approve {
             match StartRequests::new(&[event.event_id()]).write(&mut body) {
                 Ok(length) if body.get(..length) == Some(BODY) => {
-                    approved = approved.wrapping_add(1)
+                    approved = approved.wrapping_add(1);
                 }
                 _ => return false,
             }
@@ -382,7 +382,9 @@ fn the_records(document: &Document<'_>, text: &str, names: VmNames<'_>, number: 
         .iter()
         .for_each(reach);
     EXAMPLES.iter().for_each(reach);
-    KINDS.iter().for_each(|kind| kind.members().for_each(reach));
+    for kind in KINDS {
+        kind.members().for_each(reach);
+    }
     reach((
         text.chars().any(record::is_unsafe_to_print),
         shown(&Printable(text)),

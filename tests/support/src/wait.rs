@@ -218,7 +218,7 @@ pub fn limit_tests() {
                 thread::Builder::new()
                     .name("test-limit".to_owned())
                     .spawn(end_late_tests),
-            )
+            );
         });
     }
 }

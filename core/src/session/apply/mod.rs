@@ -83,7 +83,7 @@ impl<const N: usize> Session<N> {
                 match self.tracker.find_text(&event.event_id()) {
                     Some(slot) => self.renew(slot, &event, names, now),
                     None if self.tracker.len() < N || self.evict_ended() => {
-                        self.track(&event, names, now)
+                        self.track(&event, names, now);
                     }
                     None if own => {
                         let deadline = deadline(event.not_before().moment());

@@ -1,6 +1,5 @@
 //! Links what an agent with its own loop needs: reader, tracker, policy, approval.
-#![no_std]
-#![no_main]
+#![cfg_attr(panic = "abort", no_std, no_main)]
 
 use core::hint::black_box;
 

@@ -1,6 +1,5 @@
 //! Calls every public function of core. On an operating system, exit status 0 means that the results are as expected.
-#![no_std]
-#![no_main]
+#![cfg_attr(panic = "abort", no_std, no_main)]
 
 use core::hint::black_box;
 

@@ -1,6 +1,5 @@
 //! An empty program, whose size is subtracted from the others'.
-#![no_std]
-#![no_main]
+#![cfg_attr(panic = "abort", no_std, no_main)]
 
 use core::hint::black_box;
 

@@ -1,6 +1,5 @@
 //! Links only the reader: document, events, problems.
-#![no_std]
-#![no_main]
+#![cfg_attr(panic = "abort", no_std, no_main)]
 
 use core::hint::black_box;
 

@@ -1,6 +1,5 @@
 //! Links the session, and with it all of core.
-#![no_std]
-#![no_main]
+#![cfg_attr(panic = "abort", no_std, no_main)]
 
 use core::hint::black_box;
 

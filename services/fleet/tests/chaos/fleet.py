@@ -1,0 +1,266 @@
+"""The machines of a run, and the replay servers that stand for their metadata service."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engines import HERE, ROOT, Engine, limited, program, start, wait_for
+from proxy import Proxy
+
+
+def target(workspace: Path) -> Path:
+    return Path(os.environ.get("CARGO_TARGET_DIR") or workspace / "target").resolve()
+
+
+WATCHER = program("SCHEDULED_EVENTS", target(ROOT) / "debug/scheduled-events")
+DAEMON = program("SCHEDULED_EVENTS_FLEET", target(FLEET) / "debug/scheduled-events-fleet")
+PARTS = ("watcher", "daemon")
+# What the replay servers do wrong.
+FAULTS = [
+    "post.reset@1", "post.status:503@2", "post.reset@5-6", "post.silence@8", "post.reset-mid-body@9-10",
+    "get.status:503@12-14", "get.empty@20", "get.stale:2@25-30", "get.reset@40", "get.half-document@50",
+    "get.status:429@60-61", "get.stale:3@80-84", "get.silence@100", "get.not-json@120", "get.reset-mid-body@140-141",
+]  # fmt: skip
+
+
+@dataclass
+class Timings:
+    """How long things take, in seconds. `settings` is what the daemons are configured with."""
+
+    notice: int
+    silent_after: int
+    return_within: int
+    settings: str
+    pause_max: float  # of what is stopped, silent or cut off
+    boot_max: float  # of a machine that starts slowly
+    ends_machines: bool  # some are removed, and some are added
+
+    @classmethod
+    def quick(cls, short: bool) -> Timings:
+        if short:
+            # Nobody goes for good. On a busy computer nobody shall seem to.
+            settings = 'heartbeat = "5s"\nsilent_after = "10m"\nreturn_within = "60s"\n'
+            return cls(90, 600, 60, settings, 4, 6, False)
+        settings = 'heartbeat = "5s"\nsilent_after = "20s"\nreturn_within = "60s"\nforget_after = "2m"\n'
+        return cls(90, 20, 60, settings, 12, 40, True)
+
+    @classmethod
+    def default(cls, short: bool) -> Timings:
+        return cls(900, 120, 900, "", 60, 240, not short)
+
+
+@dataclass
+class Fate:
+    """When a machine joins and when it is deleted, in seconds since the begin of the run."""
+
+    joins: float = 0
+    leaves: float = float("inf")
+    # It is terminated by an event that appears then.
+    ends: float = float("inf")
+
+    @classmethod
+    def by_chance(cls, chance: random.Random, seconds: int) -> Fate:
+        dice = chance.random()
+        if dice < 0.1:
+            return cls(joins=chance.uniform(0, seconds / 2))
+        return cls(leaves=chance.uniform(seconds / 4, seconds)) if dice < 0.2 else cls()
+
+    def is_there(self, at: float) -> bool:
+        """Whether the machine is there for an event that appears then, most likely."""
+        return self.joins - 10 < at < min(self.leaves - 30, self.ends)
+
+
+def scenario(fates: list[Fate], limit: int, seconds: int, timings: Timings, chance: random.Random) -> str:
+    """Events that follow each other, as a scenario of the replay server."""
+    text = ['about = "Events that follow each other."']
+    at = 4.0
+    # In a long run, more events would only wait for places and prepare by their last call.
+    interval = 2 * max(1, min(2, 30 / len(fates))) if timings.ends_machines else 1
+    while at < seconds:
+        # One in ten events has a machine that is not there.
+        is_certain = chance.random() < 0.9
+        there = [peer for peer, fate in enumerate(fates) if not is_certain or fate.is_there(at)]
+        # One in ten is larger than the limit, and goes alone.
+        size = limit + 2 if chance.random() < 0.1 else chance.randint(1, max(1, limit // 2))
+        peers = chance.sample(there, min(len(there), size))
+        event_type = "Reboot"
+        # However long the run, most machines stay.
+        if timings.ends_machines and chance.random() < 0.08 and 2 * len(there) > len(fates):
+            event_type, peers = "Terminate", peers[:1]
+            fates[peers[0]].ends = at
+        names = ", ".join(f'"{{peer:{peer}}}"' for peer in peers)
+        text.append(
+            f'[[event]]\nevent_type = "{event_type}"\nappears = "{int(at * 1000)}ms"\nnotice = "{timings.notice}s"\n'
+            f'starts_after_approval = "500ms"\nstarted_for = "1500ms"\nresources = [{names}]\n'
+        )
+        at += chance.uniform(6, 14) * interval
+    return "\n".join(text)
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Journal:
+    """What was done to whom, for check.py: a line for each fault once it has ended."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file.open("w")
+        self.counts: dict[str, int] = {}
+
+    def begin(self, who: str, what: str) -> Callable[[], None]:
+        """A fault begins. What is returned ends it. `who` is a machine, or nobody: the store."""
+        began = now()
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+        def end() -> None:
+            self.write({"machine": who, "what": what, "begin": began, "end": now()})
+
+        return end
+
+    def write(self, line: dict[str, object]) -> None:
+        print(json.dumps(line), file=self.file, flush=True)
+
+
+class Replay:
+    """A replay server with some machines, and events until the end."""
+
+    def __init__(self, number: int, folder: Path, first: str, count: int, text: str) -> None:
+        scenario = folder / f"scenario-{number}.toml"
+        scenario.write_text(text)
+        self.log = (folder / f"server-{number}.log").open("w")
+        words = [WATCHER, "replay", scenario, "--machines", count, "--vm-name", first, "--seed", number + 1]
+        words += [word for fault in FAULTS for word in ("--fault", fault)]
+        self.process = subprocess.Popen(
+            limited(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.urls: dict[str, str] = {}
+        self.is_over = False
+        # The events that have started, and their types.
+        self.started: list[tuple[str, str]] = []
+        self.open: set[str] = set()
+        threading.Thread(target=self.read, args=(first,), daemon=True).start()
+        wait_for("the replay server", lambda: len(self.urls) == count)
+
+    def read(self, first: str) -> None:
+        for line in self.process.stdout or ():
+            print(now(), line, end="", file=self.log, flush=True)
+            words = line.split()
+            if line.startswith("listening on "):
+                self.urls[words[4] if len(words) > 4 else first] = words[2]
+            elif line.endswith("appears, Scheduled\n"):
+                self.open.add(words[1].lower())
+            elif line.endswith(" is Started\n"):
+                self.open.discard(words[1].lower())
+                self.started.append((words[1].lower(), words[0]))
+            self.is_over |= "every event has ended" in line
+
+
+class Machine:
+    """A watcher and a daemon."""
+
+    def __init__(
+        self,
+        name: str,
+        server: Replay,
+        fate: Fate,
+        folder: Path,
+        limit: int,
+        engine: Engine,
+        policy: Path,
+        timings: Timings,
+    ) -> None:
+        self.name, self.server, self.limit, self.fate = name, server, limit, fate
+        self.folder = folder / "machines" / name
+        self.folder.mkdir(parents=True)
+        self.proxy = Proxy(engine.port) if engine.port else None
+        port = self.proxy.port if self.proxy else 0
+        self.environment = {**os.environ, **engine.environment(self.folder, port), "TZ": "UTC"}
+        url = server.urls[name]
+        config = self.folder / "fleet.toml"
+        config.write_text(
+            f'machine = "{name}"\nmetadata = "{url}"\nsocket = "{self.folder}/socket"\naudit = "{self.folder}/audit"\n'
+            f"{timings.settings}{engine.config(port)}"
+            f'[[group]]\nname = "all"\nmachines = ["*"]\nmax_unavailable = {limit}\n'
+        )
+        self.log = (self.folder / "log").open("w")
+        hook = HERE / "hook"
+        watch = [WATCHER, "watch", "--endpoint", url, "--vm-name", name, "--policy", policy, "--quiet"]
+        watch += ["--state", self.folder / "state", "--audit", self.folder / "audit"]
+        watch += ["--gate", f"'{DAEMON}' --config '{config}' ask"]
+        for kind in ("prepare", "recover"):
+            watch += [f"--{kind}", f"'{hook}' {kind} '{self.folder}/hooks'"]
+        self.words = {"watcher": watch, "daemon": [DAEMON, "--config", config, "run"]}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        # What is not running, since it was killed, or is not there yet or any more.
+        self.off: set[str] = set(PARTS)
+        # A fault lasts.
+        self.is_disturbed = False
+        # Its configuration has another limit than the others'.
+        self.is_skewed = False
+        self.losses = 0
+
+    def start(self, parts: tuple[str, ...] = PARTS) -> None:
+        for part in parts:
+            self.processes[part] = start(limited(self.words[part]), self.log, env=self.environment)
+            self.off.discard(part)
+
+    def kill(self, parts: tuple[str, ...] = PARTS) -> None:
+        for part in parts:
+            if part not in self.off:
+                self.off.add(part)
+                self.processes[part].kill()
+                self.processes[part].wait()
+
+    def signal(self, parts: tuple[str, ...], number: signal.Signals) -> None:
+        for part in parts:
+            with contextlib.suppress(ProcessLookupError):
+                self.processes[part].send_signal(number)
+
+    def last_step(self) -> tuple[str, str]:
+        """The kind and the event of the last preparation or recovery that began or ended."""
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            _, _, kind, event, _ = (self.folder / "hooks").read_text().splitlines()[-1].split()
+            return kind, event.lower()
+        return "", ""
+
+    def is_out(self) -> bool:
+        return self.last_step()[0] == "prepare"
+
+    def lose_disk(self) -> None:
+        """Takes the state away. The audit files are kept for check.py, where nothing else looks."""
+        self.losses += 1
+        for file in self.folder.glob("audit*"):
+            if not file.name.startswith("audit-lost"):
+                file.rename(self.folder / f"audit-lost-{self.losses}{file.name.removeprefix('audit')}")
+        for file in self.folder.glob("state*"):
+            file.unlink()
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self.processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            if process.poll() is None:
+                process.kill()
+
+    def ended_by_itself(self) -> list[str]:
+        return [part for part, process in self.processes.items() if part not in self.off and process.poll() is not None]

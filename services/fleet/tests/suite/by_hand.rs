@@ -1,0 +1,193 @@
+//! The commands that docs/fleet.md gives to an operator, "By hand", do what the page shows.
+
+use std::path::Path;
+use std::process::Command;
+
+use scheduled_events_fleet::engine::Engine;
+use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_test_support::wait;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::fixture::{block_on, wait_for, watcher_command};
+use crate::gate::Fleet;
+use crate::three_machines::{MACHINES, replay};
+
+/// The event of the page.
+const EVENT: &str = "368d8799-233c-4d16-8e3a-0c6c6ab4efec";
+
+/// The commands of the page's section, each with what it prints.
+fn commands() -> Vec<(String, String)> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, section) = page.split_once("\n## By hand\n").expect("the section");
+    let (_, block) = section.split_once("\n```console\n").expect("a block");
+    let (block, _) = block.split_once("```").expect("its end");
+    let commands = block
+        .split("$ ")
+        .skip(1)
+        .map(|command| command.split_once('\n').expect("a line"));
+    commands
+        .map(|(command, output)| (command.to_owned(), output.to_owned()))
+        .collect()
+}
+
+#[test]
+fn an_operator_types_what_the_guide_says() {
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"WestNO_*\"]\nmax_unavailable = 2\n");
+    let engine = FolderEngine::new(&fleet.path().join("registers"));
+    let write = |key: &str, value: &str| block_on(engine.swap(key, None, value)).expect("written");
+    let root = TempDir::new().expect("a folder");
+    let (_replay, url) = replay(root.path());
+    let run = |command: &mut Command| {
+        let output = wait::output(command.env("SCHEDULED_EVENTS_ENDPOINT", &url));
+        let errors = String::from_utf8(output.stderr).expect("text");
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).expect("text"),
+            errors,
+        )
+    };
+    // The event as the replay server has it.
+    let listed = wait_for("the event", || {
+        let (_, events, _) = run(Command::new(watcher_command()).args(["list", "--json"]));
+        let events = events
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        events
+            .filter(|event| event["event_status"] == "Scheduled")
+            .find_map(|event| Some(event["event_id"].as_str()?.to_owned()))
+    });
+    // One machine runs and has lost its audit file, and the other one does not come back.
+    let claim = json!({ "slots": [MACHINES[1], MACHINES[2]], "by": [MACHINES[1]], "at": 1 });
+    write(
+        "groups/web",
+        &json!({ "format": 1, "limit": 2, "claims": { (EVENT): claim } }).to_string(),
+    );
+    write(
+        "machines/westno_2",
+        &json!({ "format": 1, "machine": MACHINES[2], "beat": 7, "at": 1 }).to_string(),
+    );
+    write("groups/db", "{\"format\":1,\"limit\":");
+    let gate = fleet.start(MACHINES[1], None);
+    wait_for("a heartbeat", || {
+        block_on(engine.read("machines/westno_1")).expect("read")
+    });
+    let status = |expected: i32| {
+        let (code, text, errors) = run(gate.fleet().arg("status"));
+        assert_eq!(code, Some(expected), "{text}{errors}");
+        (text, errors)
+    };
+    let (text, errors) = status(1);
+    assert!(
+        text.contains("web    2      2    WestNO_1") && text.contains("WestNO_2        0       "),
+        "{text}"
+    );
+    let advice =
+        "it is left as it is; `scheduled-events-fleet delete-register groups/db` deletes it";
+    assert!(errors.contains(advice), "{errors}");
+
+    let commands = commands();
+    assert!(commands.len() > 4, "{commands:?}");
+    for (line, expected) in &commands {
+        let mut words = line.split_whitespace();
+        let mut command = match words.next() {
+            Some("scheduled-events-fleet") => gate.fleet(),
+            Some("scheduled-events") => Command::new(watcher_command()),
+            program => panic!("{line}: the test does not know {program:?}"),
+        };
+        let is_of_azure = line.starts_with("scheduled-events ");
+        let own = |text: &str| {
+            if is_of_azure {
+                text.replace(EVENT, &listed)
+            } else {
+                text.to_owned()
+            }
+        };
+        let (code, text, errors) = run(command.args(words.map(own)));
+        if line.ends_with(" status") {
+            continue;
+        }
+        assert_eq!((code, text), (Some(0), own(expected)), "{line}: {errors}");
+    }
+    let (text, _) = status(0);
+    assert!(
+        text.contains("no place is taken") && !text.contains("WestNO_2"),
+        "{text}"
+    );
+    wait_for("the start of the event", || {
+        let (_, events, _) = run(Command::new(watcher_command()).args(["list", "--json"]));
+        (events.contains(&listed) && events.contains("\"Started\"")).then_some(())
+    });
+    // What is valid stays.
+    let (code, text, errors) = run(gate.fleet().args(["delete-register", "groups/web"]));
+    assert_eq!((code, &*text), (Some(1), ""), "{errors}");
+    assert!(
+        errors.contains("the register groups/web is valid, and stays"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_register_of_another_version_is_deleted_by_force_only() {
+    let fleet = Fleet::new("");
+    let engine = FolderEngine::new(&fleet.path().join("registers"));
+    let gate = fleet.start("a", None);
+    for (value, is_of_another_version) in [
+        ("{\"format\":9}", true),
+        ("{}", true),
+        ("{\"format\":1}", false),
+        ("[", false),
+    ] {
+        let found = block_on(engine.read("groups/old"))
+            .expect("read")
+            .map(|found| found.revision);
+        block_on(engine.swap("groups/old", found.as_ref(), value)).expect("written");
+        let delete = |options: &[&str]| {
+            let output = wait::output(
+                gate.fleet()
+                    .args(["delete-register", "groups/old"])
+                    .args(options),
+            );
+            let [text, errors] =
+                [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+            (output.status.code(), text, errors)
+        };
+        let (code, text, errors) = delete(&[]);
+        if is_of_another_version {
+            assert_eq!((code, &*text), (Some(1), ""));
+            assert!(
+                errors.contains("another version of this program wrote the register groups/old"),
+                "{errors}"
+            );
+            assert_eq!(delete(&["--force"]).0, Some(0), "{value}");
+        } else {
+            assert_eq!(code, Some(0), "{errors}");
+            assert!(
+                text.starts_with("deleted the register groups/old, which was: "),
+                "{text}"
+            );
+        }
+        assert_eq!(block_on(engine.read("groups/old")).expect("read"), None);
+    }
+    for key in [
+        "",
+        "web",
+        "../x",
+        "groups/../x",
+        "groups/Web",
+        "groups//",
+        "other/x",
+    ] {
+        let output = wait::output(gate.fleet().args(["delete-register", key]));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{key:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let output = wait::output(gate.fleet().args(["delete-register", "groups/none"]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no register groups/none"));
+}

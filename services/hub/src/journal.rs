@@ -1,0 +1,259 @@
+//! The audit file of all machines, and the log.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use scheduled_events::audit::Audit;
+use scheduled_events::record::{EventRecord, Record, TimedRecord, write_json};
+use scheduled_events_core::{Change, UnixSeconds};
+use scheduled_events_fleet::log;
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use crate::notice::key_of;
+
+/// Keeps every record.
+pub struct Journal {
+    audit: Arc<Audit>,
+    /// Who waits for a sync that has not begun.
+    waiting: RefCell<Vec<oneshot::Sender<bool>>>,
+    is_syncing: Cell<bool>,
+    /// The machines whose records are also in a file of their own, by their [keys](key_of), and that file.
+    copies: RefCell<HashMap<String, CopyFile>>,
+}
+
+/// A file with the records of one machine.
+struct CopyFile {
+    path: PathBuf,
+    /// What could not be written yet, as on a disk that is full.
+    unwritten: Vec<u8>,
+}
+
+/// A record of one machine.
+#[derive(Serialize)]
+struct OfMachine<'a> {
+    #[serde(flatten)]
+    record: &'a TimedRecord<'a>,
+    resource_id: &'a str,
+}
+
+/// A message that cannot be read.
+#[derive(Serialize)]
+struct SetAside<'a> {
+    record: &'static str,
+    why: &'a str,
+    content: &'a str,
+    time: UnixSeconds,
+}
+
+/// So much of a message that cannot be read is kept.
+const CONTENT_MAX: usize = 4096;
+
+impl Journal {
+    /// Opens the audit file.
+    ///
+    /// # Errors
+    /// A sentence about the file.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let audit = Audit::open(path, |note| {
+            log::printable(&format!("{}: {note}", note.severity().word()));
+        })?;
+        Ok(Self {
+            audit: Arc::new(audit),
+            waiting: RefCell::default(),
+            is_syncing: Cell::default(),
+            copies: RefCell::default(),
+        })
+    }
+
+    /// Keeps a record of a machine.
+    pub fn record(&self, resource_id: &str, record: Record<'_>, time: UnixSeconds) {
+        let record = record.at(time);
+        self.audit.record_as(
+            &OfMachine {
+                record: &record,
+                resource_id,
+            },
+            time,
+        );
+        let key = key_of(resource_id);
+        self.add_to_copy(&key, &record);
+        if let Err(why) = self.write_copy(&key) {
+            log::printable(&format!("error: {why}"));
+        }
+    }
+
+    /// Writes what could not be written to the file of the machine with this key.
+    ///
+    /// # Errors
+    /// A sentence: it still cannot.
+    pub fn write_copy(&self, key: &str) -> Result<(), String> {
+        let mut copies = self.copies.borrow_mut();
+        let Some(CopyFile { path, unwritten }) = copies
+            .get_mut(key)
+            .filter(|copy| !copy.unwritten.is_empty())
+        else {
+            return Ok(());
+        };
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&*path);
+        let written = file.and_then(|mut file| file.write_all(unwritten));
+        // After a part of a line, the next attempt begins a new one.
+        *unwritten = if written.is_ok() {
+            Vec::new()
+        } else {
+            [b"\n", unwritten.trim_ascii_start()].concat()
+        };
+        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+    }
+
+    /// Keeps the records of the machine with this key in this file, too, from now on.
+    pub fn copy(&self, key: &str, path: &Path) {
+        let copy = || CopyFile {
+            path: path.to_owned(),
+            unwritten: Vec::new(),
+        };
+        self.copies
+            .borrow_mut()
+            .entry(key.to_owned())
+            .or_insert_with(copy);
+    }
+
+    /// Begins the file of the machine with this key with the announcement of an event, which came before it.
+    pub fn begin_copy(&self, key: &str, event: &EventRecord) {
+        let names = event.resource_names();
+        let record = Record::Change {
+            change: Change::Scheduled,
+            event: event.members(names.as_deref()),
+        };
+        self.add_to_copy(
+            key,
+            &record.at(UnixSeconds(jiff::Timestamp::now().as_second())),
+        );
+    }
+
+    fn add_to_copy(&self, key: &str, record: &TimedRecord<'_>) {
+        if let Some(copy) = self.copies.borrow_mut().get_mut(key) {
+            // Writing to memory does not fail.
+            let _ = write_json(record, &mut copy.unwritten);
+        }
+    }
+
+    /// Keeps them there no longer.
+    pub fn end_copy(&self, key: &str) {
+        self.copies.borrow_mut().remove(key);
+    }
+
+    /// Keeps a message that cannot be read, or the start of a long one.
+    pub fn set_aside(&self, why: &str, content: &[u8], time: UnixSeconds) {
+        let content = String::from_utf8_lossy(&content[..content.len().min(CONTENT_MAX)]);
+        self.audit.record_as(
+            &SetAside {
+                record: "set-aside",
+                why,
+                content: &content,
+                time,
+            },
+            time,
+        );
+    }
+
+    /// Waits until all records so far are on disk, or for two seconds if the disk hangs. All that wait share one sync. Returns whether
+    /// they are.
+    pub async fn sync(self: &Rc<Self>) -> bool {
+        let (sender, synced) = oneshot::channel();
+        self.waiting.borrow_mut().push(sender);
+        if !self.is_syncing.replace(true) {
+            let journal = self.clone();
+            // A task of its own: who waits may be given up.
+            tokio::task::spawn_local(async move {
+                loop {
+                    let waiting = journal.waiting.take();
+                    if waiting.is_empty() {
+                        break;
+                    }
+                    let audit = journal.audit.clone();
+                    // A thread that panics leaves nothing to wait for.
+                    let synced =
+                        tokio::task::spawn_blocking(move || audit.sync_unless_stalled()).await;
+                    let synced = synced.unwrap_or_default();
+                    for waiting in waiting {
+                        let _ = waiting.send(synced);
+                    }
+                }
+                journal.is_syncing.set(false);
+            });
+        }
+        synced.await.unwrap_or_default()
+    }
+
+    /// Waits until there is capacity for another record, as there is unless many machines have an event at the same time. If the
+    /// file cannot be written, nothing waits for it.
+    pub async fn capacity(self: &Rc<Self>) {
+        while self.audit.is_half_full() && self.sync().await {}
+    }
+
+    /// How many records the file lacks.
+    pub fn lost(&self) -> u64 {
+        self.audit.lost()
+    }
+
+    /// Writes what is left.
+    pub fn finish(&self) {
+        self.audit.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_many_machines_at_a_time_fit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let done = scheduled_events_fleet::cli::block_on(async {
+            let journal =
+                Rc::new(Journal::open(&folder.path().join("audit")).expect("an audit file"));
+            // As many names as an event of a large scale set has.
+            let resource_id = "x".repeat(200_000);
+            let machine = async |_| {
+                for _ in 0..3 {
+                    journal.capacity().await;
+                    assert!(!journal.audit.is_half_full());
+                    journal.record(
+                        &resource_id,
+                        Record::Gap {
+                            lost: 1,
+                            since: UnixSeconds(0),
+                        },
+                        UnixSeconds(0),
+                    );
+                }
+            };
+            tokio::join!(
+                machine(0),
+                machine(1),
+                machine(2),
+                machine(3),
+                machine(4),
+                machine(5),
+                machine(6),
+                machine(7)
+            );
+            journal.lost()
+        });
+        assert_eq!(
+            done.unwrap_or_else(|failure| panic!("{}", failure.message)),
+            0
+        );
+    }
+}

@@ -1,0 +1,697 @@
+//! One machine: its session, its commands and its state. Each machine that has an open event, or is out of service, is a task of its
+//! own, so that none waits for another one's command.
+//!
+//! The session is the one of the command: the same policy, the same decisions, the same records. It gets notifications where a
+//! watcher's gets documents. `commands` has what runs for the machine, and `approval` what is approved.
+
+mod approval;
+mod commands;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use scheduled_events::hooks::CommandOutcome;
+use scheduled_events::limits::COMMAND_TIME;
+use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
+use scheduled_events_core::record::EventMembers;
+use scheduled_events_core::{
+    AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome,
+    Preparation, Report, Session, SessionConfig, SessionSource, Step, TrackedEvent, UnixMillis,
+    VmNames, Waiting,
+};
+use scheduled_events_fleet::log;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::config::Approve;
+use crate::message::{Done, Message};
+use crate::notice::{Notice, with_notification};
+use crate::shared::Shared;
+use crate::store::{Entry, MachineFacts, RETRY, Saved, SavedEvent, StoreError};
+use commands::{Cancelled, Commands, Hook, Kind};
+
+/// How many events of one machine are tracked at a time. Azure was never seen to announce more than two.
+pub const EVENTS: usize = 8;
+
+/// The session of one machine.
+type MachineSession = Session<EVENTS>;
+
+/// A machine.
+pub struct Machine {
+    shared: Rc<Shared>,
+    facts: MachineFacts,
+    session: Box<MachineSession>,
+    /// The open events, and those that the machine is not recovered from, by their keys.
+    events: BTreeMap<String, Known>,
+    entry: Entry,
+    commands: Commands,
+    /// The ids in the approval in progress.
+    posted: Vec<String>,
+    /// The keys of those that were approved beside others that were refused. The session asks for all of them again.
+    approved: HashSet<String>,
+    gate_answers: HashMap<(String, GatePhase), GateAnswer>,
+    /// Notices that are not kept yet.
+    pending: Vec<Done>,
+    sender: mpsc::UnboundedSender<Message>,
+    inbox: mpsc::UnboundedReceiver<Message>,
+    is_stopping: bool,
+}
+
+/// An event of the machine.
+struct Known {
+    message: Rc<str>,
+    event: EventRecord,
+    resource_id: String,
+    order: EventOrder,
+    /// The names of other machines that it may affect still.
+    may_be_named: Vec<String>,
+    /// Whether an earlier process has seen it, and this one has not yet.
+    is_restored: bool,
+}
+
+impl Machine {
+    /// A machine of which something was announced.
+    ///
+    /// # Errors
+    /// A sentence: the name is none that a session can have.
+    pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<Self, String> {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        Ok(Self {
+            session: new_session(&shared, &facts, false)?,
+            commands: Commands::new(shared.clone(), sender.clone()),
+            shared,
+            facts,
+            events: BTreeMap::new(),
+            entry: Entry::default(),
+            posted: Vec::new(),
+            approved: HashSet::new(),
+            gate_answers: HashMap::new(),
+            pending: Vec::new(),
+            sender,
+            inbox,
+            is_stopping: false,
+        })
+    }
+
+    /// A machine as an earlier process left it.
+    ///
+    /// # Errors
+    /// A sentence: what is kept is not valid.
+    pub fn restore(shared: Rc<Shared>, saved: Saved, entry: Entry) -> Result<Self, String> {
+        let mut machine = Self::new(shared, saved.machine)?;
+        let snapshot = BASE64_STANDARD.decode(&saved.session).unwrap_or_default();
+        if let Err(error) = machine.session.restore(&snapshot) {
+            let id = &machine.facts.resource_id;
+            log::printable(&format!(
+                "error: the state of {id} cannot be used: {error}; its events are taken for new ones"
+            ));
+            // It may have been prepared: its end must put it back, even if that comes before it is prepared again.
+            machine.session = new_session(&machine.shared, &machine.facts, true)?;
+        }
+        for SavedEvent {
+            key,
+            message,
+            resource_id,
+            order,
+        } in saved.events
+        {
+            let event = with_notification(&message, &key, |notification| {
+                EventRecord::new(notification.event(), VmNames::new(&[&machine.facts.name]))
+            });
+            if let Some(event) = event {
+                let message = message.into();
+                machine.events.insert(
+                    key,
+                    Known {
+                        message,
+                        event,
+                        resource_id,
+                        order,
+                        may_be_named: Vec::new(),
+                        is_restored: true,
+                    },
+                );
+            } else if !message.is_empty() {
+                log::printable(&format!(
+                    "error: a message that is kept does not name its event {key}"
+                ));
+            }
+        }
+        machine.show_events();
+        machine.entry = entry;
+        Ok(machine)
+    }
+
+    /// Through which messages reach it.
+    pub const fn sender(&self) -> &mpsc::UnboundedSender<Message> {
+        &self.sender
+    }
+
+    /// Shows the session the events that are known, as after each start.
+    fn show_events(&mut self) {
+        let now = self.set_time();
+        for (key, known) in &self.events {
+            with_notification(&known.message, key, |notification| {
+                let _ = self
+                    .session
+                    .on_notification(notification, Arrival::Repeated, now);
+            });
+        }
+    }
+
+    /// Does what there is to do until the machine is in service and has no open event. When the hub stops, this ends with the process.
+    ///
+    /// # Errors
+    /// Another hub has taken over.
+    pub async fn run(&mut self) -> Result<(), StoreError> {
+        // Of an earlier process. A hub that worked before is fenced, if it still runs.
+        if !self.entry.is_new() {
+            self.save().await?;
+            if self.shared.config.approve == Approve::Arm && !self.facts.has_agent {
+                self.shared.gates.join(&self.facts).await;
+            }
+        }
+        loop {
+            while let Ok(message) = self.inbox.try_recv() {
+                self.on_message(message).await?;
+            }
+            let until = self.act().await?;
+            let mut is_kept = self.save().await?;
+            if is_kept {
+                self.pending.clear();
+            }
+            if self.is_over() {
+                let id = &self.facts.resource_id;
+                // Its state is kept until then: the next process gives its place back, should this one end before.
+                is_kept = self.shared.gates.has_left(id).await
+                    && self.shared.store.remove(&mut self.entry, id).await?;
+                // What was sent meanwhile is done next. What is sent from now on starts another task for this machine.
+                if let Ok(message) = self.inbox.try_recv() {
+                    self.on_message(message).await?;
+                    continue;
+                }
+                if is_kept {
+                    self.shared.forget(&self.facts.resource_id);
+                    return Ok(());
+                }
+            }
+            if self.is_stopping && self.commands.is_empty() {
+                self.wait_for_end().await;
+            }
+            let wait = Duration::from_millis(until.millis_since(self.shared.clock.now()));
+            let wait = if is_kept { wait } else { wait.min(RETRY) };
+            tokio::select! {
+                Some(message) = self.inbox.recv() => self.on_message(message).await?,
+                () = sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Does nothing any more, and ends with the process: what could not be kept must not count as kept, whose messages would be deleted.
+    pub async fn wait_for_end(&mut self) {
+        if self.is_stopping {
+            self.inbox.close();
+        }
+        let mut unkept = Vec::new();
+        while let Some(message) = self.inbox.recv().await {
+            if matches!(message, Message::Stop) {
+                self.inbox.close();
+            }
+            unkept.push(message);
+        }
+        std::future::pending::<()>().await;
+    }
+
+    fn is_over(&self) -> bool {
+        self.commands.is_empty()
+            && self.session.is_idle()
+            && !self.session.awaits_answer()
+            && self.events.values().all(|known| known.order.is_over())
+    }
+
+    /// Does what the session says until it has nothing to do. Returns when it has again.
+    async fn act(&mut self) -> Result<UnixMillis, StoreError> {
+        loop {
+            self.shared.journal.capacity().await;
+            let now = self.set_time();
+            match self.session.next(now) {
+                Step::Wait { until } => return Ok(until),
+                // The session's source is notifications alone.
+                Step::Get { .. } => drop(self.session.on_failure(Cause::Unreachable, now)),
+                Step::Report(Report::Change { change, event }) => {
+                    self.shared.metrics.changed(change);
+                    let event = event_of(&self.events, event);
+                    self.report(&event, |event| Record::Change { change, event });
+                }
+                Step::Report(Report::Decision { decision, event }) => {
+                    let event = event_of(&self.events, event);
+                    self.report(&event, |event| Record::from_decision(&decision, event));
+                }
+                Step::Report(Report::LastCall { event }) => {
+                    let event = event_of(&self.events, event);
+                    self.report(&event, |event| Record::Gate {
+                        phase: GatePhase::Prepare,
+                        outcome: GateOutcome::LastCall,
+                        event,
+                    });
+                }
+                Step::Report(report @ (Report::Problem(_) | Report::Untracked(_))) => {
+                    self.shared
+                        .record(&self.facts.resource_id, Record::from_report(&report, None));
+                }
+                // What an earlier process began is not begun again by one that stops.
+                Step::Prepare { .. } | Step::Recover { .. } | Step::Post { .. }
+                    if self.is_stopping =>
+                {
+                    return Ok(now.plus(1000));
+                }
+                Step::Prepare { event, attempt } => {
+                    let event = event_of(&self.events, event);
+                    let is_this = |waiting: &Waiting| waiting.attempt == Some(attempt);
+                    let by_last_call = self
+                        .session
+                        .waiting(now)
+                        .any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
+                    self.report(&event, |event| Record::Prepare {
+                        outcome: HookOutcome::Begun,
+                        event,
+                    });
+                    // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
+                    self.save().await?;
+                    let unknown = if event.not_before.is_some() {
+                        None
+                    } else {
+                        Some(COMMAND_TIME)
+                    };
+                    let deadline = self.shared.config.hooks.prepare_timeout.or(unknown);
+                    let hook = Hook {
+                        kind: Kind::Prepare { by_last_call },
+                        events: vec![event],
+                        deadline,
+                    };
+                    self.start(hook, attempt).await?;
+                }
+                Step::Recover {
+                    event,
+                    own,
+                    attempt,
+                } => {
+                    let last = event_of(&self.events, event);
+                    let mut events = vec![last];
+                    if own {
+                        let key = event_key(&events[0].event_id);
+                        let others = self
+                            .session
+                            .recovering()
+                            .filter(|event| event_key(event.event_id().as_str()) != key);
+                        events.extend(others.map(|event| event_of(&self.events, event)));
+                    }
+                    self.save().await?;
+                    self.start(
+                        Hook {
+                            kind: Kind::Recover,
+                            events,
+                            deadline: Some(COMMAND_TIME),
+                        },
+                        attempt,
+                    )
+                    .await?;
+                }
+                Step::Gate {
+                    event,
+                    phase,
+                    attempt,
+                } => {
+                    let mut event = event_of(&self.events, event);
+                    let known = self.events.get(&event_key(&event.event_id));
+                    if let (Some(known), Some(names)) = (known, &mut event.resources) {
+                        names.extend(known.may_be_named.iter().cloned());
+                    }
+                    if phase == GatePhase::Approve && self.may_have_changed(&event) {
+                        let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
+                    } else {
+                        self.commands.ask(phase, event, attempt, &self.facts);
+                    }
+                }
+                Step::Cancel { attempt } => match self.commands.cancel(attempt) {
+                    Some(Cancelled::Hook(hook)) => {
+                        self.ended(attempt, &hook, &CommandOutcome::Cancelled, now)
+                            .await?;
+                    }
+                    Some(Cancelled::Question) => {
+                        let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
+                    }
+                    None => {}
+                },
+                Step::Post { .. } => {
+                    self.posted = self.session.posted().map(ToString::to_string).collect();
+                    self.save().await?;
+                    let _ = self.shared.journal.sync().await;
+                    self.post().await?;
+                }
+            }
+        }
+    }
+
+    /// Whether the event may be another one by now: it was seen before the start, and Resource Graph has not answered since. To prepare
+    /// for it does no harm.
+    fn may_have_changed(&self, event: &EventRecord) -> bool {
+        let known = self.events.get(&event_key(&event.event_id));
+        self.shared.reconciled_at.get() == 0 && known.is_none_or(|known| known.is_restored)
+    }
+
+    async fn on_message(&mut self, message: Message) -> Result<(), StoreError> {
+        self.shared.journal.capacity().await;
+        let now = self.set_time();
+        match message {
+            Message::Notice {
+                notice,
+                arrival,
+                done,
+            } => {
+                self.on_notice(&notice, arrival, now);
+                self.pending.extend(done);
+            }
+            Message::Permit { attempt, permit } => {
+                self.commands.on_permit(attempt, permit, &self.facts);
+            }
+            Message::Ended { attempt, ended } => {
+                if let Some(hook) = self.commands.ended(attempt) {
+                    self.ended(attempt, &hook, &ended, now).await?;
+                }
+            }
+            Message::Gate { attempt, answer } => self.on_gate(attempt, answer).await?,
+            Message::Approved(results) => self.on_approval(results, now).await?,
+            Message::Agent(has_agent) => self.set_agent(has_agent),
+            Message::Stop => {
+                self.is_stopping = true;
+                self.commands.stop();
+            }
+        }
+        Ok(())
+    }
+
+    fn on_notice(&mut self, notice: &Notice, arrival: Arrival, now: UnixMillis) {
+        for (text, known) in [
+            (&mut self.facts.location, &notice.location),
+            (&mut self.facts.zone, &notice.zone),
+        ] {
+            if !known.is_empty() {
+                text.clone_from(known);
+            }
+        }
+        let order = self.events.get(&notice.key).map(|known| known.order);
+        let observed = with_notification(&notice.message, &notice.key, |notification| {
+            let mut order = order.unwrap_or_default();
+            order.observe(notification);
+            let event = EventRecord::new(notification.event(), VmNames::new(&[&self.facts.name]));
+            (
+                self.session.on_notification(notification, arrival, now),
+                order,
+                event,
+            )
+        });
+        let Some((outcome, order, event)) = observed else {
+            return;
+        };
+        match outcome {
+            NotificationOutcome::Applied => {
+                let (message, resource_id) = (notice.message.clone(), notice.resource_id.clone());
+                let may_be_named = notice.may_be_named.clone();
+                let known = Known {
+                    message,
+                    event,
+                    resource_id,
+                    order,
+                    may_be_named,
+                    is_restored: false,
+                };
+                self.events.insert(notice.key.clone(), known);
+            }
+            // The session may have given its place to another event, and this one may be over now.
+            NotificationOutcome::Ignored => {
+                if let Some(known) = self.events.get_mut(&notice.key) {
+                    known.order = order;
+                }
+            }
+            NotificationOutcome::Untracked => log::printable(&format!(
+                "error: {} has more than {EVENTS} open events; {} is not followed until one of them is over",
+                self.facts.resource_id, notice.event.event_id
+            )),
+        }
+    }
+
+    fn set_agent(&mut self, has_agent: bool) {
+        // What this hub has prepared for it still recovers from: only a machine that is in service changes hands.
+        if self.facts.has_agent == has_agent
+            || self.session.out_of_service_since().is_some()
+            || !self.commands.is_empty()
+        {
+            return;
+        }
+        let facts = MachineFacts {
+            has_agent,
+            ..self.facts.clone()
+        };
+        if let Ok(session) = new_session(&self.shared, &facts, false) {
+            (self.session, self.facts) = (session, facts);
+            self.show_events();
+        }
+    }
+
+    /// Starts a command, if there is one for this.
+    async fn start(&mut self, hook: Hook, attempt: u32) -> Result<(), StoreError> {
+        if self.commands.has(hook.kind) {
+            self.commands.start(hook, attempt);
+            return Ok(());
+        }
+        let answer = match hook.kind {
+            Kind::Recover => self
+                .session
+                .recovered(attempt, true, self.shared.clock.now()),
+            Kind::Prepare { .. } => self.session.prepared(attempt, Preparation::Failed),
+        };
+        self.answered(answer, HookOutcome::NoCommand, &hook).await
+    }
+
+    async fn ended(
+        &mut self,
+        attempt: u32,
+        hook: &Hook,
+        ended: &CommandOutcome,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
+        let success = if hook.kind == Kind::Recover {
+            HookOutcome::Done
+        } else {
+            HookOutcome::Ready
+        };
+        let outcome = ended.for_record(success);
+        let has_succeeded = outcome == success;
+        let answer = match hook.kind {
+            // The next process runs it again.
+            _ if self.is_stopping => return Ok(()),
+            Kind::Recover => self.session.recovered(attempt, has_succeeded, now),
+            Kind::Prepare { .. } => {
+                let preparation = if has_succeeded {
+                    Preparation::Ready
+                } else {
+                    Preparation::Failed
+                };
+                self.session.prepared(attempt, preparation)
+            }
+        };
+        self.answered(answer, outcome, hook).await
+    }
+
+    /// Reports and keeps the end of a command.
+    async fn answered(
+        &mut self,
+        answer: AnswerOutcome,
+        outcome: HookOutcome,
+        hook: &Hook,
+    ) -> Result<(), StoreError> {
+        let outcome = match answer {
+            AnswerOutcome::Accepted => outcome,
+            AnswerOutcome::Cancelled => HookOutcome::Cancelled,
+            AnswerOutcome::Unexpected => return Ok(()),
+        };
+        self.shared
+            .metrics
+            .command(hook.kind == Kind::Recover, outcome);
+        let event = &hook.events[0];
+        if hook.kind == Kind::Recover {
+            let event_ids: Vec<&str> = hook
+                .events
+                .iter()
+                .map(|event| event.event_id.as_str())
+                .collect();
+            let names = event.resource_names();
+            let event = event.members(names.as_deref());
+            let record = Record::Recover {
+                event_ids: &event_ids,
+                outcome: Some(outcome),
+                event,
+            };
+            self.shared.record(&self.facts.resource_id, record);
+        } else {
+            self.report(event, |event| Record::Prepare { outcome, event });
+        }
+        self.save().await.map(drop)
+    }
+
+    async fn on_gate(&mut self, attempt: u32, mut answer: GateAnswer) -> Result<(), StoreError> {
+        let Some((phase, event)) = self.commands.answered(attempt) else {
+            return Ok(());
+        };
+        let now = self.set_time();
+        // A restart would forget a preparation that no state has, and its machine would stay out of service. So the state that has it is
+        // kept first. The last call does not wait.
+        if (phase, answer) == (GatePhase::Prepare, GateAnswer::Open) {
+            let mut ahead = self.session.clone();
+            let _ = ahead.gate_answered(attempt, answer, now);
+            let prepares = matches!(ahead.next(now), Step::Prepare { .. });
+            if !self
+                .write(self.state(if prepares { &ahead } else { &self.session }))
+                .await?
+            {
+                answer = GateAnswer::Closed;
+            }
+        }
+        let now = self.set_time();
+        if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
+            return Ok(());
+        }
+        let key = (event_key(&event.event_id), phase);
+        // A closed gate is asked every few seconds, and one that is open says nothing new.
+        if self.gate_answers.insert(key, answer) != Some(answer) {
+            self.report(&event, |event| Record::Gate {
+                phase,
+                outcome: answer.into(),
+                event,
+            });
+        }
+        Ok(())
+    }
+
+    /// Keeps a record about an event.
+    fn report(
+        &self,
+        event: &EventRecord,
+        record: impl for<'a> FnOnce(EventMembers<'a>) -> Record<'a>,
+    ) {
+        let names = event.resource_names();
+        self.shared.record(
+            &self.facts.resource_id,
+            record(event.members(names.as_deref())),
+        );
+    }
+
+    fn set_time(&mut self) -> UnixMillis {
+        let now = self.shared.clock.now();
+        self.session
+            .set_time_of_day_ahead(self.shared.time_of_day().0.saturating_sub(now.0));
+        now
+    }
+
+    /// Keeps the state, if it has changed. Returns whether it is kept.
+    async fn save(&mut self) -> Result<bool, StoreError> {
+        let tracked: Vec<String> = {
+            let tracked = self.session.events().chain(self.session.recovering());
+            tracked
+                .map(|event| event_key(event.event_id().as_str()))
+                .collect()
+        };
+        self.events
+            .retain(|key, known| !known.order.is_over() || tracked.contains(key));
+        if self.events.is_empty() && self.entry.is_new() {
+            return Ok(true);
+        }
+        let state = self.state(&self.session);
+        if self.entry.has(&state) {
+            Ok(true)
+        } else {
+            self.write(state).await
+        }
+    }
+
+    /// Keeps a state. What it knows is not recorded again, so that is recorded first: a crash between the two repeats a record.
+    async fn write(&mut self, state: Saved) -> Result<bool, StoreError> {
+        let _ = self.shared.journal.sync().await;
+        self.shared.store.save(&mut self.entry, state).await
+    }
+
+    /// The state with this session.
+    fn state(&self, session: &MachineSession) -> Saved {
+        let mut snapshot = vec![0; MachineSession::SNAPSHOT_MAX];
+        let length = session.snapshot(&mut snapshot).unwrap_or_default();
+        let waiting = session.waiting(self.shared.clock.now());
+        let waiting: HashMap<String, &str> = waiting
+            .map(|(event, waiting)| {
+                (
+                    event_key(event.event_id().as_str()),
+                    waiting.waits_for.word(),
+                )
+            })
+            .collect();
+        let waits_for = |key: &String| waiting.get(key).copied().unwrap_or_default().to_owned();
+        Saved {
+            writer: String::new(),
+            machine: self.facts.clone(),
+            session: BASE64_STANDARD.encode(&snapshot[..length]),
+            events: self.events.values().map(Known::saved).collect(),
+            waits_for: self.events.keys().map(waits_for).collect(),
+            out_of_service_since: session
+                .out_of_service_since()
+                .map(|since| since.seconds().0),
+        }
+    }
+}
+
+impl Known {
+    fn saved(&self) -> SavedEvent {
+        let (message, resource_id) = (self.message.to_string(), self.resource_id.clone());
+        SavedEvent {
+            key: event_key(&self.event.event_id),
+            message,
+            resource_id,
+            order: self.order,
+        }
+    }
+}
+
+/// The record of a tracked event: what its newest message says, and what the session knows better.
+fn event_of(events: &BTreeMap<String, Known>, event: &TrackedEvent) -> EventRecord {
+    match events.get(&event_key(event.event_id().as_str())) {
+        Some(known) => {
+            let mut record = known.event.clone();
+            record.update(event);
+            record
+        }
+        None => EventRecord::of_tracked(event),
+    }
+}
+
+fn new_session(
+    shared: &Shared,
+    facts: &MachineFacts,
+    recover_all: bool,
+) -> Result<Box<MachineSession>, String> {
+    let names = [facts.name.as_str()];
+    let config = SessionConfig {
+        policy: shared.policy.clone(),
+        source: SessionSource::Notifications,
+        dry_run: shared.config.approve == Approve::Never || facts.has_agent,
+        // An event may affect several machines, which are all ready before one request approves it.
+        gate: true,
+        recover_all,
+        seed: scheduled_events::watch::seed(),
+        machine_id: &facts.resource_id,
+        ..SessionConfig::new(VmNames::new(&names))
+    };
+    let session = Session::new(&config).map(Box::new);
+    session.map_err(|error| format!("cannot follow {}: {error}", facts.resource_id))
+}

@@ -1,0 +1,469 @@
+//! Where notices come from: the queue, and Resource Graph.
+//!
+//! A message of the queue is deleted once what it says is kept: in the states of the machines that it is about, and in the audit file.
+//! Until then its time is renewed; after a crash it appears again. Resource Graph has what a lost message would have said. It is asked at
+//! the start and from time to time: about all open events, and then about those that are followed and were not among them.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scheduled_events_fleet::log;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, interval_at, sleep, timeout};
+
+use crate::azure::arm::{Arm, ArmError};
+use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, tagged};
+use crate::azure::identity::Identity;
+use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
+use crate::dispatch::Dispatch;
+use crate::notice::{self, Notices};
+use crate::shared::Shared;
+
+/// How many messages are worked on at a time.
+const MESSAGES_AT_ONCE: usize = 512;
+
+/// The pause before an empty queue is asked again. A Preempt leaves 30 seconds.
+const EMPTY: Duration = Duration::from_secs(1);
+
+/// The first pause after a failure. It doubles up to the last one.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_LAST: Duration = Duration::from_secs(30);
+
+/// A message that was received so often and never deleted ends this program, or cannot be kept or recorded: it is set aside.
+const RECEIVED_MAX: i64 = 20;
+
+/// How long a page of rows is waited for until the machines have kept it.
+const KEPT_TIME: Duration = Duration::from_secs(30);
+
+/// How often the rights in several subscriptions are checked. An event must be absent for longer until it is over.
+const ACCESS_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// How many events one query names.
+const NAMED_MAX: usize = 200;
+
+/// Reads the queue for ever.
+pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<Dispatch>) {
+    let slots = Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
+    let mut problem = Problem::new("queue", "the queue");
+    // Until then the hub could act for a machine whose own watcher does.
+    while !dispatch.knows_agents() {
+        sleep(EMPTY).await;
+    }
+    loop {
+        // No more are received than are worked on: the others stay visible to a stand-by.
+        let Ok(permit) = slots
+            .clone()
+            .acquire_many_owned(u32::try_from(BATCH).unwrap_or(1))
+            .await
+        else {
+            return;
+        };
+        let messages = match queue.receive().await {
+            Ok(messages) => messages,
+            Err(why) => {
+                drop(permit);
+                sleep(problem.failed(&dispatch, &why)).await;
+                // A SAS token expires, and the file may have the next one by now.
+                if let Some(Ok(opened)) = dispatch
+                    .shared
+                    .config
+                    .queue
+                    .as_ref()
+                    .map(|queue| Queue::new(queue, &identity))
+                {
+                    queue = Rc::new(opened);
+                }
+                continue;
+            }
+        };
+        problem.passed();
+        let is_empty = messages.is_empty();
+        let mut permit = permit;
+        for message in messages {
+            let slot = permit.split(1);
+            // In the order of the queue: what was sent first is known first.
+            let kept = deliver(&dispatch, &message);
+            let (queue, dispatch) = (queue.clone(), dispatch.clone());
+            tokio::task::spawn_local(async move {
+                match kept {
+                    Ok(kept) => {
+                        delete_once_kept(&queue, &dispatch, message, kept, INVISIBLE / 2).await;
+                    }
+                    Err(why) => set_aside(&queue, &dispatch, &message, &why).await,
+                }
+                drop(slot);
+            });
+        }
+        drop(permit);
+        if is_empty {
+            sleep(EMPTY).await;
+        }
+    }
+}
+
+/// Passes on what a message says. The channel ends once it is kept. Or why the message cannot be read.
+fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<()>, String> {
+    if message.received > RECEIVED_MAX {
+        return Err(format!(
+            "it was received {} times and never deleted",
+            message.received
+        ));
+    }
+    let content = message.content.as_ref().map_err(Clone::clone)?;
+    let notices = notice::read(content)?;
+    let Shared {
+        journal,
+        metrics,
+        clock,
+        ..
+    } = &*dispatch.shared;
+    if !notices.problems.is_empty() {
+        let why = notices.problems.join("; ");
+        if notices.notices.is_empty() {
+            notices
+                .problems
+                .iter()
+                .for_each(|_| metrics.notice("invalid"));
+            return Err(why);
+        }
+        // It is deleted with what can be read of it.
+        journal.set_aside(&why, content, clock.time_of_day().seconds());
+    }
+    metrics.message(if notices.notices.is_empty() {
+        "left-out"
+    } else {
+        "applied"
+    });
+    Ok(dispatch.deliver(Notices {
+        is_queued: true,
+        ..notices
+    }))
+}
+
+/// Copies a message once the audit file can be written, and deletes it once that has it. If that fails, it appears again.
+async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &str) {
+    let Shared {
+        journal,
+        metrics,
+        clock,
+        ..
+    } = &*dispatch.shared;
+    let work = async {
+        // While the audit file cannot be written, the message appears again and again. One copy is enough.
+        if !journal.sync().await {
+            return Ok(());
+        }
+        queue.copy_aside(message).await?;
+        log::printable(&format!(
+            "warning: a message of the queue is set aside: {why}"
+        ));
+        let content = message
+            .content
+            .as_deref()
+            .unwrap_or(message.text.as_bytes());
+        journal.set_aside(why, content, clock.time_of_day().seconds());
+        metrics.message("set-aside");
+        if journal.sync().await {
+            queue.delete(message).await
+        } else {
+            Ok(())
+        }
+    };
+    if let Err(why) = work.await {
+        queue_failed(dispatch, &why);
+    }
+}
+
+fn queue_failed(dispatch: &Dispatch, why: &str) {
+    dispatch.shared.metrics.problem("queue");
+    log::printable(&format!("warning: {why}"));
+}
+
+/// Deletes a message once what it says is kept and in the audit file. Until it is kept, its time is renewed, so often. While the audit
+/// file cannot be written, it appears again and again.
+async fn delete_once_kept(
+    queue: &Queue,
+    dispatch: &Dispatch,
+    mut message: Message,
+    mut kept: mpsc::Receiver<()>,
+    renew_every: Duration,
+) {
+    let work = async {
+        let _ = kept.recv().await;
+        dispatch.shared.journal.sync().await
+    };
+    tokio::pin!(work);
+    let mut renewals = interval_at(Instant::now() + renew_every, renew_every);
+    let is_in_audit = loop {
+        let renewed = tokio::select! {
+            is_in_audit = &mut work => break is_in_audit,
+            _ = renewals.tick() => queue.renew(&mut message).await,
+        };
+        if let Err(why) = renewed {
+            queue_failed(dispatch, &why);
+        }
+    };
+    if !is_in_audit {
+        return;
+    }
+    // If that fails, the message appears again, and says nothing new.
+    if let Err(why) = queue.delete(&message).await {
+        queue_failed(dispatch, &why);
+    }
+}
+
+/// Asks Resource Graph for ever, so often.
+pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
+    let mut problem = Problem::new("graph", "Resource Graph");
+    loop {
+        match reconcile(&arm, &dispatch).await {
+            Ok(()) => {
+                problem.passed();
+                dispatch.reconciled(Instant::now());
+                sleep(every).await;
+            }
+            Err(error) => {
+                sleep(problem.failed(&dispatch, &format!("cannot ask Resource Graph: {error}")))
+                    .await;
+            }
+        }
+    }
+}
+
+/// Asks Resource Graph for ever which subscriptions it may not be asked about: of several, it leaves these out silently.
+pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
+    let subscriptions = dispatch.shared.config.subscriptions.clone();
+    if subscriptions.len() == 1 {
+        // It would be refused.
+        dispatch.set_refused(HashSet::new());
+        return;
+    }
+    let mut refused = HashSet::new();
+    loop {
+        for subscription in &subscriptions {
+            match arm.query(std::slice::from_ref(subscription), ACCESS).await {
+                Ok(_) if refused.remove(subscription) => {
+                    log::line(&format!("subscription {subscription} can be read"));
+                }
+                Err(error)
+                    if matches!(error.status(), Some(401 | 403))
+                        && refused.insert(subscription.clone()) =>
+                {
+                    log::printable(&format!(
+                        "warning: subscription {subscription} cannot be read, and its events are seen in the queue only: {error}"
+                    ));
+                }
+                // What else fails says nothing about rights.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        dispatch.set_refused(refused.iter().map(|id| id.to_ascii_lowercase()).collect());
+        sleep(ACCESS_INTERVAL).await;
+    }
+}
+
+/// Asks Resource Graph once.
+///
+/// # Errors
+/// It refuses, or does not answer. What was read until then counts.
+pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmError> {
+    let subscriptions = &dispatch.shared.config.subscriptions;
+    if let Some(registered) = dispatch.shared.gates.agents().await {
+        dispatch.set_registered(registered);
+    }
+    let mut tags = Ok(());
+    if let Some(tag) = &dispatch.shared.config.agents.tag {
+        let mut agents = Vec::new();
+        let add = async |page: String| tagged(&page, tag).map(|found| agents.extend(found));
+        tags = arm.query_each(subscriptions, TAGS, add).await;
+        match &tags {
+            Ok(()) => dispatch.set_agents(&agents),
+            Err(error) if !dispatch.knows_tags() => return Err(error.clone()),
+            // Events are asked for all the same: those that had the tag have it still.
+            Err(_) => {}
+        }
+    }
+    // An event that comes meanwhile may be in no answer.
+    let mut missing = dispatch.open_events();
+    let mut seen = ask_about(arm, dispatch, Events::Open).await?;
+    missing.retain(|key| !seen.keys.contains(key));
+    let named: Vec<_> = missing.iter().filter(|key| is_guid(key)).cloned().collect();
+    for ids in named.chunks(NAMED_MAX) {
+        let more = ask_about(arm, dispatch, Events::Named(ids)).await?;
+        seen.keys.extend(more.keys);
+        seen.has_unreadable |= more.has_unreadable;
+    }
+    missing.retain(|key| !seen.keys.contains(key));
+    // A row that cannot be read may be of any of them.
+    if !seen.has_unreadable {
+        dispatch.absent(&missing, Instant::now());
+    }
+    tags
+}
+
+/// What Resource Graph answers: the keys of events, and whether it has rows that cannot be read.
+#[derive(Default)]
+struct Seen {
+    keys: HashSet<String>,
+    has_unreadable: bool,
+}
+
+/// Asks about events, and passes on the rows of each page.
+async fn ask_about(
+    arm: &Arm,
+    dispatch: &Rc<Dispatch>,
+    events: Events<'_>,
+) -> Result<Seen, ArmError> {
+    let mut seen = Seen::default();
+    arm.query_each(
+        &dispatch.shared.config.subscriptions,
+        &events.query(),
+        async |page| {
+            let notices = notice::read(page.as_bytes());
+            let notices = notices.map_err(|why| {
+                ArmError::NotSent(format!("Resource Graph answers with a row that {why}"))
+            })?;
+            seen.has_unreadable |= !notices.problems.is_empty();
+            seen.keys
+                .extend(notices.notices.iter().map(|notice| notice.key.clone()));
+            // No faster than the machines are, but one whose state cannot be kept must not keep the news of others.
+            let _ = timeout(KEPT_TIME, dispatch.deliver(notices).recv()).await;
+            Ok(())
+        },
+    )
+    .await?;
+    Ok(seen)
+}
+
+/// What fails again and again is logged once, and tried after longer and longer pauses.
+struct Problem {
+    /// As a metric's label, and for people.
+    place: &'static str,
+    name: &'static str,
+    pause: Duration,
+    is_known: bool,
+}
+
+impl Problem {
+    const fn new(place: &'static str, name: &'static str) -> Self {
+        Self {
+            place,
+            name,
+            pause: RETRY_FIRST,
+            is_known: false,
+        }
+    }
+
+    fn failed(&mut self, dispatch: &Dispatch, why: &str) -> Duration {
+        dispatch.shared.metrics.problem(self.place);
+        if !std::mem::replace(&mut self.is_known, true) {
+            log::printable(&format!("warning: {why}; this is tried again"));
+        }
+        let pause = self.pause;
+        self.pause = (pause * 2).min(RETRY_LAST);
+        pause
+    }
+
+    fn passed(&mut self) {
+        if std::mem::take(&mut self.is_known) {
+            log::line(&format!("{} answers again", self.name));
+        }
+        self.pause = RETRY_FIRST;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::sync::Mutex;
+
+    use scheduled_events_test_support::TestServer;
+
+    use super::*;
+    use crate::config::{Cloud, Identity as IdentityConfig, IdentityKind, Queue as QueueConfig};
+    use crate::dispatch::tests::with_dispatch;
+
+    const MESSAGES: &str = "<QueueMessagesList><QueueMessage><MessageId>m</MessageId><PopReceipt>receipt1</PopReceipt>\
+        <DequeueCount>1</DequeueCount><MessageText>e30=</MessageText></QueueMessage></QueueMessagesList>";
+
+    /// Each renewal gives the message another receipt, without which it is neither renewed nor deleted.
+    #[test]
+    fn the_time_of_a_message_is_renewed_until_it_is_kept() {
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let seen = requests.clone();
+        let server = TestServer::start(move |connection| {
+            let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
+            while let Some(first) = lines.next() {
+                lines
+                    .by_ref()
+                    .take_while(|line| !line.is_empty())
+                    .for_each(drop);
+                let (status, body) = if first.starts_with("GET") {
+                    (200, MESSAGES)
+                } else {
+                    (204, "")
+                };
+                let mut seen = seen.lock().expect("no panic");
+                seen.push(first);
+                let head = format!(
+                    "x-ms-popreceipt: receipt{}\r\nContent-Type: application/xml",
+                    seen.len()
+                );
+                let length = body.len();
+                let _ = write!(
+                    &**connection,
+                    "HTTP/1.1 {status} x\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"
+                );
+            }
+        });
+        let seen = || requests.lock().expect("no panic").clone();
+        with_dispatch(async |dispatch, _stopped| {
+            let url = format!("{}/devstoreaccount1/events", server.url())
+                .parse()
+                .expect("an address");
+            let config = QueueConfig {
+                url,
+                poison: None,
+                sas_file: None,
+                emulator: true,
+            };
+            let identity = IdentityConfig {
+                kind: IdentityKind::Emulator,
+                client_id: None,
+            };
+            let identity = Identity::new(&identity, Cloud::Public).expect("an identity");
+            let queue = Queue::new(&config, &identity).expect("a queue");
+            let message = queue
+                .receive()
+                .await
+                .expect("an answer")
+                .pop()
+                .expect("a message");
+            let (keeping, kept) = mpsc::channel(1);
+            let renewed_twice = async {
+                while seen().len() < 3 {
+                    sleep(Duration::from_millis(10)).await;
+                }
+                drop(keeping);
+            };
+            let deleted =
+                delete_once_kept(&queue, &dispatch, message, kept, Duration::from_millis(50));
+            tokio::join!(deleted, renewed_twice);
+        });
+        let seen = seen();
+        let (last, renewals) = seen[1..].split_last().expect("requests");
+        assert!(
+            last.starts_with("DELETE ")
+                && renewals.iter().all(|request| request.starts_with("PUT ")),
+            "{seen:?}"
+        );
+        for (number, request) in seen[1..].iter().enumerate() {
+            assert!(
+                request.contains(&format!("popreceipt=receipt{}", number + 1)),
+                "{seen:?}"
+            );
+        }
+    }
+}
