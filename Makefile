@@ -116,11 +116,11 @@ scale-hub: ## let the hub follow ten thousand events at a time, and ten thousand
 
 model-fleet: ## check the fleet's gate in every order of its steps, and that its defects are found; 3 min
 	@tests/setup rust
-	$(CARGO) test --locked --package scheduled-events-fleet --profile model --no-default-features --test model -- --nocapture --test-threads 1
+	$(CARGO) test --locked --package scheduled-events-gate --profile model --no-default-features --test model -- --nocapture --test-threads 1
 
 scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual time: make scale-fleet SEEDS=5000
 	@tests/setup rust
-	SEEDS=$(FLEET_SEEDS) SEED=$(SEED) $(CARGO) test --locked --package scheduled-events-fleet --profile model --no-default-features --test scale -- --nocapture --test-threads 1
+	SEEDS=$(FLEET_SEEDS) SEED=$(SEED) $(CARGO) test --locked --package scheduled-events-gate --profile model --no-default-features --test scale -- --nocapture --test-threads 1
 
 chaos-fleet: ## disturb 24 machines at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 MACHINES=60 ENGINES=etcd
 	@tests/setup rust fleet
@@ -367,7 +367,7 @@ bench-c: ## compare reading through C with reading in Rust
 
 performance-fleet: ## simulate approvals of up to 1,000 machines, and write the figures of docs/performance.md; 10 min
 	@tests/setup rust
-	$(CARGO) test --locked --package scheduled-events-fleet --profile model --no-default-features --test scale -- --ignored --nocapture performance
+	$(CARGO) test --locked --package scheduled-events-gate --profile model --no-default-features --test scale -- --ignored --nocapture performance
 
 # Each machine has a connection of its own, and each connection is counted on the way.
 cost-fleet: ## count requests and bytes of idle machines and of events on real stores, and write the figures of docs/performance.md: make cost-fleet MACHINES="10 1000" GROUP_SIZES=10 ENGINES=etcd; 40 min

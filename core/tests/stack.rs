@@ -452,7 +452,7 @@ fn untracked(body: &[u8]) -> Option<usize> {
                 );
             }
             Step::Report(scheduled_events_core::Report::Untracked(count)) => {
-                untracked = Some(count.own + count.others)
+                untracked = Some(count.own + count.others);
             }
             Step::Wait { .. } => break,
             _ => {}

@@ -10,8 +10,8 @@ use scheduled_events_core::terminate::{
 use crate::abi::pointers::{Flag, Output, optional_output, output, output_buffer, utf8};
 use crate::abi::struct_size::{Growing, sized};
 use crate::boundary::{Result, boundary};
-use crate::json::fill_json;
 use crate::error::schedev_error;
+use crate::json::fill_json;
 use crate::status::schedev_status::{
     self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_PROFILE,
 };

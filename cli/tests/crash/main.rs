@@ -336,7 +336,7 @@ fn killed_at_any_system_call_it_keeps_all_guarantees() {
     let since = Instant::now();
     let totals = Mutex::new(Totals::default());
     play_all(seeds.clone(), UNCHANGED, |seen| {
-        totals.lock().expect("a lock").add(seen)
+        totals.lock().expect("a lock").add(seen);
     });
     let totals = totals.into_inner().expect("a lock");
     let kills: u64 = totals.kills.values().sum();

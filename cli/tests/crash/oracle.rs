@@ -250,7 +250,7 @@ impl Transcript {
             findings.push((
                 Guarantee::PreparedAgain,
                 format!("{id}: {text}, begun in runs {begun:?}"),
-            ))
+            ));
         };
         if begun.len() > self.kills() + 1 || begun.windows(2).any(|two| two[0] == two[1]) {
             violated("more often than the program was killed".into());

@@ -104,7 +104,7 @@ impl Host for SoakHost {
         self.command
             .start(event, &[], None, move |event| match event {
                 CommandEvent::Ended(CommandOutcome::Succeeded) => {
-                    reply.prepared(Preparation::Ready, HookOutcome::Ready)
+                    reply.prepared(Preparation::Ready, HookOutcome::Ready);
                 }
                 CommandEvent::Ended(_) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
                 CommandEvent::Line(_) | CommandEvent::Refused(_) => {}

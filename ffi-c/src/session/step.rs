@@ -6,8 +6,8 @@ use scheduled_events_core::{Cause, GatePhase, Report, RequestOutcome, Step};
 
 use super::object::schedev_session;
 use crate::document::problem::schedev_problem;
-use crate::policy::schedev_decision;
 use crate::error::schedev_error;
+use crate::policy::schedev_decision;
 use crate::tracker::{change_number, schedev_tracked_event};
 
 /// What the program has to do next.

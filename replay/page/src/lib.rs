@@ -15,6 +15,8 @@
 //!
 //! The control listens on loopback only. See `docs/replay-page.md`.
 
+#![forbid(unsafe_code)]
+
 mod action;
 mod args;
 mod catalog;

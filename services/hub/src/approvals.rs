@@ -282,7 +282,7 @@ mod tests {
         let arm = Arm::new(server.url().parse().expect("an address"), identity).expect("a client");
         let folder = tempfile::tempdir().expect("a folder");
         let store = Rc::new(alone(folder.path()));
-        let done = scheduled_events_fleet::cli::block_on(work(Approvals::new(arm, store)));
+        let done = scheduled_events_common::program::block_on(work(Approvals::new(arm, store)));
         let done = done.unwrap_or_else(|failure| panic!("{}", failure.message));
         let paths = paths.lock().expect("no panic").clone();
         (done, paths)

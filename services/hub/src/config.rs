@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use reqwest::Url;
 use scheduled_events::hooks::CommandLine;
-use scheduled_events_fleet::address;
-use scheduled_events_fleet::secret::SecretFile;
-use scheduled_events_fleet::toml_file::{self, Invalid, duration, invalid};
+use scheduled_events_common::address;
+use scheduled_events_common::secret::SecretFile;
+use scheduled_events_common::toml_file::{self, Invalid, duration, invalid};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
@@ -629,7 +629,7 @@ mod tests {
             Path::new("/etc/scheduled-events/fleet.toml")
         );
         assert!(
-            scheduled_events_fleet::config::Config::parse(&file("fleet.toml"))
+            scheduled_events_gate::config::Config::parse(&file("fleet.toml"))
                 .expect("a store")
                 .blob
                 .is_some()

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
+use scheduled_events_common::log;
+use scheduled_events_common::names::Name;
 use scheduled_events_core::limits::LEAVE_MS;
 use scheduled_events_core::{Arrival, EventOrder, UnixSeconds};
-use scheduled_events_fleet::log;
-use scheduled_events_fleet::names::Name;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use scheduled_events::audit::Audit;
 use scheduled_events::record::{EventRecord, Record, TimedRecord, write_json};
+use scheduled_events_common::log;
 use scheduled_events_core::{Change, UnixSeconds};
-use scheduled_events_fleet::log;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn records_of_many_machines_at_a_time_fit() {
         let folder = tempfile::tempdir().expect("a folder");
-        let done = scheduled_events_fleet::cli::block_on(async {
+        let done = scheduled_events_common::program::block_on(async {
             let journal =
                 Rc::new(Journal::open(&folder.path().join("audit")).expect("an audit file"));
             // As many names as an event of a large scale set has.

@@ -3,6 +3,8 @@
 //!
 //! [`config`] reads the file that `--config` names, and [`azure`] has what is asked of Azure.
 
+#![forbid(unsafe_code)]
+
 pub mod approvals;
 pub mod azure;
 pub mod cli;

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use scheduled_events::record::HookOutcome;
+use scheduled_events_common::log;
+use scheduled_events_common::supervision::replace;
 use scheduled_events_core::Change;
-use scheduled_events_fleet::log;
-use scheduled_events_fleet::supervision::replace;
 
 /// Counters since the start. Labels are words of this program, never of an event.
 #[derive(Debug)]

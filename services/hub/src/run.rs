@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use scheduled_events::policy_file;
+use scheduled_events_common::log;
+use scheduled_events_common::supervision::Supervisor;
+use scheduled_events_common::supervision::{asked_to_stop, notify_stopping};
 use scheduled_events_core::Action;
-use scheduled_events_fleet::log;
-use scheduled_events_fleet::supervision::Supervisor;
-use scheduled_events_fleet::supervision::{asked_to_stop, notify_stopping};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 

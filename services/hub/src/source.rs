@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scheduled_events_fleet::log;
+use scheduled_events_common::log;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, interval_at, sleep, timeout};
 

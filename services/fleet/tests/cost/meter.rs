@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use scheduled_events_fleet::engine::{Aged, Clock, Engine, Reply, Revision, Swap, Versioned};
+use scheduled_events_gate::engine::{Aged, Clock, Engine, Reply, Revision, Swap, Versioned};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};

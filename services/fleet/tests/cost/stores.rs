@@ -12,12 +12,12 @@ use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
-use scheduled_events_fleet::config::BlobConfig;
-use scheduled_events_fleet::engine::Engine;
-use scheduled_events_fleet::engine::blob::BlobEngine;
-use scheduled_events_fleet::engine::etcd::EtcdEngine;
-use scheduled_events_fleet::engine::folder::FolderEngine;
-use scheduled_events_fleet::engine::kubernetes::KubernetesEngine;
+use scheduled_events_gate::config::BlobConfig;
+use scheduled_events_gate::engine::Engine;
+use scheduled_events_gate::engine::blob::BlobEngine;
+use scheduled_events_gate::engine::etcd::EtcdEngine;
+use scheduled_events_gate::engine::folder::FolderEngine;
+use scheduled_events_gate::engine::kubernetes::KubernetesEngine;
 use scheduled_events_test_support::wait;
 use tempfile::TempDir;
 
@@ -218,7 +218,7 @@ fn port_of(url: &str) -> u16 {
 }
 
 async fn client(config: &Kubeconfig) -> Client {
-    scheduled_events_fleet::http::install_tls();
+    scheduled_events_common::http::install_tls();
     let config =
         kube::Config::from_custom_kubeconfig(config.clone(), &KubeConfigOptions::default()).await;
     Client::try_from(config.expect("a configuration")).expect("a client")

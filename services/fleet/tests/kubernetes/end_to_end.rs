@@ -45,7 +45,8 @@ pub(crate) fn program() -> &'static PathBuf {
             return program.into();
         }
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .parent()
+            .ancestors()
+            .nth(2)
             .unwrap()
             .to_owned();
         let target = root.join("target");

@@ -1,7 +1,7 @@
 //! Registers in Leases, beyond what `tests/suite/conformance.rs` has for every engine.
 
-use scheduled_events_fleet::engine::kubernetes::KubernetesEngine;
-use scheduled_events_fleet::engine::{Engine, Revision, Swap};
+use scheduled_events_gate::engine::kubernetes::KubernetesEngine;
+use scheduled_events_gate::engine::{Engine, Revision, Swap};
 
 use crate::cluster::Cluster;
 

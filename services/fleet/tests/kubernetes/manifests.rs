@@ -9,11 +9,11 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PodSpec, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use scheduled_events_fleet::config::node::NodeConfig;
-use scheduled_events_fleet::config::{Config, EngineKind};
-use scheduled_events_fleet::engine::Engine;
-use scheduled_events_fleet::engine::kubernetes::KubernetesEngine;
-use scheduled_events_fleet::relay::file::RelayFile;
+use scheduled_events_gate::config::{Config, EngineKind};
+use scheduled_events_gate::engine::Engine;
+use scheduled_events_gate::engine::kubernetes::KubernetesEngine;
+use scheduled_events_node::config::{Config as NodeFile, NodeConfig};
+use scheduled_events_relay::file::RelayFile;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -205,7 +205,8 @@ fn the_page_shows_the_defaults_and_a_relay() {
     let [block, relay] = blocks[..] else {
         panic!("{} blocks", blocks.len())
     };
-    let mut node = Config::parse(block).unwrap().node;
+    assert!(Config::parse(block).is_ok());
+    let mut node = NodeFile::parse(block).unwrap().node;
     node.name = None;
     assert_eq!(node, NodeConfig::default());
     // The relay's folder is on the volume that the chart mounts, and so is what it reads.

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::rc::Rc;
 
-use scheduled_events_fleet::config::BlobConfig;
-use scheduled_events_fleet::engine::blob::BlobEngine;
-use scheduled_events_fleet::engine::{Engine, Swap};
+use scheduled_events_gate::config::BlobConfig;
+use scheduled_events_gate::engine::blob::BlobEngine;
+use scheduled_events_gate::engine::{Engine, Swap};
 use scheduled_events_test_support::wait;
 
 use crate::conformance::conforms;

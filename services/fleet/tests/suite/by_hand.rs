@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use scheduled_events_fleet::engine::Engine;
-use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_gate::engine::Engine;
+use scheduled_events_gate::engine::folder::FolderEngine;
 use scheduled_events_test_support::wait;
 use serde_json::json;
 use tempfile::TempDir;

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use scheduled_events_fleet::engine::folder::FolderEngine;
-use scheduled_events_fleet::engine::memory::MemoryEngine;
-use scheduled_events_fleet::engine::{
+use scheduled_events_gate::engine::folder::FolderEngine;
+use scheduled_events_gate::engine::memory::MemoryEngine;
+use scheduled_events_gate::engine::{
     Engine, PartChange, Parts, Revision, StoreTime, Swap, Versioned,
 };
 use tokio::task::LocalSet;
@@ -394,10 +394,9 @@ fn folder_keeps_few_versions() {
     assert!(versions <= 65, "{versions} versions");
 }
 
-#[cfg(feature = "kubernetes")]
 #[test]
 fn kubernetes() {
-    use scheduled_events_fleet::engine::kubernetes::KubernetesEngine;
+    use scheduled_events_gate::engine::kubernetes::KubernetesEngine;
 
     let cluster = crate::cluster::Cluster::start();
     block_on(async {

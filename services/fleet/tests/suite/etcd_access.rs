@@ -10,9 +10,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair,
 };
-use scheduled_events_fleet::config::EtcdConfig;
-use scheduled_events_fleet::engine::etcd::EtcdEngine;
-use scheduled_events_fleet::engine::{Engine, Swap};
+use scheduled_events_gate::config::EtcdConfig;
+use scheduled_events_gate::engine::etcd::EtcdEngine;
+use scheduled_events_gate::engine::{Engine, Swap};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -211,7 +211,7 @@ fn call(url: &str, path: &str, body: &Value) {
 
 /// The same with a token, and its answer.
 fn call_as(token: Option<&str>, url: &str, path: &str, body: &Value) -> Value {
-    let client = scheduled_events_fleet::http::client(Duration::from_secs(10)).expect("a client");
+    let client = scheduled_events_common::http::client(Duration::from_secs(10)).expect("a client");
     let mut request = client.post(format!("{url}/v3/auth/{path}")).json(body);
     if let Some(token) = token {
         request = request.header("Authorization", token);

@@ -4,17 +4,14 @@ use std::ffi::OsStr;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-#[cfg(feature = "blob")]
 use std::time::Duration;
 
-use scheduled_events_fleet::config::EtcdConfig;
-use scheduled_events_fleet::engine::Engine;
-use scheduled_events_fleet::engine::etcd::EtcdEngine;
+use scheduled_events_gate::config::EtcdConfig;
+use scheduled_events_gate::engine::Engine;
+use scheduled_events_gate::engine::etcd::EtcdEngine;
 use scheduled_events_test_support::port::free_port;
 pub(crate) use scheduled_events_test_support::process::Process;
-#[cfg(feature = "blob")]
 use scheduled_events_test_support::process::azurite;
-#[cfg(feature = "blob")]
 use scheduled_events_test_support::wait;
 pub(crate) use scheduled_events_test_support::wait::until as wait_for;
 use tempfile::TempDir;
@@ -142,7 +139,6 @@ pub(crate) fn watcher_command() -> PathBuf {
 pub(crate) const FLEET_COMMAND: &str = env!("CARGO_BIN_EXE_scheduled-events-fleet");
 
 /// Azurite, Microsoft's emulator of Blob storage, which `make test-fleet` installs.
-#[cfg(feature = "blob")]
 pub(crate) struct Azurite {
     /// The address of a container.
     pub(crate) url: String,
@@ -150,7 +146,6 @@ pub(crate) struct Azurite {
     pub(crate) process: Process,
 }
 
-#[cfg(feature = "blob")]
 impl Azurite {
     pub(crate) fn start() -> Self {
         Self::start_with(|_| {})
@@ -170,14 +165,13 @@ impl Azurite {
 }
 
 /// The HMAC with the account's well-known key, in base64.
-#[cfg(feature = "blob")]
 fn signature(text: &str) -> String {
     use base64::Engine as _;
     use base64::prelude::BASE64_STANDARD;
     use hmac::{Hmac, KeyInit, Mac};
 
     let key = BASE64_STANDARD
-        .decode(scheduled_events_fleet::engine::blob::EMULATOR_KEY)
+        .decode(scheduled_events_gate::engine::blob::EMULATOR_KEY)
         .expect("a key");
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).expect("a key");
     mac.update(text.as_bytes());
@@ -185,7 +179,6 @@ fn signature(text: &str) -> String {
 }
 
 /// A SAS token for the container with these permissions.
-#[cfg(feature = "blob")]
 pub(crate) fn sas(permissions: &str) -> String {
     let (expiry, version) = ("2099-01-01T00:00:00Z", "2021-08-06");
     // What is empty: start; identifier and addresses, before the protocols; snapshot, scope of encryption, five headers.
@@ -200,7 +193,6 @@ pub(crate) fn sas(permissions: &str) -> String {
 }
 
 /// Creates the container, signed with the account's well-known key: the library that the engine uses has no call for it.
-#[cfg(feature = "blob")]
 async fn create_container(url: &str) -> bool {
     let mut date = Command::new("date");
     let date = wait::output(
@@ -215,7 +207,7 @@ async fn create_container(url: &str) -> bool {
         "\n".repeat(12)
     );
     let signature = signature(&text);
-    let client = scheduled_events_fleet::http::client(Duration::from_secs(5)).expect("a client");
+    let client = scheduled_events_common::http::client(Duration::from_secs(5)).expect("a client");
     let request = client
         .put(format!("{url}?restype=container"))
         .header("x-ms-date", date)

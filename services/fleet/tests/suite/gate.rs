@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use scheduled_events_fleet::engine::Engine;
-use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_gate::engine::Engine;
+use scheduled_events_gate::engine::folder::FolderEngine;
 use scheduled_events_test_support::{TestServer, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -15,7 +15,6 @@ use crate::fixture::{FLEET_COMMAND, Process, wait_for};
 /// Machines that share registers: in a folder unless the test chooses another store, or `make test-kubernetes` runs it on a cluster.
 pub(crate) struct Fleet {
     root: TempDir,
-    #[cfg(feature = "kubernetes")]
     cluster: Option<crate::cluster::Cluster>,
     /// The store, as in the configuration.
     store: String,
@@ -48,7 +47,6 @@ impl Fleet {
             "engine = \"folder\"\nfolder.path = \"{}\"",
             root.path().join("registers").display()
         );
-        #[cfg(feature = "kubernetes")]
         if crate::cluster::real().is_some() {
             let cluster = crate::cluster::Cluster::start();
             let store = format!(
@@ -64,7 +62,6 @@ impl Fleet {
         }
         Self {
             root,
-            #[cfg(feature = "kubernetes")]
             cluster: None,
             store,
             groups: groups.to_owned(),
@@ -73,14 +70,11 @@ impl Fleet {
 
     /// The engine of a folder or of a cluster. It belongs to the runtime that waits for it.
     pub(crate) async fn engine(&self) -> Box<dyn Engine> {
-        #[cfg(feature = "kubernetes")]
         if let Some(cluster) = &self.cluster {
             let client = cluster.agent_client().await;
             let namespace = Some(cluster.agents.clone());
             return Box::new(
-                scheduled_events_fleet::engine::kubernetes::KubernetesEngine::new(
-                    client, namespace,
-                ),
+                scheduled_events_gate::engine::kubernetes::KubernetesEngine::new(client, namespace),
             );
         }
         Box::new(FolderEngine::new(&self.path().join("registers")))
@@ -88,7 +82,6 @@ impl Fleet {
 
     /// The agent's credential on a cluster.
     fn kubeconfig(&self) -> PathBuf {
-        #[cfg(feature = "kubernetes")]
         if let Some(cluster) = &self.cluster {
             return cluster.folder.path().join("agent");
         }
@@ -96,7 +89,6 @@ impl Fleet {
     }
 
     /// The same in Azurite.
-    #[cfg(feature = "blob")]
     pub(crate) fn on_blob(groups: &str, url: &str) -> Self {
         Self {
             store: format!("engine = \"blob\"\nblob = {{ url = {url:?}, emulator = true }}"),

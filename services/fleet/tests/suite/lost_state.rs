@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use scheduled_events_fleet::engine::Engine;
-use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_gate::engine::Engine;
+use scheduled_events_gate::engine::folder::FolderEngine;
 use scheduled_events_test_support::TestServer;
 use serde_json::json;
 

@@ -1,15 +1,12 @@
 //! Tests that need more than one module: engines against real servers, and the daemon with the command.
 
-#[cfg(feature = "blob")]
 mod blob;
 mod by_hand;
-#[cfg(feature = "kubernetes")]
 #[path = "../kubernetes/cluster/mod.rs"]
 #[allow(dead_code)]
 mod cluster;
 mod conformance;
 mod etcd_access;
-#[cfg(feature = "kubernetes")]
 #[path = "../kubernetes/fake/mod.rs"]
 #[allow(dead_code)]
 mod fake;
@@ -22,7 +19,6 @@ mod members;
 mod operator;
 mod order;
 // It has the fields of all features.
-#[cfg(all(feature = "blob", feature = "kubernetes"))]
 mod secrets;
 mod service;
 mod slow_machines;

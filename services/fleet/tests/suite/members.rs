@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use scheduled_events_fleet::engine::Swap;
-use scheduled_events_fleet::gate::GroupRegister;
-use scheduled_events_fleet::names::Name;
+use scheduled_events_common::names::Name;
+use scheduled_events_gate::engine::Swap;
+use scheduled_events_gate::register::GroupRegister;
 use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::{Value, json};
 
@@ -403,7 +403,6 @@ fn the_clock_of_a_machine_may_jump_by_a_day() {
     jumps_by_a_day(&gates, &clock);
 }
 
-#[cfg(feature = "blob")]
 #[test]
 fn the_clock_of_the_store_may_jump_by_a_day() {
     let folder = tempfile::tempdir().expect("a folder");

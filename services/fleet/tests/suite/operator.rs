@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use scheduled_events_fleet::engine::Engine;
-use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_gate::engine::Engine;
+use scheduled_events_gate::engine::folder::FolderEngine;
 use scheduled_events_test_support::wait;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -284,15 +284,18 @@ fn sources(folder: &Path) -> String {
     lines.collect()
 }
 
-/// The hub has messages of this package, too.
+/// The hub has messages of the gate, too.
 #[test]
 fn the_messages_that_the_guide_explains_are_those_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page =
         std::fs::read_to_string(root.join("../../docs/troubleshooting.md")).expect("the page");
     for (heading, folders) in [
-        ("The gate of a fleet", &["src"][..]),
-        ("The hub", &["src", "../hub/src"]),
+        (
+            "The gate of a fleet",
+            &["common", "gate", "node", "relay", "fleet"][..],
+        ),
+        ("The hub", &["common", "gate", "hub"]),
     ] {
         let (_, section) = page
             .split_once(&format!("\n## {heading}\n"))
@@ -300,7 +303,7 @@ fn the_messages_that_the_guide_explains_are_those_of_the_code() {
         let section = section.split("\n## ").next().unwrap_or_default();
         let sources: String = folders
             .iter()
-            .map(|folder| sources(&root.join(folder)))
+            .map(|folder| sources(&root.join("..").join(folder).join("src")))
             .collect();
         let messages = section
             .lines()

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scheduled_events_fleet::config::Config;
+use scheduled_events_gate::config::Config;
 use scheduled_events_test_support::TestServer;
 use tempfile::TempDir;
 

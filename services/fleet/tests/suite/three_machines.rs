@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use scheduled_events_fleet::gate::GroupRegister;
+use scheduled_events_gate::register::GroupRegister;
 use scheduled_events_test_support::{quoted, wait};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -9,9 +9,9 @@ use azure_core::credentials::Secret;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Method, StatusCode, Url};
 use scheduled_events::clock::Clock;
+use scheduled_events_common::{http, log};
 use scheduled_events_core::approval::acknowledge;
 use scheduled_events_core::{ResourceId, Text, UnixMillis, UnixSeconds};
-use scheduled_events_fleet::{http, log};
 use serde::Deserialize;
 
 use super::identity::Identity;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use reqwest::Method;
-use scheduled_events_fleet::log;
+use scheduled_events_common::log;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -52,7 +52,7 @@ impl Queue {
     /// # Errors
     /// A sentence: the SAS token cannot be read.
     pub fn new(config: &QueueConfig, identity: &Identity) -> Result<Self, String> {
-        let place = scheduled_events_fleet::address::shown(config.url.as_str());
+        let place = scheduled_events_common::address::shown(config.url.as_str());
         let open = |url: Url| {
             let (url, credential) = if config.emulator {
                 (with_query(url, emulator_sas()), None)
@@ -261,7 +261,7 @@ pub const fn emulator_sas() -> &'static str {
 #[cfg(test)]
 mod tests {
     use hmac::{Hmac, KeyInit, Mac};
-    use scheduled_events_fleet::engine::blob::EMULATOR_KEY;
+    use scheduled_events_gate::engine::blob::EMULATOR_KEY;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use azure_core::http::{
     AsyncRawResponse, ClientOptions, HttpClient, Request, RetryOptions, Transport,
 };
 use reqwest::Method;
-use scheduled_events_fleet::http;
+use scheduled_events_common::http;
 
 /// How long one request may take. The queue's answer to a request for messages comes at once.
 pub const REQUEST_TIME: Duration = Duration::from_secs(20);
@@ -106,7 +106,7 @@ pub fn reason(error: &Error) -> String {
     };
     // azure_identity adds where to read more about it.
     let text = text.split("\nTo troubleshoot, ").next().unwrap_or_default();
-    let short: String = scheduled_events_fleet::address::without_secrets(text)
+    let short: String = scheduled_events_common::address::without_secrets(text)
         .chars()
         .take(400)
         .collect();

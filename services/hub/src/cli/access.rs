@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use scheduled_events_fleet::failure::Failure;
+use scheduled_events_common::failure::Failure;
 
 use crate::azure::arm::Arm;
 use crate::azure::identity::Identity;

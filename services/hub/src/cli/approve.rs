@@ -6,9 +6,9 @@ use std::path::Path;
 
 use scheduled_events::record::event_key;
 use scheduled_events::resource_name::Name;
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::output::print;
 use scheduled_events_core::record::Printable;
-use scheduled_events_fleet::cli::output::print;
-use scheduled_events_fleet::failure::Failure;
 
 use super::access::{Access, AccessArgs};
 use super::events::ask;

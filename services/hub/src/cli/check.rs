@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use scheduled_events::policy_file;
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::output::print;
 use scheduled_events_core::record::Printable;
-use scheduled_events_fleet::cli::output::print;
-use scheduled_events_fleet::config::Config as FleetConfig;
-use scheduled_events_fleet::engine;
-use scheduled_events_fleet::failure::Failure;
+use scheduled_events_gate::config::Config as FleetConfig;
+use scheduled_events_gate::engine;
 use tokio::time::timeout;
 
 use crate::azure::arm::{Arm, ArmError};
@@ -178,7 +178,7 @@ async fn registers(file: &Path) -> Result<String, String> {
 }
 
 async fn check_queue(queue: &QueueConfig, identity: &Identity) -> Result<String, String> {
-    let place = scheduled_events_fleet::address::shown(queue.url.as_str());
+    let place = scheduled_events_common::address::shown(queue.url.as_str());
     let length = Queue::new(queue, identity)?.length().await?;
     Ok(format!("{place}, about {length} messages"))
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use scheduled_events::clock::Clock;
 use scheduled_events::record::{Record, write_json};
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::log;
+use scheduled_events_common::output::{moment, output_width, print};
+use scheduled_events_common::table::Table;
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{EventKind, UnixSeconds};
-use scheduled_events_fleet::cli::output::{moment, output_width, print};
-use scheduled_events_fleet::cli::table::Table;
-use scheduled_events_fleet::failure::Failure;
-use scheduled_events_fleet::log;
 use serde::Serialize;
 
 use super::access::{Access, AccessArgs};

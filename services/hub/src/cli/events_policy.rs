@@ -4,9 +4,9 @@
 
 use clap::ValueEnum;
 use scheduled_events::resource_name::Name;
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::output::print;
 use scheduled_events_core::wire;
-use scheduled_events_fleet::cli::output::print;
-use scheduled_events_fleet::failure::Failure;
 
 use super::access::subscription;
 

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use scheduled_events_fleet::cli::{block_on, exit, manual};
-use scheduled_events_fleet::failure::Failure;
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::program::{block_on, exit, manual};
 
 use crate::config::{Config, DEFAULT_FILE};
 

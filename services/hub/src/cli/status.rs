@@ -5,11 +5,11 @@
 use std::path::Path;
 
 use scheduled_events::record::{EventRecord, write_json};
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::output::{output_width, print};
+use scheduled_events_common::table::Table;
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{UnixSeconds, VmNames};
-use scheduled_events_fleet::cli::output::{output_width, print};
-use scheduled_events_fleet::cli::table::Table;
-use scheduled_events_fleet::failure::Failure;
 use serde::Serialize;
 
 use crate::config::Config;

@@ -8,10 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scheduled_events_core::{Action, Policy, Rule};
-use scheduled_events_fleet::engine::folder::FolderEngine;
-use scheduled_events_fleet::engine::{
-    Clock, Engine, EngineError, Reply, Revision, Swap, Versioned,
-};
+use scheduled_events_gate::engine::folder::FolderEngine;
+use scheduled_events_gate::engine::{Clock, Engine, EngineError, Reply, Revision, Swap, Versioned};
 use scheduled_events_test_support::TestServer;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -59,7 +57,7 @@ fn with_hub<F: Future<Output = ()>>(
         path("state"),
     );
     let config = Config::parse(&config).expect("valid");
-    let done = scheduled_events_fleet::cli::block_on(async {
+    let done = scheduled_events_common::program::block_on(async {
         let identity = Identity::new(&config.identity, config.cloud).expect("an identity");
         let arm =
             Arm::new(config.management_url().expect("an address"), identity).expect("a client");

@@ -11,17 +11,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events::record::EventRecord;
+use scheduled_events_common::hexadecimal::hexadecimal;
+use scheduled_events_common::log;
+use scheduled_events_common::names::Name;
 use scheduled_events_core::{GateAnswer, GatePhase};
-use scheduled_events_fleet::config::Config;
-use scheduled_events_fleet::daemon::Daemon;
-use scheduled_events_fleet::engine::{self, Aged, Engine, EngineError};
-use scheduled_events_fleet::gate::driver::Question;
-use scheduled_events_fleet::gate::members::{Patience, Presence, presence};
-use scheduled_events_fleet::gate::store::decode;
-use scheduled_events_fleet::gate::{Answer, Event, MachineRegister};
-use scheduled_events_fleet::hexadecimal::hexadecimal;
-use scheduled_events_fleet::log;
-use scheduled_events_fleet::names::Name;
+use scheduled_events_gate::config::Config;
+use scheduled_events_gate::daemon::Daemon;
+use scheduled_events_gate::driver::Question;
+use scheduled_events_gate::engine::{self, Aged, Engine, EngineError};
+use scheduled_events_gate::event::Event;
+use scheduled_events_gate::members::{Patience, Presence, presence};
+use scheduled_events_gate::protocol::Answer;
+use scheduled_events_gate::register::MachineRegister;
+use scheduled_events_gate::store::decode;
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
@@ -70,12 +72,10 @@ impl Fleet {
     /// # Errors
     /// A sentence: the configuration is invalid, or the folder cannot be made.
     pub(super) fn open(file: &Path, folder: &Path, journal: Rc<Journal>) -> Result<Self, String> {
-        let config = Config {
-            metadata: NO_METADATA.into(),
-            metrics_file: None,
-            by_hub: true,
-            ..Config::load(file)?
-        };
+        let mut config = Config::load(file)?;
+        config.metadata = NO_METADATA.into();
+        config.metrics_file = None;
+        config.by_hub = true;
         let made = std::fs::create_dir_all(folder);
         made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
         let (members, restored, engine) = (RefCell::default(), RefCell::default(), OnceCell::new());
@@ -189,10 +189,8 @@ impl Fleet {
         if let Some(member) = self.found(&key) {
             return Ok(member);
         }
-        let config = Config {
-            audit: self.audit(&key),
-            ..self.config.clone()
-        };
+        let mut config = self.config.clone();
+        config.audit = self.audit(&key);
         self.journal.copy(&key, &config.audit);
         let engine = engine::open(&config).await?;
         // Another event of this machine may have asked meanwhile.
@@ -292,7 +290,7 @@ fn maintain(daemon: &Rc<Daemon>) -> JoinHandle<()> {
 mod tests {
     use scheduled_events::record::{HookOutcome, Record};
     use scheduled_events_core::{Change, UnixSeconds};
-    use scheduled_events_fleet::engine::folder::FolderEngine;
+    use scheduled_events_gate::engine::folder::FolderEngine;
     use tokio::time::sleep;
 
     use super::*;
@@ -350,7 +348,7 @@ mod tests {
             };
             journal.record(&machine.resource_id, recovery, UnixSeconds(0));
         };
-        let done = scheduled_events_fleet::cli::block_on(async {
+        let done = scheduled_events_common::program::block_on(async {
             let engine = FolderEngine::new(&path("registers"));
             let is_member = async || {
                 engine
@@ -360,10 +358,8 @@ mod tests {
                     .is_some()
             };
             // Heartbeats are in progress for a fifth of the time.
-            let config = Config {
-                audit: fleet.audit(&key_of(MACHINE)),
-                ..fleet.config.clone()
-            };
+            let mut config = fleet.config.clone();
+            config.audit = fleet.audit(&key_of(MACHINE));
             journal.copy(&key_of(MACHINE), &config.audit);
             let slow = Slow(
                 FolderEngine::new(&path("registers")),

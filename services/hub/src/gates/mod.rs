@@ -13,8 +13,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events::record::{EventRecord, event_key};
+use scheduled_events_common::names::Name;
 use scheduled_events_core::{GateAnswer, GatePhase};
-use scheduled_events_fleet::names::Name;
 use tokio::time::Instant;
 
 use crate::config::Config;

@@ -1,8 +1,8 @@
 //! The approval of a machine's events: those that are due at a time are sent, and answered, together.
 
 use scheduled_events::record::{Record, event_key};
+use scheduled_events_common::log;
 use scheduled_events_core::{Arrival, Cause, RequestOutcome, Response, UnixMillis};
-use scheduled_events_fleet::log;
 
 use super::Machine;
 use crate::azure::arm::ArmError;

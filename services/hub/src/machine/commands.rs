@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use scheduled_events::hooks::{CommandEvent, CommandLine, RunningCommand, log_refused};
 use scheduled_events::record::EventRecord;
+use scheduled_events_common::log;
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{GatePhase, UnixMillis, UnixSeconds};
-use scheduled_events_fleet::log;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;

@@ -16,13 +16,13 @@ use base64::prelude::BASE64_STANDARD;
 use scheduled_events::hooks::CommandOutcome;
 use scheduled_events::limits::COMMAND_TIME;
 use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
+use scheduled_events_common::log;
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
     AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome,
     Preparation, Report, Session, SessionConfig, SessionSource, Step, TrackedEvent, UnixMillis,
     VmNames, Waiting,
 };
-use scheduled_events_fleet::log;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 

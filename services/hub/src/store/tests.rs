@@ -1,6 +1,6 @@
 //! Stores that hang or block, and hubs that replace each other.
 
-use scheduled_events_fleet::engine::{Reply, Versioned};
+use scheduled_events_gate::engine::{Reply, Versioned};
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn open(folder: &Path) -> Store {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    scheduled_events_fleet::cli::block_on(future)
+    scheduled_events_common::program::block_on(future)
         .unwrap_or_else(|failure| panic!("{}", failure.message))
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use scheduled_events_fleet::cli::block_on;
+use scheduled_events_common::program::block_on;
 use scheduled_events_hub::azure::queue::emulator_sas;
 use scheduled_events_test_support::process::{Process, azurite};
 use scheduled_events_test_support::wait;
@@ -153,7 +153,7 @@ fn answer(
     let url = format!("{url}{separator}{}", emulator_sas());
     let send = async {
         let client =
-            scheduled_events_fleet::http::client(Duration::from_secs(10)).expect("a client");
+            scheduled_events_common::http::client(Duration::from_secs(10)).expect("a client");
         let request = client
             .request(method.parse().expect("a method"), url)
             .header("x-ms-version", "2021-08-06");

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::{Pid, Signal, kill_process};
-use scheduled_events_fleet::cli::block_on;
-use scheduled_events_fleet::engine::Engine as _;
-use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_common::program::block_on;
+use scheduled_events_gate::engine::Engine as _;
+use scheduled_events_gate::engine::folder::FolderEngine;
 use scheduled_events_test_support::wait;
 use serde_json::Value;
 use tempfile::TempDir;

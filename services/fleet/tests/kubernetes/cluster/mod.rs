@@ -80,7 +80,7 @@ impl Cluster {
 
     fn on(real: Option<PathBuf>, access: Access) -> Self {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
-        scheduled_events_fleet::http::install_tls();
+        scheduled_events_common::http::install_tls();
         // Requests of the test's own client have no other limit.
         wait::limit_tests();
         let folder = TempDir::new().unwrap();

@@ -100,7 +100,7 @@ impl Drop for FakeApi {
 impl FakeApi {
     /// Starts a server on a free port of the loopback interface.
     pub(crate) fn start(rights: Option<impl IntoIterator<Item = Right>>) -> Self {
-        scheduled_events_fleet::http::install_tls();
+        scheduled_events_common::http::install_tls();
         let (ca, tls) = certificates();
         let rights = rights.map(|granted| Rights {
             granted: granted.into_iter().collect(),

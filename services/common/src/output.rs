@@ -1,0 +1,79 @@
+//! The output of the commands.
+
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use scheduled_events_core::UnixSeconds;
+
+use crate::failure::Failure;
+
+/// Writes a result to standard output. A reader that has seen enough, such as `head`, needs no message.
+///
+/// # Errors
+/// A failure without a message, if the reader has ended; another one if the output cannot be written.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut output = std::io::stdout().lock();
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Failure::refused(""),
+            _ => Failure::refused(format!("cannot write to standard output: {error}")),
+        })
+}
+
+/// The columns of the terminal that standard output is, if it is one.
+pub fn output_width() -> Option<usize> {
+    let output = io::stdout();
+    let (columns, _) = output
+        .is_terminal()
+        .then(|| terminal_size::terminal_size_of(&output))??;
+    Some(usize::from(columns.0)).filter(|columns| *columns > 0)
+}
+
+/// When something is, such as `2026-11-25 22:26 UTC, in 14m 32s`.
+///
+/// ```
+/// use scheduled_events_core::UnixSeconds;
+/// use scheduled_events_common::output::moment;
+///
+/// let at = UnixSeconds(1_795_645_612);
+/// assert_eq!(moment(at, UnixSeconds(at.0 - 872)), "2026-11-25 22:26 UTC, in 14m 32s");
+/// ```
+pub fn moment(at: UnixSeconds, now: UnixSeconds) -> String {
+    let written = at.to_string();
+    let minute = written.get(..16).unwrap_or(&written).replace('T', " ");
+    let left = Duration::from_secs(u64::try_from(at.since(now)).unwrap_or_default());
+    // Two units are precise enough.
+    let text = humantime::format_duration(left).to_string();
+    let text: Vec<_> = text.split(' ').take(2).collect();
+    let ahead = if left.is_zero() {
+        String::new()
+    } else {
+        format!(", in {}", text.join(" "))
+    };
+    format!("{minute} UTC{ahead}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_ahead_has_two_units_at_most() {
+        let at = UnixSeconds(1_795_645_612);
+        for (ahead, expected) in [
+            (0, ""),
+            (59, ", in 59s"),
+            (60, ", in 1m"),
+            (872, ", in 14m 32s"),
+            (7505, ", in 2h 5m"),
+            (405_000_000, ", in 12years 10months"),
+        ] {
+            assert_eq!(
+                moment(at, UnixSeconds(at.0 - ahead)),
+                format!("2026-11-25 22:26 UTC{expected}")
+            );
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `ask`: the command for `scheduled-events watch --gate`.
+//!
+//! It has no network of its own: it hands the event to the daemon, and ends with the exit code that the watcher expects. If
+//! there is no daemon, the answer is not yet: an approval that nobody decided must not be posted.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use scheduled_events_core::record::Printable;
+use serde_json::value::RawValue;
+
+use crate::config::Config;
+use crate::daemon::message::{LINE_MAX, Reply, Word};
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::log;
+
+/// The exit code for "another machine approves".
+const ANOTHER_APPROVES: u8 = 75;
+
+/// How long the daemon may take. The watcher waits for ten seconds.
+const REPLY_TIME: Duration = Duration::from_secs(9);
+
+/// Hands the event on standard input to the daemon, and returns the exit code that the watcher expects.
+///
+/// # Errors
+/// There is no event, or no daemon that answers.
+pub fn ask(config: &Config) -> Result<ExitCode, Failure> {
+    let phase = std::env::var("SCHEDULED_EVENTS_PHASE").unwrap_or_default();
+    if !matches!(phase.as_str(), "prepare" | "approve") {
+        return Err(Failure::usage(format!(
+            "SCHEDULED_EVENTS_PHASE is {phase:?}, expected `prepare` or `approve`; `ask` is a command for `scheduled-events watch --gate`"
+        )));
+    }
+    let mut event = String::new();
+    let input = std::io::stdin()
+        .lock()
+        .take(LINE_MAX as u64)
+        .read_to_string(&mut event);
+    input.map_err(|error| {
+        Failure::usage(format!(
+            "cannot read the event from standard input: {error}"
+        ))
+    })?;
+    let event: &RawValue = serde_json::from_str(&event).map_err(|error| {
+        Failure::usage(format!("standard input is not an event as JSON: {error}"))
+    })?;
+    let reply = exchange(&config.socket, &phase, event, REPLY_TIME).map_err(Failure::refused)?;
+    if !reply.why.is_empty() {
+        // Names are escaped already.
+        log::line(&Printable(&reply.why).to_string());
+    }
+    Ok(match reply.answer {
+        Word::Open => ExitCode::SUCCESS,
+        Word::AnotherApproves => ExitCode::from(ANOTHER_APPROVES),
+        Word::Closed => ExitCode::FAILURE,
+    })
+}
+
+fn exchange(
+    path: &Path,
+    phase: &str,
+    event: &RawValue,
+    patience: Duration,
+) -> Result<Reply, String> {
+    let socket = path.display();
+    let problem = |error: std::io::Error| match error.kind() {
+        // What a socket with a time limit reports.
+        ErrorKind::WouldBlock => {
+            let seconds = patience.as_secs_f32();
+            format!(
+                "the daemon at {socket} did not answer within {seconds} s: it may be stopped, or wait for a disk"
+            )
+        }
+        _ => format!("the daemon at {socket} does not answer: {error}"),
+    };
+    let mut stream = UnixStream::connect(path).map_err(|error| {
+        format!("no daemon listens at {socket} ({error}); is `scheduled-events-fleet run` running?")
+    })?;
+    stream.set_read_timeout(Some(patience)).map_err(problem)?;
+    stream.set_write_timeout(Some(patience)).map_err(problem)?;
+    // The event may be spread over several lines.
+    let event = event.get().replace(['\n', '\r'], " ");
+    stream
+        .write_all(format!("{{\"phase\":\"{phase}\",\"event\":{event}}}\n").as_bytes())
+        .map_err(problem)?;
+    let mut reply = String::new();
+    BufReader::new(stream.take(LINE_MAX as u64))
+        .read_line(&mut reply)
+        .map_err(problem)?;
+    serde_json::from_str(&reply)
+        .map_err(|error| format!("the daemon at {socket} gave no answer: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_does_not_answer_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let event = RawValue::from_string("{}".into()).expect("JSON");
+        let ask = || {
+            exchange(&path, "prepare", &event, Duration::from_millis(500)).expect_err("no answer")
+        };
+        assert!(ask().starts_with(&format!("no daemon listens at {}", path.display())));
+        // It accepts nothing, as a process that was stopped.
+        let _listener = UnixListener::bind(&path).expect("a socket");
+        let problem = ask();
+        assert!(
+            problem.contains(" did not answer within 0.5 s"),
+            "{problem}"
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! `delete-register`: deletes a register that cannot be read. The machines themselves leave such a one as it is.
+
+use scheduled_events_core::record::Printable;
+
+use crate::config::Config;
+use crate::engine::{self, EngineError};
+use crate::register::{EventRegister, GroupRegister, MachineRegister, MarkPart};
+use crate::store::{Invalid, check};
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::output::print;
+
+/// Deletes a register that cannot be read, and prints what it contained.
+///
+/// # Errors
+/// The store does not answer, or the register is valid or of another version.
+pub async fn delete_register(config: &Config, key: &str, force: bool) -> Result<(), Failure> {
+    let refused = |error: EngineError| Failure::refused(error.to_string());
+    let kind = key
+        .split('/')
+        .next()
+        .filter(|_| engine::is_key(key))
+        .unwrap_or_default();
+    let check: fn(&str) -> Result<(), Invalid> = match kind {
+        "events" => |value| check::<EventRegister>(value).map(drop),
+        "groups" => |value| check::<GroupRegister>(value).map(drop),
+        "machines" => |value| check::<MachineRegister>(value).map(drop),
+        "marks" => |value| check::<MarkPart>(value).map(drop),
+        _ => {
+            return Err(Failure::usage(format!(
+                "found the register {key:?}, expected one such as groups/web, as `status` names it"
+            )));
+        }
+    };
+    let engine = engine::open(config).await.map_err(Failure::usage)?;
+    let Some(found) = engine.read(key).await.map_err(refused)? else {
+        return Err(Failure::refused(format!(
+            "there is no register {key}; `status` names those that cannot be read"
+        )));
+    };
+    match check(&found.value) {
+        Ok(()) => {
+            return Err(Failure::refused(format!(
+                "the register {key} is valid, and stays; `free MACHINE` frees places"
+            )));
+        }
+        Err(Invalid::Format(_)) if !force => {
+            return Err(Failure::refused(format!(
+                "another version of this program wrote the register {key}: run that version; --force deletes what it keeps there"
+            )));
+        }
+        Err(_) => {}
+    }
+    if !engine.delete(key, &found.revision).await.map_err(refused)? {
+        return Err(Failure::refused(format!(
+            "the register {key} was changed at this moment; look at it again"
+        )));
+    }
+    print(&format!(
+        "deleted the register {key}, which was: {}\n",
+        Printable(&found.value)
+    ))
+}

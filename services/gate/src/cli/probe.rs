@@ -1,0 +1,72 @@
+//! `probe`: whether this machine's daemon works, for the liveness probe of a container.
+//!
+//! It asks nothing that the daemon would have to ask the store, so a store that is down does not fail it: to start the daemon
+//! again would not help then.
+
+use std::io::{ErrorKind, Read as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::config::Config;
+use scheduled_events_common::failure::Failure;
+
+/// How long the daemon may take. It does nothing that takes long between two looks at its socket.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks the daemon whether it works.
+///
+/// # Errors
+/// It does not answer.
+pub fn probe(config: &Config) -> Result<(), Failure> {
+    knock(&config.socket, PATIENCE).map_err(Failure::refused)
+}
+
+/// Connects, asks nothing, and waits until the daemon ends the connection. The kernel alone accepts connections for a process that is
+/// stuck, but does not end them.
+fn knock(path: &Path, patience: Duration) -> Result<(), String> {
+    let socket = path.display();
+    let mut stream = UnixStream::connect(path)
+        .map_err(|error| format!("no daemon listens at {socket}: {error}"))?;
+    let waited = stream
+        .shutdown(Shutdown::Write)
+        .and_then(|()| stream.set_read_timeout(Some(patience)))
+        .and_then(|()| stream.read(&mut [0]));
+    match waited {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(format!(
+            "the daemon at {socket} did not answer within {} s",
+            patience.as_secs_f32()
+        )),
+        Err(error) => Err(format!("the daemon at {socket} does not answer: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_accepts_nothing_fails_and_one_that_ends_the_connection_does_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let knock = |milliseconds| knock(&path, Duration::from_millis(milliseconds));
+        assert!(
+            knock(100)
+                .expect_err("nobody")
+                .starts_with("no daemon listens at ")
+        );
+        let listener = UnixListener::bind(&path).expect("a socket");
+        assert!(
+            knock(200)
+                .expect_err("stuck")
+                .ends_with(" did not answer within 0.2 s")
+        );
+        let thread = std::thread::spawn(move || listener.incoming().take(2).for_each(drop));
+        assert_eq!(knock(60_000), Ok(()));
+        scheduled_events_test_support::wait::join(thread);
+    }
+}

@@ -1,0 +1,45 @@
+//! `run`: the daemon of a machine.
+
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::log;
+use scheduled_events_common::metadata::{self, Compute};
+use scheduled_events_common::names::Name;
+use scheduled_events_common::supervision::{asked_to_stop, notify_stopping};
+
+use crate::config::Config;
+use crate::daemon::Daemon;
+use crate::engine;
+
+/// Runs the daemon until it is asked to end.
+///
+/// # Errors
+/// The engine cannot be opened, this machine's name is unknown, or the socket cannot be used.
+pub async fn run(config: Config) -> Result<(), Failure> {
+    let engine = engine::open(&config).await.map_err(Failure::usage)?;
+    let needs_zone = config.groups.iter().any(|group| group.per_zone);
+    let asked = match &config.machine {
+        Some(_) if !needs_zone => Compute::default(),
+        known => metadata::compute(&config.metadata).await.map_err(|why| {
+            let advice = if known.is_some() {
+                "a group with `per_zone` needs its zone"
+            } else {
+                "set `machine`"
+            };
+            Failure::refused(format!("{why}; {advice}"))
+        })?,
+    };
+    let machine = Name::from(config.machine.clone().unwrap_or(asked.name));
+    let zone = Some(asked.zone).filter(|zone| !zone.is_empty());
+    let daemon = Daemon::new(config, machine, zone, engine);
+    let end = async {
+        asked_to_stop().map_err(|error| error.to_string())?.await;
+        Ok(())
+    };
+    let socket = daemon.socket().to_owned();
+    let result = tokio::select! {
+        result = daemon.run(|| log::line(&format!("ready at {}", socket.display()))) => result,
+        result = end => result,
+    };
+    notify_stopping();
+    result.map_err(Failure::refused)
+}

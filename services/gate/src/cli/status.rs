@@ -1,0 +1,754 @@
+//! `status`: what the common registers say, for people or as JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use scheduled_events_core::UnixSeconds;
+use serde_json::json;
+
+use crate::config::window::opening;
+use crate::config::{Config, GroupConfig};
+use crate::daemon::message;
+use crate::driver::{MARKS, marks_prefix, now};
+use crate::engine::{self, Aged, Engine, EngineError, StoreTime};
+use crate::event::Event;
+use crate::group::shares;
+use crate::members::{Member, Patience, Presence, presence};
+use crate::register::{
+    EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp,
+};
+use crate::store::{decode, list};
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::log;
+use scheduled_events_common::names::Name;
+use scheduled_events_common::output::{moment, output_width, print};
+use scheduled_events_common::table::Table;
+
+/// The longest id that is shown, and the longest in a table that would be wider than the terminal.
+const ID_MAX: usize = 128;
+const ID_SHORT: usize = 8;
+
+/// A machine's register, and how old it is by the store's clock.
+#[derive(Clone)]
+struct Machine {
+    register: MachineRegister,
+    presence: Presence,
+    age: Option<Duration>,
+}
+
+impl Machine {
+    fn state(&self) -> &'static str {
+        match self.presence {
+            _ if self.register.leaving => "leaving",
+            Presence::Beating => "beating",
+            Presence::Silent | Presence::Gone => "silent",
+        }
+    }
+}
+
+/// All registers.
+struct Registers {
+    /// By the event's id and the rest of the key.
+    events: Vec<(String, EventRegister)>,
+    groups: Vec<(String, GroupRegister)>,
+    machines: BTreeMap<Name, Machine>,
+    /// Why some registers cannot be shown.
+    problems: Vec<String>,
+}
+
+/// Prints who is out of service or about to be, who is not ready, and why nothing moves.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn status(config: &Config, json: bool) -> Result<(), Failure> {
+    let engine = engine::open(config).await.map_err(Failure::usage)?;
+    let registers = Registers::read(&*engine, config)
+        .await
+        .map_err(|error| Failure::refused(error.to_string()))?;
+    print(&if json {
+        registers.json(&config.groups)
+    } else {
+        registers.text(&config.groups, output_width())
+    })?;
+    let Some((last, others)) = registers.problems.split_last() else {
+        return Ok(());
+    };
+    for problem in others {
+        log::line(&format!("error: {problem}"));
+    }
+    Err(Failure::refused(last))
+}
+
+impl Registers {
+    async fn read(engine: &dyn Engine, config: &Config) -> Result<Self, EngineError> {
+        // Only such an engine has marks that are registers of their own.
+        let (marks, mut problems) = match engine.parts() {
+            Some(_) => list::<MarkPart>(engine, MARKS).await?,
+            None => Default::default(),
+        };
+        let (events, more) = list::<EventRegister>(engine, "events/").await?;
+        problems.extend(more);
+        let with_marks = |(key, mut event): (String, EventRegister)| {
+            let prefix = marks_prefix(&key);
+            for (_, MarkPart { machine, mark, at }) in
+                marks.iter().filter(|(key, _)| key.starts_with(&prefix))
+            {
+                event.marks.insert(
+                    machine.clone(),
+                    Marked {
+                        mark: *mark,
+                        at: *at,
+                    },
+                );
+            }
+            (key.split('/').nth(1).unwrap_or_default().to_owned(), event)
+        };
+        let events = events.into_iter().map(with_marks).collect();
+        let (groups, more) = list::<GroupRegister>(engine, "groups/").await?;
+        problems.extend(more);
+        let groups = groups.into_iter().map(|(key, group)| {
+            (
+                key.strip_prefix("groups/").unwrap_or(&key).to_owned(),
+                group,
+            )
+        });
+        let patience = Patience {
+            silent_after: config.silent_after,
+            forget_after: config.forget_after,
+        };
+        let (mut machines, listed) = (BTreeMap::new(), engine.list_aged("machines/").await?);
+        let clock = engine.clock();
+        for Aged {
+            key,
+            register,
+            written,
+        } in listed
+        {
+            let register: MachineRegister = match decode(&key, &register.value) {
+                Ok(register) => register,
+                Err(problem) => {
+                    problems.push(problem);
+                    continue;
+                }
+            };
+            let Some(name) = register.machine.clone() else {
+                continue;
+            };
+            let presence = presence(&register, written, clock, patience);
+            let written = written.or(register.written.map(StoreTime));
+            let age = clock
+                .zip(written)
+                .and_then(|(clock, written)| clock.now.since(written));
+            machines.insert(
+                name,
+                Machine {
+                    register,
+                    presence,
+                    age,
+                },
+            );
+        }
+        let problems = problems.iter().map(ToString::to_string).collect();
+        Ok(Self {
+            events,
+            groups: groups.collect(),
+            machines,
+            problems,
+        })
+    }
+
+    /// As wide as the terminal, if that is possible: tables that are wider have the beginnings of the ids only.
+    fn text(&self, groups: &[GroupConfig], width: Option<usize>) -> String {
+        let tables = self.tables(ID_MAX, None);
+        let is_wide = |width| tables.lines().any(|line| line.chars().count() > width);
+        let mut text = if width.is_some_and(is_wide) {
+            self.tables(ID_SHORT, width)
+        } else {
+            tables
+        };
+        let indented = |line: &str| {
+            let options =
+                textwrap::Options::new(width.unwrap_or(usize::MAX)).subsequent_indent("  ");
+            textwrap::fill(
+                line,
+                options.word_splitter(textwrap::WordSplitter::NoHyphenation),
+            )
+        };
+        for line in message::differing_groups(groups, &self.members()) {
+            let _ = writeln!(text, "\n{}", indented(&line));
+        }
+        for (index, (id, event)) in self.events.iter().enumerate() {
+            let shown = cut(id, ID_MAX);
+            let line = match &event.go {
+                Some(go) => {
+                    format!(
+                        "{shown} was decided {}: {} posts the approval, or the next machine",
+                        ago(Some(go.at)),
+                        go.by
+                    )
+                }
+                None => format!(
+                    "{shown} waits: {}",
+                    self.why(groups, id, event).unwrap_or_default()
+                ),
+            };
+            let before = if index == 0 { "\n" } else { "" };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{before}{}", indented(&line));
+        }
+        text
+    }
+
+    /// The events, the groups and the machines. Ids have at most so many characters.
+    fn tables(&self, id_max: usize, width: Option<usize>) -> String {
+        let mut text = String::new();
+        let none = |what: &str| match self.problems.len() {
+            0 => what.to_owned(),
+            _ => format!("{what}, as far as the registers can be read"),
+        };
+        let mut events = Table::new(&["EVENT", "TYPE", "MACHINE", "STATE", "SINCE", "NOT BEFORE"]);
+        for (id, event) in &self.events {
+            for (index, name) in event.resources.iter().enumerate() {
+                let (state, since) = Self::state_of(event, name);
+                let first = (id.as_str(), event.event_type.as_str(), event.not_before);
+                let (id, event_type, not_before) = if index == 0 { first } else { ("", "", None) };
+                let time = |seconds: Stamp| UnixSeconds(seconds.try_into().unwrap_or(i64::MAX));
+                events.row([
+                    cut(id, id_max),
+                    event_type.escape_debug().to_string(),
+                    name.to_string(),
+                    state.into(),
+                    ago(since),
+                    not_before.map_or(String::new(), |at| moment(time(at), time(now()))),
+                ]);
+            }
+        }
+        events.write_within(
+            width,
+            &mut text,
+            &none("no event was announced to the gate"),
+        );
+        let mut group_rows =
+            Table::new(&["GROUP", "LIMIT", "OUT", "MACHINE", "FOR EVENT", "SINCE"]);
+        for (name, group) in &self.groups {
+            let mut first = true;
+            for (id, claim) in &group.claims {
+                for machine in &claim.slots {
+                    let (limit, out) = (group.limit.to_string(), group.held().len().to_string());
+                    let cells = if first {
+                        [name.clone(), limit, out]
+                    } else {
+                        [const { String::new() }; 3]
+                    };
+                    let [name, limit, out] = cells;
+                    let id = cut(id, id_max);
+                    group_rows.row([
+                        name,
+                        limit,
+                        out,
+                        machine.to_string(),
+                        id,
+                        ago(Some(claim.at)),
+                    ]);
+                    first = false;
+                }
+            }
+        }
+        let nexts = self
+            .groups
+            .iter()
+            .filter_map(|(name, group)| Some((name, group.next.as_ref()?)));
+        for (name, next) in nexts {
+            for (index, machine) in next.slots.iter().enumerate() {
+                let first = if index == 0 {
+                    name.clone()
+                } else {
+                    String::new()
+                };
+                let id = cut(&next.event_id, id_max);
+                group_rows.row([
+                    first,
+                    String::new(),
+                    "next".into(),
+                    machine.to_string(),
+                    id,
+                    String::new(),
+                ]);
+            }
+        }
+        text.push('\n');
+        group_rows.write(&mut text, &none("no place is taken"));
+        let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT", "STATE"]);
+        for (name, machine) in &self.machines {
+            let zone = machine
+                .register
+                .zone
+                .clone()
+                .unwrap_or_default()
+                .escape_debug()
+                .to_string();
+            let age = machine.age.map_or("unknown".to_owned(), |age| {
+                format!(
+                    "{} ago",
+                    humantime::format_duration(Duration::from_secs(age.as_secs()))
+                )
+            });
+            machines.row([
+                name.to_string(),
+                zone,
+                machine.register.forced.to_string(),
+                age,
+                machine.state().into(),
+            ]);
+        }
+        text.push('\n');
+        machines.write(&mut text, &none("no daemon is registered"));
+        text
+    }
+
+    fn json(&self, groups: &[GroupConfig]) -> String {
+        let mut records = Vec::new();
+        for (id, event) in &self.events {
+            let machines = event.resources.iter().map(|name| {
+                let (state, since) = Self::state_of(event, name);
+                json!({ "machine": name, "state": state, "since": since })
+            });
+            records.push(json!({
+                "record": "event",
+                "event_id": id,
+                "event_type": event.event_type,
+                "not_before": event.not_before,
+                "machines": machines.collect::<Vec<_>>(),
+                "decided_by": event.go.as_ref().map(|go| &go.by),
+                "decided_at": event.go.as_ref().map(|go| go.at),
+                "waits_for": self.why(groups, id, event),
+            }));
+        }
+        for (name, group) in &self.groups {
+            let claims = group.claims.iter();
+            let claims = claims.map(
+                |(id, claim)| json!({ "event_id": id, "machines": claim.slots, "since": claim.at }),
+            );
+            let claims = claims.collect::<Vec<_>>();
+            let out = group.held();
+            records
+                .push(json!({ "record": "group", "group": name, "limit": group.limit, "out": out, "claims": claims, "next": group.next }));
+        }
+        let members = self.members();
+        for group in groups {
+            let differences = group.differences(&members);
+            let others: BTreeMap<_, _> = differences
+                .iter()
+                .filter_map(|(name, limit)| Some((name, limit.as_ref()?.to_string())))
+                .collect();
+            let differs: Vec<_> = differences.iter().map(|(name, _)| name).collect();
+            if !differs.is_empty() {
+                let (name, limit) = (group.name.get_ref(), group.max_unavailable.to_string());
+                records.push(json!({
+                    "record": "limits-differ",
+                    "group": name,
+                    "limit": limit,
+                    "others": others,
+                    "differs": differs,
+                }));
+            }
+        }
+        for (name, machine) in &self.machines {
+            records.push(json!({
+                "record": "machine",
+                "machine": name,
+                "zone": machine.register.zone,
+                "forced": machine.register.forced,
+                "forced_events": machine.register.forced_events,
+                "beat": machine.register.beat,
+                "at": machine.register.at,
+                "state": machine.state(),
+                "silent_for": machine.age.map(|age| age.as_secs()),
+            }));
+        }
+        records.iter().fold(String::new(), |text, record| {
+            text + &record.to_string() + "\n"
+        })
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let member = |(name, machine): (&Name, &Machine)| Member {
+            name: name.clone(),
+            register: machine.register.clone(),
+            presence: machine.presence,
+        };
+        self.machines.iter().map(member).collect()
+    }
+
+    /// What a machine's mark says, and since when.
+    fn state_of(event: &EventRegister, machine: &Name) -> (&'static str, Option<Stamp>) {
+        match event.marks.get(machine) {
+            None => ("not heard of", None),
+            Some(marked) if marked.mark == Mark::Ready => ("ready", Some(marked.at)),
+            Some(marked) => ("not ready", Some(marked.at)),
+        }
+    }
+
+    /// What an event waits for; `None` if it is decided.
+    fn why(&self, groups: &[GroupConfig], id: &str, event: &EventRegister) -> Option<String> {
+        if event.go.is_some() {
+            return None;
+        }
+        let missing: Vec<_> = event
+            .resources
+            .iter()
+            .filter(|name| !event.is_ready(name))
+            .cloned()
+            .collect();
+        let mut why = format!("not ready: {}", message::list(&missing));
+        let silent: Vec<_> = missing
+            .iter()
+            .filter(|name| !self.machines.contains_key(name))
+            .cloned()
+            .collect();
+        if !silent.is_empty() {
+            let _ = write!(
+                why,
+                "; no daemon is registered on: {}",
+                message::list(&silent)
+            );
+        }
+        let announced = Event::new(id, &event.event_type, event.resources.clone());
+        // It waits for no place and no window.
+        if announced.is_urgent {
+            return Some(why);
+        }
+        let shares = shares(groups, &announced, Some(&self.members()));
+        for (name, group) in &self.groups {
+            let is_known = || {
+                groups.iter().any(|config| {
+                    name.split('/')
+                        .next()
+                        .is_some_and(|name| config.is_named(name))
+                })
+            };
+            let share = shares.iter().find(|(share, _)| share.group == *name);
+            let silent: BTreeSet<_> = share
+                .map(|(_, seen)| seen.silent.clone())
+                .unwrap_or_default();
+            let silent: BTreeSet<_> = silent.difference(&event.resources).cloned().collect();
+            let is_full = group
+                .held()
+                .into_iter()
+                .chain(&silent)
+                .collect::<BTreeSet<_>>()
+                .len()
+                >= group.limit as usize;
+            let is_admitted = match share {
+                Some((share, _)) => group.admits(id, &share.slots, group.limit, &silent),
+                None => is_known() || !is_full || group.claims.contains_key(id),
+            };
+            let others = group.claims.iter().filter(|(other, _)| *other != id);
+            let held: BTreeSet<_> = others
+                .flat_map(|(_, claim)| &claim.slots)
+                .chain(&silent)
+                .cloned()
+                .collect();
+            if !is_admitted && !held.is_empty() {
+                let state = if is_full {
+                    "is full"
+                } else {
+                    "has too few places for this event"
+                };
+                let held: Vec<_> = held.into_iter().collect();
+                let _ = write!(why, "; the group {name} {state}: {}", message::list(&held));
+                if !silent.is_empty() {
+                    let silent: Vec<_> = silent.into_iter().collect();
+                    let _ = write!(why, "; silent: {}", message::list(&silent));
+                }
+            }
+        }
+        for group in groups
+            .iter()
+            .filter(|group| event.resources.iter().any(|name| group.has(name)))
+        {
+            if let Some(opens) = opening(&group.windows, Timestamp::now()) {
+                let name = group.name.get_ref();
+                let _ = write!(
+                    why,
+                    "; outside the maintenance windows of the group {name} until {opens:.0}"
+                );
+            }
+        }
+        Some(why)
+    }
+}
+
+/// An id from outside, escaped, and its beginning if it is longer.
+fn cut(id: &str, max: usize) -> String {
+    let escaped = id.escape_debug().to_string();
+    match escaped.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", &escaped[..end]),
+        None => escaped,
+    }
+}
+
+/// How long ago something was, by this machine's clock.
+fn ago(at: Option<Stamp>) -> String {
+    let Some(at) = at else { return String::new() };
+    let seconds = Duration::from_secs(now().saturating_sub(at));
+    format!("{} ago", humantime::format_duration(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_waits_only_for_groups_of_its_machines() {
+        let text = ["db", "web"].map(|name| {
+            let group = format!("[[group]]\nname = \"{}\"\nmachines = [\"{name}_*\"]\n", name.to_uppercase());
+            group + "max_unavailable = 1\nper_zone = true\nwindows = [{ days = [\"DAY\"], from = \"00:00\", to = \"00:00\" }]\n"
+        });
+        let day = (Timestamp::now() + jiff::SignedDuration::from_hours(72))
+            .strftime("%a")
+            .to_string();
+        let text = format!(
+            "engine = \"folder\"\nfolder.path = \"/x\"\n{}",
+            text.concat().replace("DAY", &day)
+        );
+        let config = Config::parse(&text).expect("a configuration");
+        let group = |limit: u32| -> GroupRegister {
+            serde_json::from_value(
+                json!({"limit": limit, "claims": {"other": {"slots": ["x", "y"], "by": ["x"], "at": 1}}}),
+            )
+            .expect("a group")
+        };
+        let names = ["web_0", "web_1"].map(Name::from);
+        let machine = |name: &Name| Machine {
+            register: MachineRegister {
+                zone: Some("1".into()),
+                machine: Some(name.clone()),
+                ..MachineRegister::default()
+            },
+            presence: Presence::Beating,
+            age: Some(Duration::ZERO),
+        };
+        let mut event = EventRegister {
+            resources: names.clone().into(),
+            ..EventRegister::default()
+        };
+        let full_of = |event: &EventRegister, limit: u32| {
+            let registers = Registers {
+                events: Vec::new(),
+                groups: ["db/zone-1", "web/zone-1", "web/zone-2", "unknown"]
+                    .map(|name| (name.to_owned(), group(limit)))
+                    .into(),
+                machines: names
+                    .iter()
+                    .map(|name| (name.clone(), machine(name)))
+                    .collect(),
+                problems: Vec::new(),
+            };
+            let why = registers.why(&config.groups, "e", event).expect("it waits");
+            why.split("; ")
+                .skip(1)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let full = full_of(&event, 2);
+        assert_eq!(
+            full[..2],
+            [
+                "the group web/zone-1 is full: x, y",
+                "the group unknown is full: x, y"
+            ]
+        );
+        assert!(
+            full[2].starts_with("outside the maintenance windows of the group WEB until ")
+                && full.len() == 3
+        );
+        // One place is left, and it has two machines.
+        assert_eq!(
+            full_of(&event, 3)[0],
+            "the group web/zone-1 has too few places for this event: x, y"
+        );
+        assert!(full_of(&event, 4)[0].starts_with("outside the maintenance windows"));
+        // One that takes no places waits for none.
+        event.event_type = "Preempt".into();
+        assert_eq!(full_of(&event, 2), [""; 0]);
+    }
+
+    #[test]
+    fn limits_that_differ_are_named() {
+        let config = "engine = \"folder\"\nfolder.path = \"/x\"\n\
+            [[group]]\nname = \"Web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n";
+        let config = Config::parse(config).expect("a configuration");
+        let same = config.groups[0].digest();
+        let machine = |limit: &str, digest: &str| {
+            let limits = [("web".to_owned(), limit.to_owned())].into();
+            let digests = Some([("web".to_owned(), digest.to_owned())].into());
+            let register = MachineRegister {
+                limits,
+                digests,
+                ..MachineRegister::default()
+            };
+            Machine {
+                register,
+                presence: Presence::Beating,
+                age: None,
+            }
+        };
+        let machines = [
+            ("web_0", "2", &*same),
+            ("web_1", "30%", ""),
+            ("web_2", "1", ""),
+            ("web_3", "2", ""),
+        ];
+        let machines = machines
+            .map(|(name, limit, digest)| (Name::from(name), machine(limit, digest)))
+            .into();
+        let mut registers = Registers {
+            events: Vec::new(),
+            groups: Vec::new(),
+            machines,
+            problems: Vec::new(),
+        };
+        let lines = "\nthe group Web has the limit 2 here and another one at web_1, web_2: the smallest one counts\n\
+            \nthe group Web has other `machines`, `per_zone`, `pause` or `windows` at web_3: configure it equally\n";
+        let text = registers.text(&config.groups, None);
+        assert!(text.ends_with(lines), "{text}");
+        let record = r#"{"differs":["web_1","web_2","web_3"],"group":"Web","limit":"2","others":{"web_1":"30%","web_2":"1"},"record":"limits-differ"}"#;
+        let json = registers.json(&config.groups);
+        assert!(json.lines().any(|line| line == record), "{json}");
+        registers
+            .machines
+            .retain(|name, _| *name == Name::from("web_0"));
+        assert!(
+            !registers
+                .text(&config.groups, None)
+                .contains("the group Web")
+        );
+        assert!(!registers.json(&config.groups).contains("limits-differ"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_may_have_what_is_not_shown() {
+        let registers = |problems: &[&str]| Registers {
+            events: Vec::new(),
+            groups: Vec::new(),
+            machines: BTreeMap::new(),
+            problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
+        };
+        assert!(
+            registers(&[])
+                .text(&[], None)
+                .contains("\nno place is taken\n")
+        );
+        let text = registers(&["the register groups/web cannot be read"]).text(&[], None);
+        assert!(
+            text.contains("\nno place is taken, as far as the registers can be read\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_event_that_is_decided_has_a_line() {
+        let event = json!({"event_type": "Reboot", "resources": ["a"], "marks": {}, "go": {"by": "a", "at": 1}});
+        let registers = Registers {
+            events: vec![("e".into(), serde_json::from_value(event).expect("an event"))],
+            groups: Vec::new(),
+            machines: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        let text = registers.text(&[], None);
+        let line = text.lines().last().expect("a line");
+        let is_it = line.starts_with("e was decided ")
+            && line.ends_with(" ago: a posts the approval, or the next machine");
+        assert!(is_it, "{text}");
+    }
+
+    #[test]
+    fn until_when_there_is_time_is_shown() {
+        let not_before = now() + 870;
+        let event = json!({"event_type": "Reboot", "not_before": not_before, "resources": ["a", "b"], "marks": {}});
+        let registers = Registers {
+            events: vec![("e".into(), serde_json::from_value(event).expect("an event"))],
+            groups: Vec::new(),
+            machines: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        let minute = Timestamp::from_second(not_before.cast_signed())
+            .expect("a time")
+            .strftime("%F %H:%M")
+            .to_string();
+        let is_shown = |line: &str| line.contains(&format!("{minute} UTC, in 14m "));
+        let text = registers.text(&[], None);
+        assert!(
+            text.lines()
+                .next()
+                .is_some_and(|line| line.ends_with("  NOT BEFORE")),
+            "{text}"
+        );
+        assert_eq!(text.lines().position(is_shown), Some(1), "{text}");
+        let narrow = registers.text(&[], Some(50));
+        assert!(
+            narrow
+                .lines()
+                .any(|line| line.starts_with("  not before: ") && is_shown(line)),
+            "{narrow}"
+        );
+        assert!(
+            registers
+                .json(&[])
+                .contains(&format!("\"not_before\":{not_before}"))
+        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_short_ids_and_folded_reasons() {
+        let names = [
+            "aks-userpool01-31415926-vmss_17",
+            "aks-userpool01-31415926-vmss_18",
+        ]
+        .map(Name::from);
+        let id = "368d8799-233c-4d16-8e3a-0c6c6ab4efec";
+        let resources = names.iter().cloned().collect();
+        let event = EventRegister {
+            event_type: "Redeploy".into(),
+            resources,
+            ..EventRegister::default()
+        };
+        let group =
+            json!({"limit": 1, "claims": {id: {"slots": names, "by": names, "at": now() - 41}}});
+        let registers = Registers {
+            events: vec![(id.into(), event)],
+            groups: vec![(
+                "userpool01".into(),
+                serde_json::from_value(group).expect("a group"),
+            )],
+            machines: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+        let text = registers.text(&[], Some(80));
+        assert!(longest(&text) <= Some(80), "{text}");
+        assert!(
+            text.contains("\n368d8799…  Redeploy  aks-userpool01-31415926-vmss_17"),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("{id} waits: not ready:")),
+            "the whole id is in it: {text}"
+        );
+        assert!(
+            names
+                .iter()
+                .all(|name| text.matches(&name.to_string()).count() == 4),
+            "no name is split: {text}"
+        );
+        let wide = registers.text(&[], None);
+        assert!(
+            longest(&wide) > Some(80) && wide.matches(id).count() == 4,
+            "{wide}"
+        );
+        assert_eq!(registers.text(&[], Some(1000)), wide);
+    }
+}

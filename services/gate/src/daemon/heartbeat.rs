@@ -1,0 +1,139 @@
+//! This machine's register: the heartbeat, and what others need to know of the machine.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::problems::Subject;
+use super::{ANSWER_TIME, Daemon, Forced, machine_key};
+use crate::config::GroupConfig;
+use crate::driver;
+use crate::engine::{EngineError, Swap};
+use crate::register::MachineRegister;
+use crate::store;
+
+/// How soon a heartbeat that failed is tried again by a machine that does not come back.
+const LEAVING_RETRY: Duration = Duration::from_secs(2);
+
+impl Daemon {
+    pub(super) async fn beat_for_ever(&self) {
+        loop {
+            let result = self.beat_or_report().await;
+            // What a machine that leaves has to say cannot wait for the next heartbeat: a Preempt has 30 seconds.
+            let is_urgent = result.is_err() && self.is_leaving.get();
+            let pause = if is_urgent {
+                self.config.heartbeat.min(LEAVING_RETRY)
+            } else {
+                self.config.heartbeat
+            };
+            self.problems.report(Subject::Heartbeat, result);
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.has_changed.notified() => {}
+            }
+        }
+    }
+
+    /// Raises the heartbeat, and reports a store that does not answer while it is waited for: a mount may hang for ever.
+    async fn beat_or_report(&self) -> Result<(), EngineError> {
+        let mut beat = pin!(self.beat_once());
+        if let Ok(result) = timeout(ANSWER_TIME, &mut beat).await {
+            return result;
+        }
+        let why = format!(
+            "the engine did not answer within {} s",
+            ANSWER_TIME.as_secs()
+        );
+        self.problems
+            .report(Subject::Heartbeat, Err(EngineError(why)));
+        beat.await
+    }
+
+    /// Raises the heartbeat: one write over the last one of this process, without a read. The register is read only at the start,
+    /// after a reply that was lost, and when somebody else has changed it.
+    pub(super) async fn beat_once(&self) -> Result<(), EngineError> {
+        let key = machine_key(&self.machine);
+        let mut last = self.last_beat.take();
+        let (is_first, mut is_alone) = (last.is_none(), true);
+        for attempt in 0..2 {
+            if last.is_none() {
+                let (found, revision) = store::read::<MachineRegister>(&*self.engine, &key).await?;
+                self.forced
+                    .borrow_mut()
+                    .get_or_insert_with(|| Forced::of(&found));
+                // One that is gone was freed by hand, or forgotten.
+                is_alone &= is_first || found.beat <= self.beat.get();
+                self.beat.set(self.beat.get().max(found.beat));
+                last = revision;
+            }
+            let beat = self.beat.get() + 1;
+            match store::swap(
+                &*self.engine,
+                &key,
+                last.as_ref(),
+                &MachineRegister {
+                    beat,
+                    ..self.register()
+                },
+            )
+            .await?
+            {
+                Swap::Done(revision) => {
+                    self.beat.set(beat);
+                    *self.last_beat.borrow_mut() = Some(revision);
+                    break;
+                }
+                Swap::Conflict => {
+                    // Another process has written between a read and a write of this one. Once at the start, that can be the last
+                    // heartbeat of an earlier process.
+                    is_alone &= attempt == 0;
+                    // Or the registers are those of a backup, and have slots that were given back since.
+                    self.next_look.set(Some(Instant::now()));
+                }
+            }
+            last = None;
+        }
+        let why = || {
+            let machine = &self.machine;
+            EngineError(format!(
+                "another process raises the heartbeat of {machine}: give each machine its own `machine`"
+            ))
+        };
+        self.problems.report(
+            Subject::MachineName,
+            if is_alone { Ok(()) } else { Err(why()) },
+        );
+        Ok(())
+    }
+
+    /// A text about each group of this machine, by the groups' names.
+    fn of_groups(&self, text: impl Fn(&GroupConfig) -> String) -> BTreeMap<String, String> {
+        let own = self
+            .config
+            .groups
+            .iter()
+            .filter(|group| group.has(&self.machine));
+        own.map(|group| (group.register_name(), text(group)))
+            .collect()
+    }
+
+    /// What this machine's register says, but for the beat.
+    pub(super) fn register(&self) -> MachineRegister {
+        let forced = self.forced.borrow().clone().unwrap_or_default();
+        MachineRegister {
+            machine: Some(self.machine.clone()),
+            beat: 0,
+            written: self.engine.clock().map(|clock| clock.now.0),
+            leaving: self.is_leaving.get(),
+            by_hub: self.config.by_hub,
+            limits: self.of_groups(|group| group.max_unavailable.to_string()),
+            digests: Some(self.of_groups(GroupConfig::digest)),
+            zone: self.zone.clone(),
+            forced: forced.count,
+            forced_events: forced.events,
+            at: driver::now(),
+        }
+    }
+}

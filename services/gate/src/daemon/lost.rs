@@ -1,0 +1,69 @@
+//! Slots of this machine that nobody here knows of any more: its disk is new, its pod was replaced, or its audit file is gone.
+//!
+//! They are compared with the machine's own document. Nothing is given back on a guess: an event that is there keeps its slots, and
+//! so does one of which this machine was out of service when the file was last written.
+
+use std::time::Duration;
+
+use scheduled_events_core::Document;
+use tokio::time::{sleep, timeout};
+
+use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, Daemon};
+use crate::engine::EngineError;
+use scheduled_events_common::log;
+use scheduled_events_common::metadata;
+
+/// How far apart two documents must be: one may be older than the other.
+const DOCUMENTS_APART: Duration = Duration::from_millis(2500);
+
+impl Daemon {
+    /// Whether an event is over for which this machine holds a slot, although no record says so: two documents do not have it, and the
+    /// watcher, which was not asked about it by this process, is in service.
+    ///
+    /// # Errors
+    /// The document cannot be read.
+    pub(super) async fn is_lost(&self, id: &str) -> Result<bool, EngineError> {
+        let is_settled = || {
+            let is_known = self
+                .events
+                .borrow()
+                .values()
+                .any(|asked| asked.event_id == id);
+            let audit = self.audit.borrow();
+            is_known || audit.over_since(id).is_some() || !audit.is_in_service()
+        };
+        // The watcher asks again if the event is open.
+        if self.started_at.elapsed() < ASKED_AGAIN_WITHIN.min(self.config.heartbeat) || is_settled()
+        {
+            return Ok(false);
+        }
+        for pause in [Duration::ZERO, DOCUMENTS_APART] {
+            sleep(pause).await;
+            if self.document_has(id).await.map_err(EngineError)? || is_settled() {
+                return Ok(false);
+            }
+        }
+        let id = id.escape_debug();
+        log::line(&format!(
+            "warning: {id} is over although no record says so: its document does not have it any more"
+        ));
+        Ok(true)
+    }
+
+    /// Whether the machine's own document has an event.
+    async fn document_has(&self, id: &str) -> Result<bool, String> {
+        let endpoint = &self.config.metadata;
+        let body = timeout(ANSWER_TIME, metadata::events(endpoint)).await;
+        let body = body.map_err(|_| {
+            format!(
+                "{endpoint} did not answer within {} s",
+                ANSWER_TIME.as_secs()
+            )
+        })??;
+        let document = Document::parse(&body)
+            .map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;
+        Ok(document
+            .events()
+            .any(|event| event.event_id().to_string().eq_ignore_ascii_case(id)))
+    }
+}

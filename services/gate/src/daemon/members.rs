@@ -1,0 +1,247 @@
+//! The other machines, as the store shows them when somebody asks.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use tokio::time::Instant;
+
+use super::message::differing_groups;
+use super::problems::Subject;
+use super::{CORRECTED_WITHIN, Daemon};
+use crate::driver::{Members, change_group};
+use crate::engine::{Aged, Clock, EngineError, Reply, Revision, StoreTime};
+use crate::event::Event;
+use crate::group::shares;
+use crate::members::{Member, Patience, Presence, presence};
+use crate::protocol::{Seen, Share};
+use crate::register::{GroupChange, GroupRegister, MachineRegister};
+use crate::store;
+use scheduled_events_common::log;
+use scheduled_events_common::names::Name;
+
+impl Members for Daemon {
+    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>> {
+        Box::pin(async move {
+            let members = self.look_at_machines().await?;
+            Ok(shares(&self.config.groups, event, Some(&members)))
+        })
+    }
+
+    fn seems_silent<'a>(&'a self, machine: &'a Name) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let key = super::machine_key(machine);
+            let found = self.engine.read(&key).await?;
+            let register =
+                found.and_then(|found| store::decode::<MachineRegister>(&key, &found.value).ok());
+            // One that was forgotten, or whose register cannot be read.
+            let Some(register) = register else {
+                return Ok(true);
+            };
+            let shown = register.written.zip(self.engine.clock());
+            let silent_for = shown.and_then(|(written, Clock { now, steady_for })| {
+                now.since(StoreTime(written)).map(|age| age.min(steady_for))
+            });
+            Ok(silent_for.is_some_and(|time| time >= self.config.silent_after))
+        })
+    }
+}
+
+impl Daemon {
+    /// What was seen of the machines within the time of a heartbeat.
+    pub(super) fn recent_members(&self) -> Option<Rc<[Member]>> {
+        let members = self.members.borrow();
+        members
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < self.config.heartbeat)
+            .map(|(_, members)| members.clone())
+    }
+
+    /// Looks at all machines, and forgets those that are gone.
+    pub(super) async fn look_at_machines(&self) -> Result<Rc<[Member]>, EngineError> {
+        let listed = self.engine.list_aged("machines/").await;
+        let again_in = |time| self.next_look_at_machines.set(Some(Instant::now() + time));
+        let listed = listed.inspect_err(|error| {
+            self.problems.report(Subject::Machines, Err(error.clone()));
+            again_in(self.config.heartbeat);
+        })?;
+        let mut members = vec![Member {
+            name: self.machine.clone(),
+            // Its own register may not be written yet, and its zone counts from the first question on.
+            register: self.register(),
+            presence: Presence::Beating,
+        }];
+        let (mut gone, mut has_doubts, mut result) = (Vec::new(), false, Ok(()));
+        for aged in listed {
+            let (mut member, problem) = self.judge(&aged);
+            result = result.and(problem);
+            if member.name == self.machine {
+                continue;
+            }
+            if member.presence == Presence::Gone {
+                if self.is_gone_for_certain(&member.name, &aged.register.revision) {
+                    gone.push((member.clone(), aged.key, aged.register.revision));
+                } else {
+                    (member.presence, has_doubts) = (Presence::Silent, true);
+                }
+            }
+            members.push(member);
+        }
+        let has_differences = self.report_limits(&members);
+        let is_correct = result.is_ok() && !has_differences;
+        self.problems.report(Subject::Machines, result);
+        let members: Rc<[Member]> = members.into();
+        *self.members.borrow_mut() = Some((Instant::now(), members.clone()));
+        let mut forgotten = Ok(());
+        for (member, key, revision) in gone {
+            // What cannot be deleted holds up no question.
+            forgotten = forgotten.and(self.forget_machine(&member, &key, &revision).await);
+        }
+        match () {
+            () if has_doubts || forgotten.is_err() => again_in(self.config.heartbeat),
+            () if !is_correct => again_in(CORRECTED_WITHIN),
+            () => self.next_look_at_machines.set(None),
+        }
+        self.problems.report(Subject::ForgottenMachines, forgotten);
+        Ok(members)
+    }
+
+    /// Reports the machines that have other limits of a group, and returns whether there are any: all are to have one configuration.
+    fn report_limits(&self, members: &[Member]) -> bool {
+        let groups = self.config.groups.iter();
+        let machines: BTreeSet<_> = groups
+            .flat_map(|group| group.differences(members))
+            .map(|(name, _)| name)
+            .collect();
+        self.differing.set(machines.len());
+        let others = differing_groups(&self.config.groups, members);
+        let result = if others.is_empty() {
+            Ok(())
+        } else {
+            Err(others.join("; "))
+        };
+        self.problems
+            .report(Subject::Limits, result.map_err(EngineError));
+        !machines.is_empty()
+    }
+
+    /// A machine as its register shows it. Of one whose register cannot be read nothing is known, but that it is there: it counts as
+    /// silent, and holds up nobody's register.
+    fn judge(&self, aged: &Aged) -> (Member, Result<(), EngineError>) {
+        let of_key = Name::from(aged.key.trim_start_matches("machines/"));
+        let register = match store::decode::<MachineRegister>(&aged.key, &aged.register.value) {
+            Ok(register) => register,
+            Err(problem) => {
+                let register = MachineRegister::default();
+                return (
+                    Member {
+                        name: of_key,
+                        register,
+                        presence: Presence::Silent,
+                    },
+                    Err(problem),
+                );
+            }
+        };
+        let name = register.machine.clone().unwrap_or(of_key);
+        let presence = presence(
+            &register,
+            aged.written,
+            self.engine.clock(),
+            self.patience(),
+        );
+        if presence == Presence::Beating {
+            self.sightings.borrow_mut().forget(&name);
+        }
+        (
+            Member {
+                name,
+                register,
+                presence,
+            },
+            Ok(()),
+        )
+    }
+
+    /// Whether a machine that seems to be gone has been silent while this process looked, for long enough.
+    fn is_gone_for_certain(&self, name: &Name, revision: &Revision) -> bool {
+        self.sightings.borrow_mut().confirm(
+            name,
+            Some(revision),
+            self.config.silent_after,
+            Instant::now(),
+        )
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        Patience {
+            silent_after: self.config.silent_after,
+            forget_after: self.config.forget_after,
+        }
+    }
+
+    /// Whether a machine is silent, for certain: its heartbeat has stopped, and did not go on while this process looked.
+    pub(super) async fn is_silent(&self, name: &Name) -> Result<bool, EngineError> {
+        let (register, revision) =
+            store::read::<MachineRegister>(&*self.engine, &super::machine_key(name)).await?;
+        // A machine without a register has no daemon: it is as silent as one whose daemon has ended.
+        let is_beating = revision.is_some()
+            && presence(&register, None, self.engine.clock(), self.patience()) == Presence::Beating;
+        let mut sightings = self.sightings.borrow_mut();
+        if is_beating {
+            sightings.forget(name);
+            return Ok(false);
+        }
+        Ok(sightings.confirm(
+            name,
+            revision.as_ref(),
+            self.config.silent_after,
+            Instant::now(),
+        ))
+    }
+
+    /// Deletes the register of a machine that is gone. The slots of one that was about to leave are free; others keep theirs until
+    /// their event is over.
+    async fn forget_machine(
+        &self,
+        member: &Member,
+        key: &str,
+        revision: &Revision,
+    ) -> Result<(), EngineError> {
+        let name = &member.name;
+        let (groups, _) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
+        for (key, group) in groups {
+            let group_name = key.strip_prefix("groups/").unwrap_or(&key);
+            let mut changes = group.releases(|_, holder| member.register.leaving && holder == name);
+            let next = group.next.filter(|next| next.by == *name);
+            changes.extend(next.map(|next| GroupChange::Unreserve {
+                event_id: next.event_id,
+            }));
+            change_group(&*self.engine, group_name, &changes, 1).await?;
+            for change in changes {
+                log::line(&format!(
+                    "{change} in the group {group_name}: the machine has left"
+                ));
+            }
+        }
+        if self.engine.delete(key, revision).await? {
+            self.sightings.borrow_mut().forget(name);
+            self.forgotten.set(self.forgotten.get() + 1);
+            self.has_forgotten.set(true);
+            let why = if member.register.leaving {
+                "it was about to leave, and is silent"
+            } else {
+                "it is silent"
+            };
+            let patience = if member.register.leaving {
+                self.config.silent_after
+            } else {
+                self.config.forget_after
+            };
+            log::line(&format!(
+                "forgot {name}: {why} for {} or longer",
+                humantime::format_duration(patience)
+            ));
+        }
+        Ok(())
+    }
+}

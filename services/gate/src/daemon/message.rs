@@ -1,0 +1,192 @@
+//! What `ask` and the daemon say to each other: one line of JSON each.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::GroupConfig;
+use crate::config::window::Closed;
+use crate::event::Event;
+use crate::members::Member;
+use crate::protocol::{Answer, Why};
+use scheduled_events_common::names::Name;
+
+/// The longest line: an event of some ten thousand machines.
+pub const LINE_MAX: usize = 1024 * 1024;
+
+/// The phase that the command asks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// May this machine prepare?
+    Prepare,
+    /// May this machine approve?
+    Approve,
+}
+
+/// A question. The event is that of the command, unchanged.
+#[derive(Debug, Deserialize)]
+pub struct Request {
+    /// The phase.
+    pub phase: Phase,
+    /// The event.
+    pub event: Event,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// In one word.
+    pub answer: Word,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// The answer in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// Go on.
+    Open,
+    /// Another machine approves.
+    AnotherApproves,
+    /// Not yet.
+    Closed,
+}
+
+impl Reply {
+    /// The reply with this answer, or with the problem that there is none.
+    pub fn of(answer: &Result<Answer, String>) -> Self {
+        let (word, why) = match answer {
+            Ok(Answer::Open) => (Word::Open, String::new()),
+            Ok(Answer::AnotherApproves { by }) => (Word::AnotherApproves, format!("{by} approves")),
+            Ok(Answer::Closed(why)) => (Word::Closed, why.to_string()),
+            Err(problem) => (Word::Closed, problem.clone()),
+        };
+        Self { answer: word, why }
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.answer {
+            Word::Open => "yes",
+            Word::AnotherApproves | Word::Closed => "not yet",
+        };
+        if self.why.is_empty() {
+            f.write_str(word)
+        } else {
+            write!(f, "{word}: {}", self.why)
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady(machines) => write!(f, "not ready: {}", list(machines)),
+            Self::NoSlot {
+                group,
+                held,
+                silent,
+                limit,
+            } => {
+                let count = held.len();
+                write!(
+                    f,
+                    "{count} of the group {group} are out of service or about to be, at most {limit} may be: {}",
+                    list(held)
+                )?;
+                if silent.is_empty() {
+                    return Ok(());
+                }
+                write!(
+                    f,
+                    "; silent: {}",
+                    list(&silent.iter().cloned().collect::<Vec<_>>())
+                )
+            }
+            Self::Reserved { group, next } => {
+                let machines = list(&next.slots.iter().cloned().collect::<Vec<_>>());
+                write!(
+                    f,
+                    "the group {group} is reserved for an earlier event: {} of {machines}",
+                    next.event_id.escape_debug()
+                )
+            }
+            Self::Window {
+                group,
+                closed:
+                    Closed {
+                        opens,
+                        can_wait: true,
+                    },
+            } => {
+                write!(
+                    f,
+                    "outside the maintenance windows of the group {group}; the next one begins at {opens:.0}"
+                )
+            }
+            Self::Window {
+                group,
+                closed:
+                    Closed {
+                        opens,
+                        can_wait: false,
+                    },
+            } => {
+                write!(
+                    f,
+                    "outside the maintenance windows of the group {group}; Azure starts the event at NotBefore, and the next \
+                     window begins at {opens:.0}"
+                )
+            }
+        }
+    }
+}
+
+/// For each group that other machines configure otherwise: which, and what counts.
+pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<String> {
+    let mut texts = Vec::new();
+    for group in groups {
+        let (limits, rest): (Vec<_>, Vec<_>) = group
+            .differences(members)
+            .into_iter()
+            .partition(|(_, limit)| limit.is_some());
+        let [limits, rest] = [limits, rest].map(|of| {
+            of.into_iter()
+                .map(|(machine, _)| machine)
+                .collect::<Vec<_>>()
+        });
+        let (name, limit) = (group.name.get_ref(), group.max_unavailable);
+        if !limits.is_empty() {
+            let machines = list(&limits);
+            texts.push(format!(
+                "the group {name} has the limit {limit} here and another one at {machines}: the smallest one counts"
+            ));
+        }
+        if !rest.is_empty() {
+            texts.push(format!(
+                "the group {name} has other `machines`, `per_zone`, `pause` or `windows` at {}: configure it equally",
+                list(&rest)
+            ));
+        }
+    }
+    texts
+}
+
+/// Some names, and how many more there are.
+pub fn list(names: &[Name]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .map(Name::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > SHOWN {
+        format!("{shown} and {} more", names.len() - SHOWN)
+    } else {
+        shown
+    }
+}

@@ -1,0 +1,582 @@
+//! The daemon of one machine: it answers the watcher's questions, and keeps the common registers up to date.
+//!
+//! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `heartbeat` what others see of
+//! this machine, `members` what this one sees of others, `lost` what it finds of its own that it does not know, `upkeep` what it does beside answering, `problems` what does not work,
+//! and [`supervision`](scheduled_events_common::supervision) what systemd and Prometheus see. While no event is open and no slot is held, all that it asks of the store is to
+//! write its heartbeat. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
+//! file, the upkeep, which frees slots, and the supervision.
+
+mod audit;
+mod heartbeat;
+mod lost;
+mod members;
+pub mod message;
+mod problems;
+mod server;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::config::Config;
+use crate::driver::{Involvement, Question};
+use crate::engine::{Engine, EngineError, Revision};
+use crate::event::Event;
+use crate::event::events_prefix;
+use crate::group::{closed_windows, shares};
+use crate::members::{Member, Sightings};
+use crate::metrics::Metrics;
+use crate::protocol::{Answer, Part, Why};
+use crate::register::{EventRegister, MachineRegister};
+use crate::store;
+use audit::Audit;
+use message::Reply;
+use problems::{Problems, Subject};
+use scheduled_events_common::log;
+use scheduled_events_common::names::Name;
+use scheduled_events_common::supervision::Supervisor;
+
+/// How long an answer may take. The watcher waits for ten seconds.
+const ANSWER_TIME: Duration = Duration::from_secs(8);
+
+/// How often the audit file is looked at.
+const AUDIT_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A watcher asks again after five seconds. One that did not ask for so long does not wait for an approval any more.
+const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(20);
+
+/// How long the register of an event stays after its end, for people to look at.
+const EVENT_KEPT: Duration = Duration::from_secs(15 * 60);
+
+/// So often is looked again at what somebody has to correct: registers that cannot be read, and limits that differ.
+const CORRECTED_WITHIN: Duration = Duration::from_secs(10 * 60);
+
+/// So many ids of events that started without a decision are kept.
+const FORCED_KEPT: usize = 32;
+
+/// A refusal counts for at most this part of the time for which an event has waited, and for two minutes at most: what is free then shall
+/// not wait for those that could take it. So many events that wait for the places of one group hardly load the store. Up to one half is
+/// taken off, differently for each event and each look, so that events that were announced together do not look together, and the machines
+/// of one event do.
+const REFUSAL_COUNTS_FOR: u32 = 8;
+const REFUSAL_COUNTS_AT_MOST: Duration = Duration::from_secs(120);
+
+/// The daemon of one machine.
+pub struct Daemon {
+    config: Config,
+    machine: Name,
+    zone: Option<String>,
+    engine: Box<dyn Engine>,
+    /// The events that were asked about, by the key of their register.
+    events: RefCell<HashMap<String, Rc<Asked>>>,
+    audit: RefCell<Audit>,
+    /// The machines that were seen to be silent.
+    sightings: RefCell<Sightings>,
+    /// The machines at the last look.
+    members: RefCell<Option<(Instant, Rc<[Member]>)>>,
+    /// When they are looked at again, although nobody asks: that failed, one of them seemed to be gone, which is not certain yet, or
+    /// somebody has to correct something.
+    next_look_at_machines: Cell<Option<Instant>>,
+    /// This machine has prepared for an event after which it does not come back.
+    is_leaving: Cell<bool>,
+    /// How many records of the audit file count in that.
+    records_seen: Cell<u64>,
+    /// This machine's register is to be written before its time.
+    has_changed: Notify,
+    started_at: Instant,
+    /// When the marks that an earlier process of this machine made are looked for; `None`: they were.
+    adopts_at: Cell<Option<Instant>>,
+    /// When the groups are looked at next; `None`: there is no reason to.
+    next_look: Cell<Option<Instant>>,
+    /// This machine has claimed slots since the last look.
+    has_claimed: Cell<bool>,
+    /// Events that are over, and for which other machines held slots at the last look.
+    lingering: RefCell<HashSet<String>>,
+    /// The registers of events that were over before this process began are still there.
+    has_past_events: Cell<bool>,
+    /// A machine was forgotten, and nobody else may delete the registers of its events.
+    has_forgotten: Cell<bool>,
+    /// How many machines were forgotten by this process, and how many slots of others were freed.
+    forgotten: Cell<u64>,
+    freed: Cell<u64>,
+    /// How many machines had other limits of a group at the last look.
+    differing: Cell<usize>,
+    beat: Cell<u64>,
+    /// The last write of the heartbeat, if its reply has arrived.
+    last_beat: RefCell<Option<Revision>>,
+    /// Events of this machine that started without a decision of the gate; `None`: its register was not read yet.
+    forced: RefCell<Option<Forced>>,
+    /// When the reader of the audit file and the upkeep came round last.
+    rounds: [Cell<Instant>; 2],
+    problems: Problems,
+}
+
+/// Events that started without a decision of the gate: how many, and the last ones.
+#[derive(Clone, Default)]
+struct Forced {
+    count: u64,
+    events: Vec<String>,
+}
+
+/// An event that the watcher asked about.
+struct Asked {
+    event_id: String,
+    involvement: Mutex<Involvement>,
+    questioned_at: Cell<Instant>,
+    /// The last answer, for people.
+    answer: RefCell<String>,
+    /// There was none: the store does not answer, or a register cannot be read.
+    has_failed: Cell<bool>,
+    /// The event was over for this machine at the last look.
+    was_over: Cell<bool>,
+    /// This machine may hold a slot of which `involvement` does not know: one by a last call.
+    may_be_late: Cell<bool>,
+    /// It waits for an earlier one.
+    refusal: RefCell<Option<Refusal>>,
+}
+
+/// The last refusal of an event that is not the next one to get places: how many there were, since when, and until when this one counts.
+struct Refusal {
+    count: u32,
+    since: Instant,
+    until: Instant,
+    event: Event,
+    answer: Answer,
+}
+
+impl Daemon {
+    /// A daemon for this machine.
+    pub fn new(
+        config: Config,
+        machine: Name,
+        zone: Option<String>,
+        engine: Box<dyn Engine>,
+    ) -> Rc<Self> {
+        let audit = RefCell::new(Audit::new(&config.audit));
+        let sightings = RefCell::new(Sightings::new(config.heartbeat));
+        Rc::new(Self {
+            config,
+            machine,
+            zone,
+            engine,
+            events: RefCell::default(),
+            audit,
+            sightings,
+            members: RefCell::default(),
+            next_look_at_machines: Cell::default(),
+            is_leaving: Cell::default(),
+            records_seen: Cell::default(),
+            has_changed: Notify::new(),
+            started_at: Instant::now(),
+            adopts_at: Cell::new(Some(Instant::now() + ASKED_AGAIN_WITHIN)),
+            next_look: Cell::new(Some(Instant::now())),
+            has_claimed: Cell::default(),
+            lingering: RefCell::default(),
+            has_past_events: Cell::new(true),
+            has_forgotten: Cell::default(),
+            forgotten: Cell::default(),
+            freed: Cell::default(),
+            differing: Cell::default(),
+            beat: Cell::new(0),
+            last_beat: RefCell::default(),
+            forced: RefCell::default(),
+            rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
+            problems: Problems::default(),
+        })
+    }
+
+    /// Where the daemon is asked.
+    pub fn socket(&self) -> &Path {
+        &self.config.socket
+    }
+
+    /// Raises the heartbeat, reads the audit file and keeps the common registers up to date, for ever: all that [`Self::run`]
+    /// does besides serving the socket.
+    pub async fn maintain(&self) {
+        tokio::select! {
+            () = self.beat_for_ever() => {}
+            () = self.read_audit_for_ever() => {}
+            () = self.keep_up_for_ever() => {}
+        }
+    }
+
+    /// Answers a question, within eight seconds.
+    ///
+    /// # Errors
+    /// Why there is no answer: the event does not affect this machine, another machine has its name, or the engine does not answer.
+    pub async fn answer(&self, question: Question, event: Event) -> Result<Answer, String> {
+        if !event.resources.contains(&self.machine) {
+            return Err(format!("the event does not affect {}", self.machine));
+        }
+        // The mark of one machine would count for another one.
+        if let Some(why) = self.problems.of(Subject::MachineName) {
+            return Err(why);
+        }
+        let end = Instant::now() + ANSWER_TIME;
+        let no_answer = || {
+            format!(
+                "the engine did not answer within {} s",
+                ANSWER_TIME.as_secs()
+            )
+        };
+        let mut members = self.recent_members();
+        let is_zoned = |group: &crate::config::GroupConfig| {
+            group.per_zone && event.resources.iter().any(|name| group.has(name))
+        };
+        if members.is_none() && !event.is_urgent && self.config.groups.iter().any(is_zoned) {
+            // Which registers are concerned depends on the zones of the machines.
+            let looked = timeout_at(end, self.look_at_machines())
+                .await
+                .map_err(|_| no_answer())?;
+            members = Some(looked.map_err(|error| error.to_string())?);
+        }
+        let (shares, seen): (Vec<_>, Vec<_>) =
+            shares(&self.config.groups, &event, members.as_deref())
+                .into_iter()
+                .unzip();
+        let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
+        let part = Part::new(
+            self.machine.clone(),
+            event,
+            shares,
+            self.config.take_over_after,
+        );
+        let part = Part { closed, ..part };
+        let key = part.event.key();
+        // The watcher records before it asks. A file that cannot be read is reported by the task that reads it.
+        let _ = self.audit.borrow_mut().read_new(Instant::now());
+        if self.audit.borrow().has_returned(&part.event.id) {
+            let forgotten = timeout_at(end, self.forget_decision(&part.event.id, &key)).await;
+            forgotten
+                .map_err(|_| no_answer())?
+                .map_err(|error| error.to_string())?;
+        }
+        let asked = self
+            .events
+            .borrow_mut()
+            .entry(key)
+            .or_insert_with(|| Asked::new(part.clone()))
+            .clone();
+        asked.questioned_at.set(Instant::now());
+        if let Some(answer) = asked.last_refusal(question, &part.event) {
+            return Ok(answer);
+        }
+        let answer = timeout_at(end, async {
+            let mut involvement = asked.involvement.lock().await;
+            involvement.set_shares(&part);
+            involvement.recall_members(members.is_some().then_some(seen));
+            let answer = involvement.ask(&*self.engine, self, question).await?;
+            if involvement.has_slots() || matches!(answer, Answer::Closed(Why::NoSlot { .. })) {
+                self.has_claimed();
+            }
+            if (question, &answer) == (Question::Prepare, &Answer::Open) {
+                self.audit.borrow_mut().expect_preparation(&asked.event_id);
+            }
+            asked.keep_refusal(question, &part.event, &answer, involvement.is_next());
+            Ok::<_, EngineError>(answer)
+        });
+        let answer = match answer.await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err(no_answer()),
+        };
+        asked.has_failed.set(answer.is_err());
+        *asked.answer.borrow_mut() = Reply::of(&answer).to_string();
+        answer
+    }
+
+    /// Whether this machine holds no slot, so that it may [leave](Self::leave).
+    pub fn may_leave(&self) -> bool {
+        // The groups are looked at for as long as there may be a slot.
+        !self.has_claimed.get() && self.next_look.get().is_none()
+    }
+
+    /// Deletes this machine's register: it is a member of the fleet no more. Stop [`Self::maintain`] before, which would make it one again.
+    /// Returns whether that was done. Events that affected no machine that is still a member are deleted with it: nobody else does.
+    ///
+    /// # Errors
+    /// The engine does not answer, or the register cannot be read: it is left as it is.
+    pub async fn leave(&self) -> Result<bool, EngineError> {
+        let own = machine_key(&self.machine);
+        let (_, revision) = store::read::<MachineRegister>(&*self.engine, &own).await?;
+        if let Some(revision) = revision
+            && !self.engine.delete(&own, &revision).await?
+        {
+            return Ok(false);
+        }
+        let keys: Vec<_> = self.events.borrow().keys().cloned().collect();
+        for key in keys {
+            // One that cannot be read is left as it is.
+            let Some(found) = self.engine.read(&key).await? else {
+                continue;
+            };
+            let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else {
+                continue;
+            };
+            if !self.is_any_member(&event.resources).await? {
+                self.delete_event(&key, &found.revision).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn is_any_member(&self, machines: &BTreeSet<Name>) -> Result<bool, EngineError> {
+        for machine in machines {
+            if self.engine.read(&machine_key(machine)).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// An event that was over came back under its id. What was decided does not count: machines have recovered since.
+    async fn forget_decision(&self, id: &str, key: &str) -> Result<(), EngineError> {
+        let (register, revision) = store::read::<EventRegister>(&*self.engine, key).await?;
+        if let Some(revision) = revision.filter(|_| register.go.is_some()) {
+            self.delete_event(key, &revision).await?;
+        }
+        self.events
+            .borrow_mut()
+            .retain(|_, asked| asked.event_id != id);
+        self.audit.borrow_mut().forget_return(id);
+        Ok(())
+    }
+
+    async fn read_audit_for_ever(&self) {
+        loop {
+            let result = self.audit.borrow_mut().read_new(Instant::now());
+            let result = match result {
+                Ok(()) if !self.audit.borrow().exists() => {
+                    Err("it does not exist yet: no slot is freed".to_owned())
+                }
+                result => result.map_err(|error| error.to_string()),
+            };
+            let name = self.config.audit.display();
+            self.problems.report(
+                Subject::AuditFile,
+                result.map_err(|why| EngineError(format!("{name}: {why}"))),
+            );
+            self.show_whether_leaving();
+            if self.problems.is_due(Subject::ForcedEvents) {
+                self.problems
+                    .report(Subject::ForcedEvents, self.count_forced().await);
+            }
+            self.rounds[0].set(Instant::now());
+            sleep(AUDIT_INTERVAL).await;
+        }
+    }
+
+    /// Writes at once whether this machine is about to leave: it may not write again.
+    fn show_whether_leaving(&self) {
+        let audit = self.audit.borrow();
+        if self.records_seen.replace(audit.records) != audit.records {
+            let is_leaving = audit.is_leaving();
+            if self.is_leaving.replace(is_leaving) != is_leaving {
+                self.has_changed.notify_one();
+            }
+        }
+    }
+
+    /// Counts the events of this machine that Azure started although the gate had not decided: one in each round, since the store
+    /// may be slow and the audit file long.
+    async fn count_forced(&self) -> Result<(), EngineError> {
+        let Some(id) = self.audit.borrow().started.front().cloned() else {
+            return Ok(());
+        };
+        if self.forced.borrow().is_none() {
+            let (found, _) =
+                store::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
+            self.forced
+                .borrow_mut()
+                .get_or_insert_with(|| Forced::of(&found));
+        }
+        let (registers, problems) =
+            store::list::<EventRegister>(&*self.engine, &events_prefix(&id)).await?;
+        let is_over = self.audit.borrow().over_since(&id).is_some();
+        if let Some(problem) = problems.into_iter().next().filter(|_| !is_over) {
+            return Err(problem);
+        }
+        // A decision precedes the start. Registers of events that are over are deleted: nothing is known of those.
+        let is_decided = registers.iter().any(|(_, register)| register.go.is_some());
+        let is_unknown = registers.is_empty() && is_over;
+        let is_new = !is_decided && !is_unknown;
+        if is_new
+            && self
+                .forced
+                .borrow_mut()
+                .as_mut()
+                .is_some_and(|forced| forced.add(&id))
+        {
+            let id = id.escape_debug();
+            log::line(&format!(
+                "warning: {id} was started without a decision of the gate; `status` counts it as forced"
+            ));
+        }
+        self.audit.borrow_mut().started.pop_front();
+        Ok(())
+    }
+
+    /// Reports to systemd and writes the metrics file.
+    async fn supervise_for_ever(&self) {
+        let mut supervisor = Supervisor::new();
+        let mut written: Option<(Metrics, Instant)> = None;
+        loop {
+            supervisor.show(&self.summary());
+            let oldest = self.rounds.iter().map(|round| round.get().elapsed()).max();
+            supervisor.keep_alive(oldest.unwrap_or_default());
+            let metrics = self.metrics();
+            // Written again when nothing has changed, its time shows that the daemon runs.
+            let is_due = |(before, at): &(Metrics, Instant)| {
+                *before != metrics || at.elapsed() >= self.config.heartbeat
+            };
+            if let Some(path) = &self.config.metrics_file
+                && written.as_ref().is_none_or(is_due)
+            {
+                written = Some((metrics, Instant::now()));
+                let result = metrics.write(path);
+                self.problems.report(
+                    Subject::MetricsFile,
+                    result.map_err(|why| EngineError(format!("{}: {why}", path.display()))),
+                );
+            }
+            sleep(supervisor.interval()).await;
+        }
+    }
+
+    /// The events that were asked about and are not over, and the last answer about each.
+    fn open_events(&self) -> Vec<(String, String)> {
+        let events = self.events.borrow();
+        let open = events
+            .values()
+            .filter(|asked| self.audit.borrow().over_since(&asked.event_id).is_none());
+        open.map(|asked| (asked.event_id.clone(), asked.answer.borrow().clone()))
+            .collect()
+    }
+
+    /// Whether a question about an event that is not over could not be answered.
+    fn has_event_without_answer(&self) -> bool {
+        let events = self.events.borrow();
+        events.values().any(|asked| {
+            asked.has_failed.get() && self.audit.borrow().over_since(&asked.event_id).is_none()
+        })
+    }
+
+    /// What the daemon does, in one line.
+    fn summary(&self) -> String {
+        let open = self.open_events();
+        let events = match open.len() {
+            0 => "no events".to_owned(),
+            1 => "1 event".to_owned(),
+            count => format!("{count} events"),
+        };
+        let answers = open
+            .iter()
+            .map(|(id, answer)| format!("; {}: {answer}", id.escape_debug()));
+        std::iter::once(events)
+            .chain(self.problems.texts(!self.events.borrow().is_empty()))
+            .chain(answers)
+            .collect()
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics {
+            forced: self
+                .forced
+                .borrow()
+                .as_ref()
+                .map_or(0, |forced| forced.count),
+            events: self.open_events().len(),
+            engine_up: !self.problems.are_of_the_store() && !self.has_event_without_answer(),
+            limits_differ: self.differing.get(),
+            forgotten: self.forgotten.get(),
+            freed: self.freed.get(),
+        }
+    }
+}
+
+impl Forced {
+    /// As a machine's register has them.
+    fn of(register: &MachineRegister) -> Self {
+        Self {
+            count: register.forced,
+            events: register.forced_events.clone(),
+        }
+    }
+
+    /// Counts an event, unless it was counted before.
+    fn add(&mut self, id: &str) -> bool {
+        if self.events.iter().any(|counted| counted == id) {
+            return false;
+        }
+        self.count += 1;
+        self.events.push(id.to_owned());
+        let surplus = self.events.len().saturating_sub(FORCED_KEPT);
+        self.events.drain(..surplus);
+        true
+    }
+}
+
+impl Asked {
+    fn new(part: Part) -> Rc<Self> {
+        Rc::new(Self {
+            event_id: part.event.id.clone(),
+            involvement: Mutex::new(Involvement::new(part)),
+            questioned_at: Cell::new(Instant::now()),
+            answer: RefCell::default(),
+            has_failed: Cell::default(),
+            was_over: Cell::new(false),
+            may_be_late: Cell::new(true),
+            refusal: RefCell::default(),
+        })
+    }
+
+    /// The answer without a look at the store, if the last one still counts.
+    fn last_refusal(&self, question: Question, event: &Event) -> Option<Answer> {
+        let refusal = self.refusal.borrow();
+        let refusal = refusal
+            .as_ref()
+            .filter(|refusal| question == Question::Prepare && refusal.event == *event)?;
+        (Instant::now() < refusal.until).then(|| refusal.answer.clone())
+    }
+
+    fn keep_refusal(&self, question: Question, event: &Event, answer: &Answer, is_next: bool) {
+        let waits = matches!(
+            answer,
+            Answer::Closed(Why::NoSlot { .. } | Why::Reserved { .. })
+        ) && !is_next;
+        let last = self.refusal.take();
+        if question == Question::Prepare && waits {
+            let now = Instant::now();
+            let (count, since) =
+                last.map_or((0, now), |last| (last.count.wrapping_add(1), last.since));
+            let longest =
+                (now.duration_since(since) / REFUSAL_COUNTS_FOR).min(REFUSAL_COUNTS_AT_MOST);
+            let mut hash = DefaultHasher::new();
+            (event.key(), count).hash(&mut hash);
+            let until =
+                now + longest - longest / 2 * u32::from(hash.finish().to_le_bytes()[0]) / 256;
+            let (event, answer) = (event.clone(), answer.clone());
+            *self.refusal.borrow_mut() = Some(Refusal {
+                count,
+                since,
+                until,
+                event,
+                answer,
+            });
+        }
+    }
+}
+
+/// The key of a machine's register.
+pub fn machine_key(machine: &Name) -> String {
+    format!("machines/{}", machine.key())
+}

@@ -1,0 +1,321 @@
+//! The daemon's Unix socket.
+
+use std::fs;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use listenfd::ListenFd;
+use rustix::fs::{Mode, fchmod};
+use rustix::process::geteuid;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Take};
+use tokio::net::unix::OwnedReadHalf;
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::Daemon;
+use super::message::{LINE_MAX, Phase, Reply, Request};
+use crate::driver::Question;
+use scheduled_events_common::log;
+
+/// How many questions are answered at a time. A watcher asks about one event after the other.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How long a question may take to arrive.
+const REQUEST_TIME: Duration = Duration::from_secs(2);
+
+impl Daemon {
+    /// Runs until the socket cannot be served any more.
+    ///
+    /// # Errors
+    /// A sentence: the socket cannot be made.
+    pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), String> {
+        let listener = listen(&self.config.socket)?;
+        ready();
+        tokio::select! {
+            result = serve(self.clone(), listener) => result,
+            () = self.maintain() => Ok(()),
+            () = self.supervise_for_ever() => Ok(()),
+        }
+    }
+}
+
+/// The socket that systemd passes, if it does; else one that only this user and root can use.
+fn listen(path: &Path) -> Result<UnixListener, String> {
+    if let Some(listener) = passed_socket(path)? {
+        return UnixListener::from_std(listener)
+            .map_err(|error| format!("cannot use the socket of systemd: {error}"));
+    }
+    let problem = |what: &str, error: &dyn std::fmt::Display| {
+        format!("cannot {what} {}: {error}", path.display())
+    };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(problem("look at", &error)),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(problem("listen at", &"it is not a socket"));
+        }
+        Ok(_) => {
+            // One that an earlier process left. If it still answers, there would be two daemons.
+            if StdStream::connect(path).is_ok() {
+                return Err(problem("listen at", &"another daemon does"));
+            }
+            fs::remove_file(path).map_err(|error| problem("replace", &error))?;
+        }
+    }
+    // Systemd makes `/run/scheduled-events`; without it nobody does, and `/run` is empty after each boot.
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+    {
+        let made = fs::DirBuilder::new().mode(0o700).create(folder);
+        made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
+    }
+    let listener = bind_private(path).map_err(|error| problem("listen at", &error))?;
+    // Whatever umask was inherited.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        .map_err(|error| problem("protect", &error))?;
+    Ok(listener)
+}
+
+/// Its file has the socket's own mode, so that there is no moment at which others can connect.
+fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    socket.bind(path)?;
+    socket.listen(1024)
+}
+
+/// The socket of a `.socket` unit.
+fn passed_socket(path: &Path) -> Result<Option<StdListener>, String> {
+    let mut passed = ListenFd::from_env();
+    match passed.len() {
+        0 => return Ok(None),
+        1 => {}
+        count => {
+            return Err(format!(
+                "systemd passes {count} sockets, expected one: a `.socket` unit with one ListenStream="
+            ));
+        }
+    }
+    let listener = passed.take_unix_listener(0).ok().flatten();
+    let listener = listener.ok_or(
+        "systemd passes a socket that is not a Unix stream socket: set ListenStream= to a path",
+    )?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| format!("the socket of systemd has no address: {error}"))?;
+    if address.as_pathname() != Some(path) {
+        return Err(format!(
+            "systemd listens at {}, and `ask` would look for the daemon at {}: set `socket` to the path of ListenStream=",
+            address
+                .as_pathname()
+                .unwrap_or(Path::new("no path"))
+                .display(),
+            path.display()
+        ));
+    }
+    listener
+        .set_nonblocking(true)
+        .map_err(|error| format!("cannot use the socket of systemd: {error}"))?;
+    Ok(Some(listener))
+}
+
+/// Answers questions for ever.
+async fn serve(daemon: Rc<Daemon>, listener: UnixListener) -> Result<(), String> {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, _)) => {
+                    let daemon = daemon.clone();
+                    connections.spawn_local(async move {
+                        if let Err(problem) = answer(&daemon, stream).await {
+                            log::line(&format!("warning: a question was not answered: {problem}"));
+                        }
+                    });
+                }
+                Err(error) => {
+                    log::line(&format!("warning: cannot accept a connection: {error}"));
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
+    let peer = stream
+        .peer_cred()
+        .map_err(|error| format!("who asks is unknown: {error}"))?;
+    if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
+        return Err(format!("user {} may not ask", peer.uid()));
+    }
+    let (reading, mut writing) = stream.into_split();
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(reading.take(LINE_MAX as u64));
+    let read = timeout(REQUEST_TIME, reader.read_until(b'\n', &mut line)).await;
+    read.map_err(|_| "it did not arrive in time".to_owned())?
+        .map_err(|error| error.to_string())?;
+    if line.is_empty() {
+        // Somebody looked whether a daemon is here.
+        return Ok(());
+    }
+    let result = match serde_json::from_slice::<Request>(&line) {
+        Err(error) => Err(format!("this is not a question: {error}")),
+        Ok(request) => {
+            let question = match request.phase {
+                Phase::Prepare => Question::Prepare,
+                Phase::Approve => Question::Approve,
+            };
+            tokio::select! {
+                // It waited for a daemon, or for the engine, until the watcher gave it up. What it asks may not be true any more.
+                biased;
+                () = ended(reader) => return Ok(()),
+                result = daemon.answer(question, request.event) => result,
+            }
+        }
+    };
+    let mut reply = serde_json::to_vec(&Reply::of(&result)).map_err(|error| error.to_string())?;
+    reply.push(b'\n');
+    writing
+        .write_all(&reply)
+        .await
+        .map_err(|error| format!("the reply cannot be written: {error}"))
+}
+
+/// Waits until nobody waits for the answer.
+async fn ended(mut reader: BufReader<Take<OwnedReadHalf>>) {
+    let stream = reader
+        .get_ref()
+        .get_ref()
+        .as_ref()
+        .as_fd()
+        .try_clone_to_owned();
+    // The end may have come with the question: what the runtime knows of the socket may be older.
+    if stream.is_ok_and(|stream| matches!(StdStream::from(stream).read(&mut [0]), Ok(0))) {
+        return;
+    }
+    while reader.read(&mut [0]).await.is_ok_and(|read| read > 0) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("the file").permissions().mode() & 0o777
+    }
+
+    #[tokio::test]
+    async fn the_socket_is_for_one_user_and_one_daemon() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().join("made/socket");
+        let listener = listen(&path).expect("a socket");
+        assert_eq!(
+            (mode(&path), mode(path.parent().expect("a folder"))),
+            (0o600, 0o700)
+        );
+        // It is not taken from a daemon that runs.
+        let problem = listen(&path).expect_err("a daemon runs");
+        assert_eq!(
+            problem,
+            format!("cannot listen at {}: another daemon does", path.display())
+        );
+        let connected = StdStream::connect(&path);
+        assert!(
+            connected.is_ok() && listener.accept().await.is_ok(),
+            "the first one still has it"
+        );
+        // One that an earlier daemon left is replaced, and nothing but a socket is.
+        drop((listener, connected));
+        assert!(StdStream::connect(&path).is_err());
+        assert!(listen(&path).is_ok());
+        fs::remove_file(&path).expect("removed");
+        fs::write(&path, "precious").expect("written");
+        assert!(listen(&path).is_err());
+        assert_eq!(fs::read_to_string(&path).expect("the file"), "precious");
+    }
+
+    /// The umask is the whole process's: another thread would make a folder that it cannot enter.
+    #[tokio::test]
+    async fn a_socket_is_private_from_the_start_and_changes_nothing_else() {
+        let root = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path| {
+            fs::symlink_metadata(path)
+                .expect("the file")
+                .permissions()
+                .mode()
+                & 0o777
+        };
+        std::thread::scope(|scope| {
+            let folders = scope.spawn(|| {
+                (0..2000).all(|number| {
+                    let folder = root.path().join(number.to_string());
+                    fs::create_dir(&folder).is_ok() && mode(&folder) & 0o700 == 0o700
+                })
+            });
+            for number in 0.. {
+                let path = root.path().join(format!("socket{number}"));
+                let _socket = bind_private(&path).expect("a socket");
+                assert_eq!(mode(&path) & 0o077, 0);
+                if folders.is_finished() {
+                    break;
+                }
+            }
+            assert!(
+                folders.join().expect("no panic"),
+                "a folder cannot be entered"
+            );
+        });
+    }
+
+    /// With a socket of systemd, questions wait while no daemon runs. The watcher does not wait for ever.
+    #[tokio::test]
+    async fn a_question_that_nobody_waits_for_any_more_is_not_carried_out() {
+        use std::io::{BufRead as _, Write as _};
+
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().join("socket");
+        let config = format!("engine = \"folder\"\nfolder.path = \"/x\"\nsocket = {path:?}\n");
+        let config = crate::config::Config::parse(&config).expect("a configuration");
+        let engine = Box::new(crate::engine::memory::MemoryEngine::default());
+        let daemon = Daemon::new(config, "a".into(), None, engine);
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let ask = |id: &str| {
+            let mut stream = StdStream::connect(&path).expect("a connection");
+            let event =
+                format!(r#"{{"event_id":"{id}","event_type":"Reboot","resources":["a","b"]}}"#);
+            writeln!(stream, r#"{{"phase":"approve","event":{event}}}"#).expect("written");
+            stream
+        };
+        drop(ask("past"));
+        let stream = ask("now");
+        let reply = tokio::task::spawn_blocking(move || {
+            let mut reply = String::new();
+            std::io::BufReader::new(stream)
+                .read_line(&mut reply)
+                .map(|_| reply)
+        });
+        let local = tokio::task::LocalSet::new();
+        local.spawn_local(serve(daemon.clone(), listener));
+        let reply = local
+            .run_until(reply)
+            .await
+            .expect("no panic")
+            .expect("a reply");
+        assert!(reply.contains("not ready: b"), "{reply}");
+        let registers = daemon.engine.list("events/").await.expect("the registers");
+        let keys: Vec<_> = registers
+            .iter()
+            .map(|(key, _)| key.split('/').nth(1))
+            .collect();
+        assert_eq!(keys, [Some("now")]);
+    }
+}

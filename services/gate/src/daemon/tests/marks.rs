@@ -1,0 +1,628 @@
+//! When a machine's mark of readiness counts, and when it ends.
+
+use super::*;
+
+/// Marks machines as ready in the event's register.
+async fn mark(daemon: &Daemon, event: &Event, names: &[&str]) {
+    let (mut register, _) = store::read::<EventRegister>(&*daemon.engine, &event.key())
+        .await
+        .expect("read");
+    (register.event_type, register.resources) = (event.event_type.clone(), event.resources.clone());
+    for name in names {
+        crate::register::EventChange::Mark((*name).into(), Mark::Ready).apply(&mut register, 1);
+    }
+    put(
+        daemon,
+        &event.key(),
+        &store::encode("", &register).expect("JSON"),
+    )
+    .await;
+}
+
+/// A mark that another machine has removed with the rest of a register is made again.
+#[test]
+fn a_mark_that_is_lost_is_made_again() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
+        assert_eq!(
+            daemon.answer(Question::Approve, event.clone()).await,
+            closed
+        );
+        put(
+            &daemon,
+            &event.key(),
+            &store::encode("", &EventRegister::default()).expect("JSON"),
+        )
+        .await;
+        assert_eq!(
+            daemon.answer(Question::Approve, event.clone()).await,
+            closed
+        );
+        assert!(is_ready(&daemon, &event, "a").await);
+    });
+}
+
+/// Operators see until when there is time, as far as the machines know. Marks that are registers of their own leave the event's alone.
+#[test]
+fn the_register_of_an_event_has_its_time_as_it_is_now() {
+    for others in [1, 99] {
+        run_with(TWO_GROUPS, async |daemon| {
+            let names = (0..others).map(|index| Name::from(format!("b{index}").as_str()));
+            let event = Event::new("e", "Reboot", names.chain(["a".into()]).collect());
+            let starts_at = |second: i64| {
+                let not_before = Some(Timestamp::from_second(second).expect("a time"));
+                Event {
+                    not_before,
+                    ..event.clone()
+                }
+            };
+            let shown = async || {
+                store::read::<EventRegister>(&*daemon.engine, &event.key())
+                    .await
+                    .expect("read")
+                    .0
+                    .not_before
+            };
+            assert_eq!(
+                daemon.answer(Question::Prepare, event.clone()).await,
+                Ok(Answer::Open)
+            );
+            assert_eq!(shown().await, None);
+            for second in [1000, 2000] {
+                for question in [Question::Prepare, Question::Approve, Question::Approve] {
+                    daemon
+                        .answer(question, starts_at(second))
+                        .await
+                        .expect("an answer");
+                    assert_eq!(
+                        shown().await,
+                        Some(second.cast_unsigned()),
+                        "{others} others"
+                    );
+                }
+            }
+            daemon
+                .answer(Question::Approve, starts_at(3000))
+                .await
+                .expect("an answer");
+            assert_eq!(shown().await, Some(3000), "{others} others");
+        });
+    }
+}
+
+#[test]
+fn what_was_decided_before_an_event_was_over_does_not_count_when_it_comes_back() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        assert_eq!(
+            daemon.answer(Question::Prepare, event.clone()).await,
+            Ok(Answer::Open)
+        );
+        mark(&daemon, &event, &["b"]).await;
+        assert_eq!(
+            daemon.answer(Question::Approve, event.clone()).await,
+            Ok(Answer::Open)
+        );
+        record(
+            &daemon,
+            r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
+        );
+        record(
+            &daemon,
+            r#"{"record":"change","change":"cancelled","event_id":"e"}"#,
+        );
+        record(
+            &daemon,
+            r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+        );
+        daemon.look_at_groups().await.expect("the groups");
+        record(
+            &daemon,
+            r#"{"record":"change","change":"scheduled","event_id":"E"}"#,
+        );
+        assert_eq!(
+            daemon.answer(Question::Prepare, event.clone()).await,
+            Ok(Answer::Open)
+        );
+        assert!(
+            group(&daemon, "groups/db")
+                .await
+                .held()
+                .contains(&Name::from("a")),
+            "it prepares without a slot"
+        );
+        let answer = daemon.answer(Question::Approve, event.clone()).await;
+        assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))));
+        mark(&daemon, &event, &["b"]).await;
+        for _ in 0..2 {
+            assert_eq!(
+                daemon.answer(Question::Approve, event.clone()).await,
+                Ok(Answer::Open),
+                "it is decided once"
+            );
+        }
+    });
+}
+
+#[test]
+fn marks_that_were_made_since_an_event_came_back_stay() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        is_over(&daemon, "e");
+        record(
+            &daemon,
+            r#"{"record":"change","change":"scheduled","event_id":"e"}"#,
+        );
+        mark(&daemon, &event, &["b"]).await;
+        assert_eq!(
+            daemon.answer(Question::Approve, event).await,
+            Ok(Answer::Open)
+        );
+    });
+}
+
+#[test]
+fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let started = |id: &str| {
+            record(
+                &daemon,
+                &format!(
+                    r#"{{"record":"change","change":"started","event_id":"{id}","mine":true}}"#
+                ),
+            );
+        };
+        let forced = async || {
+            daemon.count_forced().await.expect("counted");
+            daemon
+                .forced
+                .borrow()
+                .as_ref()
+                .map(|forced| forced.events.join(" "))
+                .unwrap_or_default()
+        };
+        // Another machine has decided and approved.
+        let decided = r#"{"format":1,"event_type":"Reboot","resources":["a","b"],"marks":{},"go":{"by":"b","at":1}}"#;
+        put(&daemon, "events/decided/0", decided).await;
+        started("decided");
+        assert_eq!(forced().await, "");
+        // This one has approved a Preempt that names it alone.
+        record(
+            &daemon,
+            r#"{"record":"approval","event_ids":["preempt"],"status":200}"#,
+        );
+        started("preempt");
+        assert_eq!(forced().await, "");
+        // An approval that was refused is none, and nor is another machine's event this machine's.
+        record(
+            &daemon,
+            r#"{"record":"approval","event_ids":["refused"],"status":400}"#,
+        );
+        started("refused");
+        record(
+            &daemon,
+            r#"{"record":"change","change":"started","event_id":"other","mine":false}"#,
+        );
+        assert_eq!(forced().await, "refused");
+        assert_eq!(forced().await, "refused");
+        // The registers of one that is over are deleted, so that nothing is known of it.
+        started("over");
+        is_over(&daemon, "over");
+        assert_eq!(forced().await, "refused");
+        // One that is open has registers, or nobody was asked.
+        started("unknown");
+        assert_eq!(forced().await, "refused unknown");
+        started("unknown");
+        assert_eq!(forced().await, "refused unknown", "it is counted once");
+        // What was approved before an event was over does not count when it comes back.
+        is_over(&daemon, "preempt");
+        record(
+            &daemon,
+            r#"{"record":"change","change":"scheduled","event_id":"preempt"}"#,
+        );
+        started("preempt");
+        assert_eq!(forced().await, "refused unknown preempt");
+        // The last ids are kept.
+        for index in 0..FORCED_KEPT {
+            started(&format!("later-{index}"));
+            forced().await;
+        }
+        let kept = daemon.forced.borrow().clone().expect("counted");
+        assert_eq!(
+            (kept.count, kept.events.len()),
+            (3 + FORCED_KEPT as u64, FORCED_KEPT)
+        );
+        assert_eq!(kept.events[0], "later-0");
+    });
+}
+
+#[test]
+fn a_machine_that_is_back_in_service_is_not_ready_whether_or_not_it_has_slots() {
+    for groups in ["engine = \"folder\"\nfolder.path = \"/x\"\n", TWO_GROUPS] {
+        run_with_audit(groups, async |daemon| {
+            let event = event(&["a", "b"]);
+            let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
+            assert_eq!(
+                daemon.answer(Question::Prepare, event.clone()).await,
+                Ok(Answer::Open)
+            );
+            record(
+                &daemon,
+                r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
+            );
+            assert_eq!(
+                daemon.answer(Question::Approve, event.clone()).await,
+                closed
+            );
+            record(
+                &daemon,
+                r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+            );
+            daemon.withdraw_marks().await.expect("withdrawn");
+            assert!(!is_ready(&daemon, &event, "a").await);
+        });
+    }
+}
+
+#[test]
+fn an_event_that_is_over_for_long_is_forgotten() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        assert_eq!(
+            daemon.answer(Question::Prepare, event(&["a"])).await,
+            Ok(Answer::Open)
+        );
+        assert_eq!(
+            (daemon.metrics().events, daemon.open_events().len()),
+            (1, 1)
+        );
+        is_over(&daemon, "e");
+        assert_eq!(
+            (daemon.metrics().events, daemon.events.borrow().len()),
+            (0, 1)
+        );
+        assert!(
+            timeout(EVENT_KEPT + daemon.config.heartbeat, daemon.maintain())
+                .await
+                .is_err()
+        );
+        assert!(daemon.events.borrow().is_empty());
+        assert_eq!(daemon.engine.list("events/").await, Ok(Vec::new()));
+    });
+}
+
+#[test]
+fn a_mark_stays_while_the_watcher_asks() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+        for _ in 0..3 {
+            let answer = daemon.answer(Question::Approve, event.clone()).await;
+            assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))));
+            run(ASKED_AGAIN_WITHIN * 3 / 4).await;
+            assert!(is_ready(&daemon, &event, "a").await);
+        }
+        run(ASKED_AGAIN_WITHIN / 2).await;
+        assert!(
+            !is_ready(&daemon, &event, "a").await,
+            "it does not ask any more"
+        );
+        // Its slots stay: the machine may be out of service.
+        assert!(
+            group(&daemon, "groups/db")
+                .await
+                .held()
+                .contains(&Name::from("a"))
+        );
+        // A decision is never taken back.
+        mark(&daemon, &event, &["b"]).await;
+        assert_eq!(
+            daemon.answer(Question::Approve, event.clone()).await,
+            Ok(Answer::Open)
+        );
+        run(ASKED_AGAIN_WITHIN * 2).await;
+        record(
+            &daemon,
+            r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+        );
+        run(ASKED_AGAIN_WITHIN).await;
+        assert!(is_ready(&daemon, &event, "a").await);
+        assert!(
+            group(&daemon, "groups/db")
+                .await
+                .held()
+                .contains(&Name::from("a")),
+            "Azure may start it"
+        );
+    });
+}
+
+#[test]
+fn only_a_recovery_that_is_done_frees_a_slot() {
+    for (outcome, is_free) in [
+        ("failed", false),
+        ("timed-out", false),
+        ("cancelled", false),
+        ("done", true),
+        ("no-command", true),
+    ] {
+        run_with_audit(TWO_GROUPS, async |daemon| {
+            assert_eq!(
+                daemon.answer(Question::Prepare, event(&["a"])).await,
+                Ok(Answer::Open)
+            );
+            record(
+                &daemon,
+                r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
+            );
+            record(
+                &daemon,
+                r#"{"record":"change","change":"ended","event_id":"e"}"#,
+            );
+            record(
+                &daemon,
+                &format!(r#"{{"record":"recover","event_ids":["e"],"outcome":"{outcome}"}}"#),
+            );
+            assert!(
+                timeout(3 * daemon.config.heartbeat, daemon.maintain())
+                    .await
+                    .is_err()
+            );
+            assert_eq!(
+                group(&daemon, "groups/db").await.held().is_empty(),
+                is_free,
+                "{outcome}"
+            );
+        });
+    }
+}
+
+/// The daemon looks at the audit file four times a second, and the watcher asks about an event that came back at once.
+#[test]
+fn a_question_counts_what_was_recorded_just_before_it() {
+    for is_prepared_at_once in [false, true] {
+        run_with_audit(TWO_GROUPS, async |daemon| {
+            let event = event(&["a", "b"]);
+            assert_eq!(
+                daemon.answer(Question::Prepare, event.clone()).await,
+                Ok(Answer::Open)
+            );
+            mark(&daemon, &event, &["b"]).await;
+            assert_eq!(
+                daemon.answer(Question::Approve, event.clone()).await,
+                Ok(Answer::Open)
+            );
+            record(
+                &daemon,
+                r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
+            );
+            append(
+                &daemon,
+                r#"{"record":"change","change":"cancelled","event_id":"e"}"#,
+            );
+            append(
+                &daemon,
+                r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+            );
+            append(
+                &daemon,
+                r#"{"record":"change","change":"scheduled","event_id":"e"}"#,
+            );
+            if is_prepared_at_once {
+                // The record of the return came late: the preparation was allowed before it.
+                append(
+                    &daemon,
+                    r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
+                );
+            } else {
+                assert_eq!(
+                    daemon.answer(Question::Prepare, event.clone()).await,
+                    Ok(Answer::Open)
+                );
+                assert!(
+                    !is_ready(&daemon, &event, "a").await && !is_ready(&daemon, &event, "b").await
+                );
+            }
+            let answer = daemon.answer(Question::Approve, event.clone()).await;
+            assert_eq!(
+                answer,
+                Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))),
+                "{is_prepared_at_once}"
+            );
+            // A daemon that is started again reads that it was asked since.
+            mark(&daemon, &event, &["b"]).await;
+            assert_eq!(
+                daemon.answer(Question::Approve, event.clone()).await,
+                Ok(Answer::Open)
+            );
+            append(
+                &daemon,
+                r#"{"record":"gate","event_id":"e","phase":"approve","outcome":"open"}"#,
+            );
+            let mut audit = Audit::new(&daemon.config.audit);
+            audit.read_new(Instant::now()).expect("read");
+            assert!(!audit.has_returned("e"));
+        });
+    }
+}
+
+#[test]
+fn a_recovery_before_a_question_gives_nothing_back_after_it() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        assert_eq!(
+            daemon.answer(Question::Prepare, event(&["a"])).await,
+            Ok(Answer::Open)
+        );
+        record(
+            &daemon,
+            r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
+        );
+        // `NotBefore` has moved, and moves back: the machine recovers, and prepares again.
+        append(
+            &daemon,
+            r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+        );
+        assert_eq!(
+            daemon.answer(Question::Prepare, event(&["a"])).await,
+            Ok(Answer::Open)
+        );
+        daemon
+            .audit
+            .borrow_mut()
+            .read_new(Instant::now())
+            .expect("read");
+        daemon.withdraw_marks().await.expect("no problem");
+        assert!(
+            group(&daemon, "groups/db")
+                .await
+                .held()
+                .contains(&Name::from("a")),
+            "it prepares"
+        );
+        // Once it is back in service, it needs no slot.
+        record(
+            &daemon,
+            r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+        );
+        daemon.withdraw_marks().await.expect("no problem");
+        for key in ["groups/db", "groups/web"] {
+            assert!(group(&daemon, key).await.held().is_empty(), "{key}");
+        }
+    });
+}
+
+#[test]
+fn a_mark_ends_with_the_event() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
+        assert_eq!(
+            daemon.answer(Question::Approve, event.clone()).await,
+            closed
+        );
+        is_over(&daemon, "e");
+        daemon.withdraw_marks().await.expect("withdrawn");
+        assert!(!is_ready(&daemon, &event, "a").await);
+    });
+}
+
+#[test]
+fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
+    for (id, asks) in [("e", false), ("e", true), ("an id/of another form", false)] {
+        run_with(TWO_GROUPS, async |daemon| {
+            let event = Event {
+                id: id.to_owned(),
+                ..event(&["a", "B"])
+            };
+            mark(&daemon, &event, &["a"]).await;
+            let others = Event::new("others", "Reboot", ["b", "c"].map(Into::into).into());
+            mark(&daemon, &others, &["b"]).await;
+            let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+            run(ASKED_AGAIN_WITHIN / 2).await;
+            assert!(
+                is_ready(&daemon, &event, "a").await,
+                "the watcher may still ask"
+            );
+            if asks {
+                let answer = daemon.answer(Question::Approve, event.clone()).await;
+                assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["B".into()]))));
+            }
+            run(ASKED_AGAIN_WITHIN * 3 / 4).await;
+            assert_eq!(is_ready(&daemon, &event, "a").await, asks, "{id}");
+            // That is done once. Marks of others are theirs.
+            let registers = async || daemon.engine.list("events/").await.expect("the events");
+            let before = registers().await;
+            assert!(
+                before
+                    .iter()
+                    .any(|(key, found)| *key == others.key() && !found.value.contains("\"a\""))
+            );
+            if !asks {
+                mark(&daemon, &event, &["a"]).await;
+                let before = registers().await;
+                run(ASKED_AGAIN_WITHIN * 2).await;
+                assert_eq!(registers().await, before);
+            }
+        });
+    }
+}
+
+/// The reply to the change that made the mark is lost, the daemon is started again, or the request that withdraws the mark is lost.
+#[test]
+fn a_mark_that_this_process_is_not_certain_of_is_withdrawn() {
+    let cases = [
+        (Lost::Reply, false, Lost::Nothing),
+        (Lost::Reply, true, Lost::Nothing),
+        (Lost::Nothing, false, Lost::Request),
+    ];
+    for (case, is_back) in cases
+        .into_iter()
+        .flat_map(|case| [(case, true), (case, false)])
+    {
+        let (of_approval, is_started_again, of_withdrawal) = case;
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = format!(
+            "audit = \"{}/audit\"\n{TWO_GROUPS}",
+            folder.path().display()
+        );
+        let config = Config::parse(&config).expect("a configuration");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let engine = Unreliable::default();
+            let start = || Daemon::new(config.clone(), "a".into(), None, Box::new(engine.clone()));
+            let (mut daemon, event) = (start(), event(&["a", "b"]));
+            assert_eq!(
+                daemon.answer(Question::Prepare, event.clone()).await,
+                Ok(Answer::Open)
+            );
+            record(
+                &daemon,
+                r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
+            );
+            engine.loses.set(of_approval);
+            let answer = daemon.answer(Question::Approve, event.clone()).await;
+            assert_eq!(answer.is_err(), of_approval == Lost::Reply, "{answer:?}");
+            engine.loses.set(Lost::Nothing);
+            if is_started_again {
+                daemon = start();
+                engine.down.borrow_mut().push("");
+                assert!(
+                    daemon
+                        .answer(Question::Approve, event.clone())
+                        .await
+                        .is_err()
+                );
+                engine.down.borrow_mut().clear();
+            }
+            assert!(is_ready(&daemon, &event, "a").await, "the mark was made");
+            // `NotBefore` has moved, or the watcher has ended.
+            if is_back {
+                record(
+                    &daemon,
+                    r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+                );
+            } else {
+                sleep(ASKED_AGAIN_WITHIN).await;
+            }
+            engine.loses.set(of_withdrawal);
+            assert!(
+                timeout(Duration::from_secs(1), daemon.maintain())
+                    .await
+                    .is_err()
+            );
+            engine.loses.set(Lost::Nothing);
+            assert!(
+                timeout(Duration::from_secs(10), daemon.maintain())
+                    .await
+                    .is_err()
+            );
+            assert!(
+                !is_ready(&daemon, &event, "a").await,
+                "is back: {is_back}, started again: {is_started_again}"
+            );
+        });
+    }
+}

@@ -1,0 +1,468 @@
+//! What the daemon does besides answering: it frees slots, withdraws marks, and deletes registers that nobody needs any more.
+//!
+//! It asks the store for nothing while there is no reason to: a slot that this machine holds, an event whose end this process has
+//! seen and for which another machine may hold a slot still, or a mark.
+
+use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::problems::Subject;
+use super::{
+    ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, CORRECTED_WITHIN, Daemon, EVENT_KEPT,
+};
+use crate::config::GroupConfig;
+use crate::driver::{self, Involvement, Question};
+use crate::engine::{EngineError, Revision};
+use crate::event::{Event, events_prefix};
+use crate::members::Presence;
+use crate::protocol::Part;
+use crate::register::{EventRegister, GroupChange, GroupRegister, MarkPart};
+use crate::store;
+use crate::store::Invalid;
+use scheduled_events_common::log;
+use scheduled_events_common::names::Name;
+
+impl Daemon {
+    pub(super) async fn keep_up_for_ever(&self) {
+        loop {
+            let is_due = self.is_look_due();
+            if self.has_own_to_free() || is_due {
+                self.problems
+                    .report(Subject::Groups, self.look_at_groups().await);
+            }
+            self.try_if_due(Subject::LastCall, self.occupy()).await;
+            if self
+                .next_look_at_machines
+                .get()
+                .is_some_and(|at| Instant::now() >= at)
+            {
+                // It reports its result itself.
+                let _ = self.look_at_machines().await;
+            }
+            if self.has_forgotten.get()
+                || self.has_past_events.get() && self.started_at.elapsed() >= EVENT_KEPT
+            {
+                self.try_if_due(Subject::PastEvents, self.delete_past_events())
+                    .await;
+            }
+            if self.adopts_at.get().is_some_and(|at| Instant::now() >= at) {
+                self.try_if_due(Subject::EarlierMarks, self.adopt_marks())
+                    .await;
+            }
+            self.try_if_due(Subject::Marks, self.withdraw_marks()).await;
+            self.try_if_due(Subject::Events, self.forget_events()).await;
+            self.rounds[1].set(Instant::now());
+            sleep(AUDIT_INTERVAL).await;
+        }
+    }
+
+    /// Does this and reports its result, unless it has just failed.
+    async fn try_if_due(&self, what: Subject, task: impl Future<Output = Result<(), EngineError>>) {
+        if self.problems.is_due(what) {
+            self.problems.report(what, task.await);
+        }
+    }
+
+    /// A machine that prepares without the gate's yes is out of service all the same: it holds its slots, whatever the limit is. The
+    /// event's other machines take theirs as usual.
+    async fn occupy(&self) -> Result<(), EngineError> {
+        let Some(event_id) = self.audit.borrow().last_calls.front().cloned() else {
+            return Ok(());
+        };
+        // Of an event before this process began, the recovery has been read, too.
+        if self.audit.borrow().is_out_for(&event_id) {
+            for asked in self
+                .events
+                .borrow()
+                .values()
+                .filter(|asked| asked.event_id == event_id)
+            {
+                asked.may_be_late.set(true);
+            }
+            for group in self
+                .config
+                .groups
+                .iter()
+                .filter(|group| group.has(&self.machine))
+            {
+                let register = group.register_of(self.zone.as_deref());
+                let change = GroupChange::Occupy {
+                    event_id: event_id.clone(),
+                    machine: self.machine.clone(),
+                };
+                driver::change_group(&*self.engine, &register, std::slice::from_ref(&change), 1)
+                    .await?;
+                log::line(&format!("warning: {change}: last call"));
+            }
+            self.has_claimed();
+        }
+        self.audit.borrow_mut().last_calls.pop_front();
+        Ok(())
+    }
+
+    /// This machine has claimed slots: the groups are looked at until it has given them back.
+    pub(super) fn has_claimed(&self) {
+        self.has_claimed.set(true);
+        let at = Instant::now() + self.config.heartbeat;
+        self.next_look
+            .set(Some(self.next_look.get().map_or(at, |next| next.min(at))));
+    }
+
+    /// Whether it is time to look at the groups. Other machines may hold slots for an event whose end this one has seen: by the time at
+    /// which they may be freed, it is to be certain whether they are silent.
+    fn is_look_due(&self) -> bool {
+        let mut audit = self.audit.borrow_mut();
+        let delay = self
+            .config
+            .return_within
+            .saturating_sub(self.config.silent_after);
+        let mut has_ended = false;
+        while audit
+            .ended
+            .front()
+            .is_some_and(|(_, at)| at.elapsed() >= delay)
+        {
+            has_ended = true;
+            self.lingering
+                .borrow_mut()
+                .extend(audit.ended.pop_front().map(|(id, _)| id));
+        }
+        has_ended || self.next_look.get().is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Whether an event that was asked about is over for this machine since the last call, so that its slots can be freed. What a
+    /// pause or the engine prevents then is done with a heartbeat.
+    fn has_own_to_free(&self) -> bool {
+        let events: Vec<_> = self.events.borrow().values().cloned().collect();
+        let ended = events.iter().filter(|asked| {
+            let is_over = self.is_back(&asked.event_id, Duration::ZERO);
+            !asked.was_over.replace(is_over) && is_over
+        });
+        ended.count() > 0
+    }
+
+    pub(super) async fn look_at_groups(&self) -> Result<(), EngineError> {
+        // Again with the next heartbeat, unless there is no reason to.
+        self.next_look
+            .set(Some(Instant::now() + self.config.heartbeat));
+        self.has_claimed.set(false);
+        let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
+        let (mut lingering, mut holds_any) = (HashSet::new(), false);
+        let (mut seen, mut document) = (Ok(()), Ok(()));
+        for (key, register) in registers {
+            let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
+            let pause = self
+                .group(&group)
+                .map_or(Duration::ZERO, |group| group.pause);
+            let (silent, result) = self.silent_holders(&register, &mut lingering).await;
+            seen = seen.and(result);
+            let mut lost = HashSet::new();
+            for (id, claim) in &register.claims {
+                if !claim.slots.contains(&self.machine) {
+                    continue;
+                }
+                match self.is_lost(id).await {
+                    Ok(true) => drop(lost.insert(id.clone())),
+                    Ok(false) => {}
+                    Err(error) => document = document.and(Err(error)),
+                }
+            }
+            let releases = register.releases(|id, machine| {
+                let is_own = *machine == self.machine;
+                is_own && (self.is_back(id, pause) || lost.contains(id))
+                    || !is_own && silent.contains(machine) && self.may_free(id)
+            });
+            let mut changes = releases.clone();
+            if let Some(next) = &register.next {
+                if self.is_past(&next.event_id, &next.by) {
+                    changes.push(GroupChange::Unreserve {
+                        event_id: next.event_id.clone(),
+                    });
+                } else {
+                    holds_any |= next.by == self.machine;
+                }
+            }
+            driver::change_group(&*self.engine, &group, &changes, register.held().len()).await?;
+            for change in &changes {
+                log::line(&format!("{change} in the group {group}"));
+            }
+            let own = register
+                .claims
+                .values()
+                .filter(|claim| claim.slots.contains(&self.machine))
+                .count();
+            let freed = |own: bool| {
+                releases
+                    .iter()
+                    .filter(|change| change.is_of(&self.machine) == own)
+                    .count()
+            };
+            self.freed.set(self.freed.get() + freed(false) as u64);
+            holds_any |= own > freed(true);
+            self.saw_group(&group, &register);
+        }
+        if lingering.is_empty() && !holds_any && !self.has_claimed.get() {
+            self.next_look.set(None);
+        }
+        *self.lingering.borrow_mut() = lingering;
+        self.problems.report(Subject::Holders, seen);
+        self.problems.report(Subject::OwnDocument, document);
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// No event that was asked about relies on a claim that is gone.
+    fn saw_group(&self, group: &str, register: &GroupRegister) {
+        for asked in self.events.borrow().values() {
+            // Busy means that it is being asked, and will see for itself.
+            if let Ok(mut involvement) = asked.involvement.try_lock() {
+                involvement.saw_group(group, register);
+            }
+        }
+    }
+
+    /// Gives back the slots that this machine holds, whatever is recorded. The caller knows that it has no event and is in service.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn give_back(&self) -> Result<(), EngineError> {
+        let (registers, _) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
+        for (key, mut register) in registers {
+            let group = key.strip_prefix("groups/").unwrap_or(&key);
+            let changes = register.releases(|_, machine| *machine == self.machine);
+            driver::change_group(&*self.engine, group, &changes, register.held().len()).await?;
+            for change in &changes {
+                log::line(&format!(
+                    "warning: {change} in the group {group}, although no record says so"
+                ));
+                change.apply(&mut register, driver::now());
+            }
+            self.saw_group(group, &register);
+        }
+        Ok(())
+    }
+
+    /// The other machines that hold slots of a group for an event that is over for long, and are silent for certain. What is left to be
+    /// looked at again is added to `lingering`.
+    async fn silent_holders(
+        &self,
+        register: &GroupRegister,
+        lingering: &mut HashSet<String>,
+    ) -> (BTreeSet<Name>, Result<(), EngineError>) {
+        let (mut silent, mut result) = (BTreeSet::new(), Ok(()));
+        for (id, claim) in &register.claims {
+            let is_over = self.lingering.borrow().contains(id)
+                && self.audit.borrow().over_since(id).is_some();
+            for machine in claim
+                .slots
+                .iter()
+                .filter(|machine| is_over && **machine != self.machine)
+            {
+                match self.is_silent(machine).await {
+                    Ok(true) => drop(silent.insert(machine.clone())),
+                    Ok(false) => {}
+                    // Nothing of it is freed on a guess, and it holds up nobody else's slots.
+                    Err(error) => result = result.and(Err(error)),
+                }
+                lingering.insert(id.clone());
+            }
+        }
+        (silent, result)
+    }
+
+    /// The configuration of a group's register.
+    fn group(&self, register: &str) -> Option<&GroupConfig> {
+        let name = register.split('/').next().unwrap_or_default();
+        self.config.groups.iter().find(|group| group.is_named(name))
+    }
+
+    /// Whether an event is over and this machine is back in service for so long.
+    fn is_back(&self, id: &str, pause: Duration) -> bool {
+        let now = Instant::now();
+        let since = self
+            .audit
+            .borrow()
+            .in_service_since(id, now, self.config.return_within);
+        since.is_some_and(|since| now - since >= pause)
+    }
+
+    /// Whether an event that a machine was refused does not wait for a slot any more: it is over, or this machine's watcher does not ask.
+    fn is_past(&self, id: &str, by: &Name) -> bool {
+        let asks = |asked: &Rc<super::Asked>| {
+            asked.event_id == id && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
+        };
+        // An earlier process may have been asked a moment ago.
+        let would_know = || *by == self.machine && self.started_at.elapsed() >= ASKED_AGAIN_WITHIN;
+        self.audit.borrow().over_since(id).is_some()
+            || would_know() && !self.events.borrow().values().any(asks)
+    }
+
+    /// Whether an event is over for so long that others may free the slots of silent machines.
+    fn may_free(&self, id: &str) -> bool {
+        self.audit
+            .borrow()
+            .over_since(id)
+            .is_some_and(|since| since.elapsed() >= self.config.return_within)
+    }
+
+    /// Looks for marks that an earlier process of this machine made. Nobody else withdraws them, should the watcher not ask again.
+    async fn adopt_marks(&self) -> Result<(), EngineError> {
+        let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
+        for (key, register) in registers {
+            let is_open = register.go.is_none() && register.resources.contains(&self.machine);
+            if !is_open || self.events.borrow().contains_key(&key) {
+                continue;
+            }
+            let id = key.split('/').nth(1).unwrap_or_default();
+            let duration = register.duration;
+            let event = Event {
+                duration,
+                ..Event::new(id, &register.event_type, register.resources)
+            };
+            if event.key() == key {
+                let part = Part::new(
+                    self.machine.clone(),
+                    event,
+                    Vec::new(),
+                    self.config.take_over_after,
+                );
+                let mut involvement = Involvement::new(part);
+                let answer = timeout(
+                    ANSWER_TIME,
+                    involvement.ask(&*self.engine, self, Question::Withdraw),
+                )
+                .await;
+                answer.map_err(|_| EngineError("it does not answer".into()))??;
+            }
+        }
+        // One that cannot be read may have such a mark.
+        self.adopts_at
+            .set((!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN));
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Withdraws this machine's mark where the watcher does not wait for an approval any more.
+    pub(super) async fn withdraw_marks(&self) -> Result<(), EngineError> {
+        let events: Vec<_> = self.events.borrow().values().cloned().collect();
+        let mut result = Ok(());
+        for asked in events {
+            let Ok(mut involvement) = asked.involvement.try_lock() else {
+                continue;
+            };
+            let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
+            let is_over = self.audit.borrow().over_since(&asked.event_id).is_some();
+            let is_waiting = !is_over && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
+            let may_be_ready = involvement.may_be_ready();
+            let may_have_slots = involvement.has_slots() || asked.may_be_late.get();
+            let question = match (is_back_early, is_waiting) {
+                (true, _) if may_be_ready || (may_have_slots && !involvement.is_decided()) => {
+                    Question::StandDown
+                }
+                (false, false) if may_be_ready => Question::Withdraw,
+                _ => continue,
+            };
+            let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, self, question)).await;
+            let answer = answer.unwrap_or_else(|_| Err(EngineError("it does not answer".into())));
+            asked.may_be_late.set(
+                asked.may_be_late.get() && !(question == Question::StandDown && answer.is_ok()),
+            );
+            // One that cannot be withdrawn holds up no other.
+            result = result.and(answer.map(|_| ()));
+        }
+        result
+    }
+
+    /// Forgets events that are over, and deletes their registers some time later.
+    async fn forget_events(&self) -> Result<(), EngineError> {
+        let is_old = |id: &str| {
+            self.audit
+                .borrow()
+                .over_since(id)
+                .is_some_and(|since| since.elapsed() >= EVENT_KEPT)
+        };
+        let old = {
+            let events = self.events.borrow();
+            let old = events.iter().filter(|(_, asked)| is_old(&asked.event_id));
+            old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
+        };
+        for key in old {
+            // One that cannot be read is left as it is.
+            let found = self.engine.read(&key).await?;
+            let readable =
+                found.filter(|found| store::decode::<EventRegister>(&key, &found.value).is_ok());
+            if let Some(found) = readable {
+                self.delete_event(&key, &found.revision).await?;
+            }
+            self.events.borrow_mut().remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Deletes the registers of events that were over before this process was asked about anything, and of those all of whose
+    /// machines are forgotten: nobody else does. Once after the start, and after a machine was forgotten.
+    pub(super) async fn delete_past_events(&self) -> Result<(), EngineError> {
+        let past: HashSet<_> = self
+            .audit
+            .borrow()
+            .over_for(EVENT_KEPT)
+            .map(events_prefix)
+            .collect();
+        if past.is_empty() && !self.has_forgotten.get() {
+            self.has_past_events
+                .set(self.started_at.elapsed() < EVENT_KEPT);
+            return Ok(());
+        }
+        let members = if self.has_forgotten.get() {
+            Some(self.look_at_machines().await?)
+        } else {
+            None
+        };
+        for (key, found) in self.engine.list("events/").await? {
+            // One that cannot be read is left as it is.
+            let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else {
+                continue;
+            };
+            let is_past = key
+                .rfind('/')
+                .is_some_and(|end| past.contains(&key[..=end]));
+            let is_abandoned = members.as_deref().is_some_and(|members| {
+                let is_there = |name: &Name| {
+                    members
+                        .iter()
+                        .any(|member| member.name == *name && member.presence != Presence::Gone)
+                };
+                !event.resources.iter().any(is_there)
+            });
+            if is_past || is_abandoned {
+                self.delete_event(&key, &found.revision).await?;
+            }
+        }
+        self.has_forgotten.set(false);
+        if self.started_at.elapsed() >= EVENT_KEPT {
+            self.has_past_events.set(false);
+        }
+        Ok(())
+    }
+
+    /// Deletes the register of an event and its marks, unless somebody has changed it meanwhile, or a later version of this program has
+    /// written a mark.
+    pub(super) async fn delete_event(
+        &self,
+        key: &str,
+        revision: &Revision,
+    ) -> Result<(), EngineError> {
+        let Some(parts) = self.engine.parts() else {
+            return self.engine.delete(key, revision).await.map(drop);
+        };
+        let prefix = driver::marks_prefix(key);
+        let marks = parts.read_parts(key, &prefix, None).await?.parts;
+        let is_later =
+            |value: &str| matches!(store::check::<MarkPart>(value), Err(Invalid::Format(_)));
+        if !marks.iter().any(|(_, value)| is_later(value)) {
+            parts.delete_parts(key, revision, &prefix).await?;
+        }
+        Ok(())
+    }
+}

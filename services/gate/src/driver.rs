@@ -1,0 +1,545 @@
+//! Carries out the steps of the protocol on an engine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use crate::engine::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Whole};
+use crate::event::Event;
+use crate::protocol::{Answer, Part, Progress, Seen, Share, Step};
+use crate::register::{
+    EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkPart, Marked, Stamp,
+};
+use crate::store::{decode, encode, read, swap};
+use scheduled_events_common::names::Name;
+use scheduled_events_common::random::part_of;
+
+/// The marks of an event of more machines are registers of their own, where the engine has such.
+const MARKS_IN_EVENT_MAX: usize = 64;
+
+/// How long the change of a register takes, about: so many machines that change one at the same time need so many times as long.
+const CHANGE_TIME: Duration = Duration::from_millis(4);
+
+/// The longest pause before a change of a register that other machines change, too. A question is answered within eight seconds.
+const PAUSE_MAX: Duration = Duration::from_secs(4);
+
+/// A question to the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// May this machine prepare?
+    Prepare,
+    /// May this machine approve?
+    Approve,
+    /// Not a question: this machine is not ready any more.
+    Withdraw,
+    /// Not a question: this machine is back in service, and the event is not over.
+    StandDown,
+}
+
+/// Looks at the machines that have a register.
+pub trait Members {
+    /// What an event takes of each group, in the order of their names, and what is seen of the groups' machines now.
+    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>>;
+
+    /// Whether a machine seems to be silent, or is forgotten. One look frees nothing of it.
+    fn seems_silent<'a>(&'a self, machine: &'a Name) -> Reply<'a, bool>;
+}
+
+/// One machine's part in one event, and what this process knows about it.
+#[derive(Debug)]
+pub struct Involvement {
+    part: Part,
+    progress: Progress,
+    event_revision: Option<Revision>,
+    /// The marks that are registers of their own, as they were at that moment.
+    marks: BTreeMap<Name, Marked>,
+    marks_moment: Option<Revision>,
+    group_revisions: Vec<Option<Revision>>,
+    /// When this process first saw the decision.
+    go_seen: Option<Instant>,
+}
+
+impl Involvement {
+    /// Of this process nothing is known yet.
+    pub fn new(part: Part) -> Self {
+        let group_revisions = vec![None; part.shares.len()];
+        Self {
+            part,
+            progress: Progress::default(),
+            event_revision: None,
+            marks: BTreeMap::new(),
+            marks_moment: None,
+            group_revisions,
+            go_seen: None,
+        }
+    }
+
+    /// The part.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// The groups' limits may be new: a percentage depends on how many machines there are, and a window on the time. So may the
+    /// groups themselves: the zone of a machine can become known. What was confirmed for others does not count then.
+    pub fn set_shares(&mut self, part: &Part) {
+        self.part.closed.clone_from(&part.closed);
+        if self.part.event.not_before != part.event.not_before {
+            self.part.event.not_before = part.event.not_before;
+            // With it, the register gets the new time.
+            self.progress.forget_mark();
+        }
+        let slots = |part: &Part| {
+            part.shares
+                .iter()
+                .map(|share| (share.group.clone(), share.slots.clone()))
+                .collect()
+        };
+        let (before, now): (Vec<_>, Vec<_>) = (slots(&self.part), slots(part));
+        if before != now {
+            self.part.shares.clone_from(&part.shares);
+            self.group_revisions = vec![None; part.shares.len()];
+            self.progress.forget_claims();
+        }
+        for (share, new) in self.part.shares.iter_mut().zip(&part.shares) {
+            share.limit = new.limit;
+        }
+    }
+
+    /// What was seen of the machines a short time ago, for the shares that were set last.
+    pub fn recall_members(&mut self, members: Option<Vec<Seen>>) {
+        self.progress.recall_members(members.map(Into::into));
+    }
+
+    /// Whether the event is not decided, as far as is known, and this machine may be marked as ready: this process did so, the reply to
+    /// a change was lost, or an earlier process did and this one has changed nothing yet.
+    pub fn may_be_ready(&self) -> bool {
+        let has_mark = !self.part.is_alone_and_urgent();
+        has_mark && !self.is_decided() && self.progress.mark() != Some(Mark::Withdrawn)
+    }
+
+    /// Whether this process has claimed slots.
+    pub fn has_slots(&self) -> bool {
+        self.progress.claimed().next().is_some()
+    }
+
+    /// Whether this process knows that the approval is decided.
+    pub fn is_decided(&self) -> bool {
+        self.go_seen.is_some()
+    }
+
+    /// Whether a group is reserved for this part's event.
+    pub fn is_next(&self) -> bool {
+        self.part.is_next_in_a_group(&self.progress)
+    }
+
+    /// A group's register was read, and does not have this machine's claim: it was freed by hand, and is made again.
+    pub fn saw_group(&mut self, group: &str, register: &GroupRegister) {
+        let Some(index) = self
+            .part
+            .shares
+            .iter()
+            .position(|share| share.group == group)
+        else {
+            return;
+        };
+        let claim = register.claims.get(&self.part.event.id);
+        if !claim.is_some_and(|claim| claim.by.contains(&self.part.machine)) {
+            self.progress.lost_claim(index);
+        }
+    }
+
+    /// Asks, and takes all steps up to the answer.
+    ///
+    /// # Errors
+    /// The engine does not answer, or holds what is not a register. What was done until then stays, and the question can be
+    /// asked again.
+    pub async fn ask(
+        &mut self,
+        engine: &dyn Engine,
+        members: &dyn Members,
+        question: Question,
+    ) -> Result<Answer, EngineError> {
+        self.progress.forget_reads();
+        // All machines of an event ask whether they may prepare at the same time, and mark themselves.
+        let is_crowded = question == Question::Prepare && self.parts(engine).is_none();
+        let markers = if is_crowded {
+            self.part.event.resources.len()
+        } else {
+            1
+        };
+        let mut conflicts = 0;
+        loop {
+            let since_go = self.go_seen.map(|at| at.elapsed());
+            let step = match question {
+                Question::Prepare => self.part.prepare(&self.progress),
+                Question::Approve => self
+                    .part
+                    .approve(&self.progress, since_go.or(Some(Duration::ZERO))),
+                Question::Withdraw => self.part.withdraw(&self.progress),
+                Question::StandDown => self.part.stand_down(&self.progress),
+            };
+            match step {
+                Step::Answer(answer) => return Ok(answer),
+                Step::ReadEvent => {
+                    pause(markers, conflicts).await;
+                    let register = self.read_event(engine).await?;
+                    self.saw_event(Arc::new(register));
+                }
+                Step::ReadGroup(index) => {
+                    // The event's other machines are about to take the same slots.
+                    pause(self.part.shares[index].slots.len(), conflicts).await;
+                    let (register, revision) =
+                        read(engine, &group_key(&self.part.shares[index].group)).await?;
+                    self.group_revisions[index] = revision;
+                    self.progress.saw_group(index, Arc::new(register));
+                }
+                Step::LookAtMembers => {
+                    let (shares, seen): (Vec<_>, Vec<_>) =
+                        members.look(&self.part.event).await?.into_iter().unzip();
+                    self.set_shares(&Part {
+                        shares,
+                        ..self.part.clone()
+                    });
+                    self.progress.saw_members(seen.into());
+                }
+                Step::LookAtReserver(machine) => {
+                    let is_silent = members.seems_silent(&machine).await?;
+                    self.progress.saw_reserver(machine, is_silent);
+                }
+                Step::ChangeEvent(change) => {
+                    // This may be given up while the swap is in progress. Then it is unknown whether it was carried out.
+                    let before = self.progress.clone();
+                    self.progress.event_unknown();
+                    let changed = self.change_event(engine, &change, &before).await?;
+                    self.progress = before;
+                    if let Some(register) = changed {
+                        let register = Arc::new(register);
+                        self.progress.wrote_event(&change, register.clone());
+                        conflicts = 0;
+                        self.saw_event(register);
+                    } else {
+                        self.progress.event_conflict();
+                        conflicts += 1;
+                    }
+                }
+                Step::ChangeGroup(index, change) => {
+                    let mut register = self
+                        .progress
+                        .group(index)
+                        .map(|group| (**group).clone())
+                        .unwrap_or_default();
+                    change.apply(&mut register, now());
+                    let key = group_key(&self.part.shares[index].group);
+                    let before = self.progress.clone();
+                    self.progress.group_unknown(index);
+                    let swap = swap(
+                        engine,
+                        &key,
+                        self.group_revisions[index].as_ref(),
+                        &register,
+                    )
+                    .await?;
+                    self.progress = before;
+                    match swap {
+                        Swap::Done(revision) => {
+                            self.group_revisions[index] = Some(revision);
+                            self.progress
+                                .wrote_group(index, &change, Arc::new(register));
+                            conflicts = 0;
+                        }
+                        Swap::Conflict => {
+                            self.progress.group_conflict(index);
+                            conflicts += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// How the marks are registers of their own, if they are.
+    fn parts<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn Parts> {
+        (self.part.event.resources.len() > MARKS_IN_EVENT_MAX)
+            .then(|| engine.parts())
+            .flatten()
+    }
+
+    async fn read_event(&mut self, engine: &dyn Engine) -> Result<EventRegister, EngineError> {
+        let key = self.part.event.key();
+        let Some(parts) = self.parts(engine) else {
+            let (register, revision) = read(engine, &key).await?;
+            self.event_revision = revision;
+            return Ok(register);
+        };
+        let whole = parts
+            .read_parts(&key, &marks_prefix(&key), self.marks_moment.as_ref())
+            .await?;
+        self.saw_parts(&key, whole)
+    }
+
+    /// Changes the event's register; `None`: another machine did so meanwhile.
+    async fn change_event(
+        &mut self,
+        engine: &dyn Engine,
+        change: &EventChange,
+        before: &Progress,
+    ) -> Result<Option<EventRegister>, EngineError> {
+        let key = self.part.event.key();
+        let mut register = before
+            .event()
+            .map(|event| (**event).clone())
+            .unwrap_or_default();
+        let Some(parts) = self.parts(engine) else {
+            self.describe(&mut register);
+            change.apply(&mut register, now());
+            return match swap(engine, &key, self.event_revision.as_ref(), &register).await? {
+                Swap::Done(revision) => {
+                    self.event_revision = Some(revision);
+                    Ok(Some(register))
+                }
+                Swap::Conflict => Ok(None),
+            };
+        };
+        let is_go = matches!(change, EventChange::Go(_));
+        if is_go {
+            // The decision is made over all marks as they are now, not over those that were put together from several reads.
+            self.marks_moment = None;
+            register = self.read_event(engine).await?;
+            let is_ready = |name: &Name| *name == self.part.machine || register.is_ready(name);
+            if register.go.is_some() || !self.part.event.resources.iter().all(is_ready) {
+                return Ok(None);
+            }
+        }
+        let time = register.not_before;
+        self.describe(&mut register);
+        let is_new_time = register.not_before != time;
+        change.apply(&mut register, now());
+        let machine = &self.part.machine;
+        let Marked { mark, at } = register.marks[machine];
+        let mark = encode(
+            &key,
+            &MarkPart {
+                machine: machine.clone(),
+                mark,
+                at,
+            },
+        )?;
+        // A mark alone does not change the register, unless its time is another one: so marks are not in each other's way.
+        register.marks.clear();
+        let value = (is_go || is_new_time || self.event_revision.is_none())
+            .then(|| encode(&key, &register))
+            .transpose()?;
+        let change = PartChange {
+            key: &key,
+            expected: self.event_revision.as_ref(),
+            value: value.as_deref(),
+            prefix: &marks_prefix(&key),
+            part: (&machine.key(), &mark),
+            since: self.marks_moment.as_ref(),
+            needs_unchanged_parts: is_go,
+        };
+        match parts.change_part(change).await? {
+            Some(whole) => self.saw_parts(&key, whole).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Fills in what is in the register for people.
+    fn describe(&self, register: &mut EventRegister) {
+        register.event_type.clone_from(&self.part.event.event_type);
+        register.duration = self.part.event.duration;
+        register.not_before = self.part.event.not_before_seconds().or(register.not_before);
+        register.resources.clone_from(&self.part.event.resources);
+    }
+
+    /// Puts the event's register together from what was read.
+    fn saw_parts(&mut self, key: &str, whole: Whole) -> Result<EventRegister, EngineError> {
+        if self.marks_moment.is_none() || whole.register.is_none() {
+            self.marks.clear();
+        }
+        for (_, value) in &whole.parts {
+            let MarkPart { machine, mark, at } = decode(key, value)?;
+            self.marks.insert(machine, Marked { mark, at });
+        }
+        self.marks_moment = Some(whole.moment);
+        let mut register = EventRegister::default();
+        self.event_revision = None;
+        if let Some(found) = whole.register {
+            register = decode(key, &found.value)?;
+            self.event_revision = Some(found.revision);
+        }
+        register.marks.clone_from(&self.marks);
+        Ok(register)
+    }
+
+    fn saw_event(&mut self, register: Arc<EventRegister>) {
+        if register.go.is_some() {
+            self.go_seen.get_or_insert_with(Instant::now);
+        }
+        self.progress.saw_event(register);
+    }
+}
+
+/// Makes these changes to a group's register, whatever it is. So many machines change it at the same time, about.
+///
+/// # Errors
+/// The engine does not answer, or holds what is not a group.
+pub async fn change_group(
+    engine: &dyn Engine,
+    group: &str,
+    changes: &[GroupChange],
+    machines: usize,
+) -> Result<(), EngineError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let key = group_key(group);
+    for conflicts in 0.. {
+        pause(machines, conflicts).await;
+        let (before, revision) = read::<GroupRegister>(engine, &key).await?;
+        let mut register = before.clone();
+        for change in changes {
+            change.apply(&mut register, now());
+        }
+        if register == before
+            || swap(engine, &key, revision.as_ref(), &register).await? != Swap::Conflict
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What the keys of an event's marks begin with, where they are registers of their own.
+pub fn marks_prefix(event_key: &str) -> String {
+    format!("{MARKS}{}/", event_key.trim_start_matches("events/"))
+}
+
+/// What the keys of all marks begin with.
+pub const MARKS: &str = "marks/";
+
+/// The key of a group's register.
+pub fn group_key(group: &str) -> String {
+    format!("groups/{group}")
+}
+
+/// Seconds since 1970. They are shown to people, and decide nothing.
+pub fn now() -> Stamp {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Lets others finish: so many machines that change one register must not do so together, nor come back together after they were
+/// refused.
+async fn pause(machines: usize, conflicts: u32) {
+    let machines = u32::try_from(machines).unwrap_or(u32::MAX);
+    let longest = CHANGE_TIME
+        .saturating_mul(machines)
+        .saturating_mul(1 << conflicts.min(10))
+        .min(PAUSE_MAX);
+    tokio::time::sleep(part_of(longest)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::engine::memory::MemoryEngine;
+    use crate::engine::{Clock, Versioned};
+
+    /// Nobody is in a group.
+    struct Nobody;
+
+    impl Members for Nobody {
+        fn look<'a>(&'a self, _: &'a Event) -> Reply<'a, Vec<(Share, Seen)>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+
+        fn seems_silent<'a>(&'a self, _: &'a Name) -> Reply<'a, bool> {
+            Box::pin(std::future::ready(Ok(false)))
+        }
+    }
+
+    /// An engine that can be made to carry out swaps and not to reply.
+    #[derive(Default)]
+    struct Silent {
+        registers: MemoryEngine,
+        is_silent: Cell<bool>,
+    }
+
+    impl Engine for Silent {
+        fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+            self.registers.read(key)
+        }
+
+        fn swap<'a>(
+            &'a self,
+            key: &'a str,
+            expected: Option<&'a Revision>,
+            value: &'a str,
+        ) -> Reply<'a, Swap> {
+            Box::pin(async move {
+                let swap = self.registers.swap(key, expected, value).await;
+                if self.is_silent.get() {
+                    std::future::pending().await
+                } else {
+                    swap
+                }
+            })
+        }
+
+        fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+            self.registers.delete(key, expected)
+        }
+
+        fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+            self.registers.list(prefix)
+        }
+
+        fn clock(&self) -> Option<Clock> {
+            self.registers.clock()
+        }
+    }
+
+    /// The daemon gives an answer up after some seconds. Whether a swap that was in progress then was carried out is unknown.
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_is_given_up_leaves_nothing_that_is_relied_on() {
+        let engine = Silent::default();
+        let event = Event::new("e", "Reboot", ["a", "b"].map(Into::into).into());
+        let key = event.key();
+        let mut involvement =
+            Involvement::new(Part::new("a".into(), event, Vec::new(), Duration::ZERO));
+        assert_eq!(
+            involvement.ask(&engine, &Nobody, Question::Prepare).await,
+            Ok(Answer::Open)
+        );
+        engine.is_silent.set(true);
+        let question = involvement.ask(&engine, &Nobody, Question::Approve);
+        assert!(
+            tokio::time::timeout(Duration::from_secs(8), question)
+                .await
+                .is_err()
+        );
+        engine.is_silent.set(false);
+        let is_ready = async || {
+            read::<EventRegister>(&engine, &key)
+                .await
+                .expect("a register")
+                .0
+                .is_ready(&"a".into())
+        };
+        assert!(is_ready().await, "the swap was carried out");
+        assert_eq!(
+            involvement.ask(&engine, &Nobody, Question::Prepare).await,
+            Ok(Answer::Open)
+        );
+        assert!(
+            !is_ready().await,
+            "the machine prepares, and is still marked as ready"
+        );
+    }
+}

@@ -1,0 +1,637 @@
+//! Registers in etcd, through the JSON gateway that its servers have since version 3.4.
+//!
+//! A read asks the quorum, and a swap is a transaction that compares the key's `mod_revision`, which is 0 for a key that does
+//! not exist. Marks of an event of many machines are keys of their own: see [`Parts`].
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use reqwest::{Certificate, Client, Identity, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::clock::{Clock, StoreClock};
+use super::{
+    Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole, damaged,
+};
+use crate::config::EtcdConfig;
+use scheduled_events_common::address::{self, HIDDEN, shown, without_secrets};
+use scheduled_events_common::http;
+use scheduled_events_common::secret::shown_file;
+
+/// How long one request may take.
+const REQUEST_TIME: Duration = Duration::from_secs(3);
+
+/// How many registers one answer of a list has at most. etcd does not answer with more than some megabytes.
+const PAGE: u32 = 500;
+
+/// The longest response: a page of a list, or an event's marks.
+const RESPONSE_MAX: usize = 32 * 1024 * 1024;
+
+/// Registers in etcd.
+#[derive(Debug)]
+pub struct EtcdEngine {
+    client: Client,
+    endpoints: Vec<String>,
+    /// The endpoint that answered last.
+    current: Cell<usize>,
+    prefix: String,
+    /// The user and the password.
+    user: Option<(String, String)>,
+    token: RefCell<Option<String>>,
+    has_identity: bool,
+    /// The clock of the server that answered last, as the `Date` of its answers shows it.
+    clock: StoreClock,
+}
+
+#[derive(Deserialize)]
+struct RangeResponse {
+    header: Option<Header>,
+    #[serde(default)]
+    kvs: Vec<KeyValue>,
+    /// The page is not the last one.
+    #[serde(default)]
+    more: bool,
+}
+
+#[derive(Deserialize)]
+struct KeyValue {
+    key: String,
+    #[serde(default)]
+    value: String,
+    mod_revision: String,
+}
+
+#[derive(Deserialize)]
+struct TransactionResponse {
+    header: Header,
+    #[serde(default)]
+    succeeded: bool,
+    #[serde(default)]
+    responses: Vec<OperationResponse>,
+}
+
+#[derive(Deserialize)]
+struct OperationResponse {
+    response_range: Option<RangeResponse>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    revision: String,
+}
+
+#[derive(Deserialize)]
+struct TokenResponse {
+    token: String,
+}
+
+/// Why a request failed.
+enum Failure {
+    /// It did not reach the server, so that another one may be asked.
+    NotSent(String),
+    /// The token is not valid any more.
+    Token,
+    Other(String),
+}
+
+impl EtcdEngine {
+    /// Registers in these servers.
+    ///
+    /// # Errors
+    /// A sentence: an endpoint, a certificate or a password file cannot be used.
+    pub fn new(config: &EtcdConfig) -> Result<Self, String> {
+        let mut builder = http::builder(REQUEST_TIME);
+        let read = |path: &std::path::Path| {
+            std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+        };
+        if let Some(path) = &config.ca {
+            let certificates = Certificate::from_pem_bundle(&read(path)?).map_err(|error| {
+                format!(
+                    "{} has no certificates: {}",
+                    path.display(),
+                    http::reason(&error)
+                )
+            })?;
+            builder = builder.tls_certs_only(certificates);
+        }
+        if let Some(path) = &config.identity {
+            let identity = Identity::from_pem(&read(path)?).map_err(|error| {
+                format!(
+                    "{} has no certificate with its key: {}",
+                    path.display(),
+                    http::reason(&error)
+                )
+            })?;
+            builder = builder.identity(identity);
+        }
+        let user = match (&config.user, &config.password_file) {
+            (None, None) => None,
+            (Some(user), Some(path)) => {
+                let name = shown_file(path);
+                let password = std::fs::read(path).map_err(|error| {
+                    format!("`etcd.password_file`: cannot read the secret {name}: {error}")
+                })?;
+                let password = String::from_utf8(password).map_err(|_| {
+                    format!(
+                        "`etcd.password_file`: the file {name} is not a password: expected UTF-8"
+                    )
+                })?;
+                Some((
+                    user.clone(),
+                    password.trim_end_matches(['\r', '\n']).to_owned(),
+                ))
+            }
+            _ => {
+                return Err(
+                    "`etcd.user` and `etcd.password_file` are given together, or neither is".into(),
+                );
+            }
+        };
+        if config.endpoints.is_empty() {
+            return Err("`etcd.endpoints` is empty: expected at least one, such as \"http://127.0.0.1:2379\"".into());
+        }
+        let mut endpoints = Vec::new();
+        for endpoint in &config.endpoints {
+            let name = shown(endpoint);
+            let url = address::check(endpoint).map_err(|why| {
+                let advice = "expected one such as \"http://127.0.0.1:2379\"; credentials are in `etcd.user` and `etcd.password_file`";
+                format!("`etcd.endpoints` has {name:?}: {why}; {advice}")
+            })?;
+            if user.is_some() && !address::is_private(&url) {
+                return Err(format!(
+                    "`etcd.endpoints` has {name:?}, to which the password would be sent in clear: expected https"
+                ));
+            }
+            endpoints.push(endpoint.trim_end_matches('/').to_owned());
+        }
+        let client = builder
+            .build()
+            .map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
+        let (current, token) = (Cell::new(0), RefCell::new(None));
+        let has_identity = config.identity.is_some();
+        let (prefix, clock) = (config.prefix.clone(), StoreClock::default());
+        Ok(Self {
+            client,
+            endpoints,
+            current,
+            prefix,
+            user,
+            token,
+            has_identity,
+            clock,
+        })
+    }
+
+    fn key(&self, key: &str) -> String {
+        BASE64_STANDARD.encode(format!("{}{key}", self.prefix))
+    }
+
+    /// The range of the keys that begin with a prefix, as members of a request.
+    fn range(&self, prefix: &str) -> Value {
+        let first = format!("{}{prefix}", self.prefix);
+        // The first key that does not begin with the prefix: its last byte, `/`, plus one.
+        let end = format!("{}0", first.trim_end_matches('/'));
+        json!({ "key": BASE64_STANDARD.encode(first), "range_end": BASE64_STANDARD.encode(end) })
+    }
+
+    /// The operations that read a register and its parts.
+    fn reads(&self, key: &str, prefix: &str, since: Option<&Revision>) -> [Value; 2] {
+        let mut parts = self.range(prefix);
+        if let Some(next) = since.and_then(after) {
+            parts["min_mod_revision"] = next;
+        }
+        [
+            json!({ "requestRange": { "key": self.key(key) } }),
+            json!({ "requestRange": parts }),
+        ]
+    }
+
+    /// What the last two operations of a transaction have read.
+    fn whole(&self, response: TransactionResponse, prefix: &str) -> Result<Whole, EngineError> {
+        let mut ranges = response
+            .responses
+            .into_iter()
+            .rev()
+            .filter_map(|operation| operation.response_range);
+        let (Some(parts), Some(register)) = (ranges.next(), ranges.next()) else {
+            return Err(EngineError(
+                "etcd's answer to a transaction has not what was read".into(),
+            ));
+        };
+        let first = format!("{}{prefix}", self.prefix);
+        let mut found = Vec::new();
+        for part in parts.kvs {
+            let (key, register) = part.versioned()?;
+            found.extend(
+                key.strip_prefix(&first)
+                    .map(|key| (key.to_owned(), register.value)),
+            );
+        }
+        let register = register
+            .kvs
+            .into_iter()
+            .next()
+            .map(|found| found.versioned().map(|(_, register)| register));
+        Ok(Whole {
+            register: register.transpose()?,
+            parts: found,
+            moment: Revision(response.header.revision),
+        })
+    }
+
+    /// Sends a request to the server that answered last, and to the others in turn while it is certain that it did not arrive: a
+    /// swap that was carried out must not be reported as refused.
+    async fn call<T: for<'de> Deserialize<'de>>(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, EngineError> {
+        let mut has_new_token = false;
+        let count = self.endpoints.len();
+        let first = self.current.get();
+        let mut attempt = 0;
+        loop {
+            // Other calls are in progress meanwhile: those that wait for the same server must not each pass over another one.
+            let index = (first + attempt) % count;
+            let endpoint = &self.endpoints[index];
+            let error = match self.request(endpoint, path, body).await {
+                Ok(response) => {
+                    self.current.set(index);
+                    return serde_json::from_slice(&response).map_err(|error| {
+                        EngineError(format!("{endpoint} answers what is not etcd's: {error}"))
+                    });
+                }
+                Err(Failure::Token) if !has_new_token => {
+                    has_new_token = true;
+                    match self.authenticate(endpoint).await {
+                        Ok(()) => continue,
+                        Err(Failure::NotSent(why) | Failure::Other(why)) => why,
+                        Err(Failure::Token) => "etcd refuses the user and the password".into(),
+                    }
+                }
+                Err(Failure::Token) => "etcd refuses a new token".into(),
+                Err(Failure::NotSent(why)) => {
+                    attempt += 1;
+                    if attempt < count {
+                        continue;
+                    }
+                    why
+                }
+                Err(Failure::Other(why)) => {
+                    // The next call asks another server.
+                    if self.current.get() == index {
+                        self.current.set((index + 1) % count);
+                    }
+                    why
+                }
+            };
+            return Err(EngineError(format!("etcd at {endpoint}: {error}")));
+        }
+    }
+
+    async fn authenticate(&self, endpoint: &str) -> Result<(), Failure> {
+        let Some((name, password)) = &self.user else {
+            return Err(Failure::Other(
+                "it asks for a user: set `etcd.user` and `etcd.password_file`".into(),
+            ));
+        };
+        *self.token.borrow_mut() = None;
+        let body = json!({ "name": name, "password": password });
+        let response = self.request(endpoint, "auth/authenticate", &body).await?;
+        let response: TokenResponse = serde_json::from_slice(&response).map_err(|error| {
+            Failure::Other(format!("the answer to the password is not etcd's: {error}"))
+        })?;
+        *self.token.borrow_mut() = Some(response.token);
+        Ok(())
+    }
+
+    /// The beginning of an answer, without secrets that it repeats.
+    fn excerpt(&self, text: &str) -> String {
+        let token = self.token.borrow();
+        let secrets = [
+            self.user.as_ref().map(|(_, password)| password),
+            token.as_ref(),
+        ]
+        .into_iter()
+        .flatten();
+        let text = secrets.filter(|secret| !secret.is_empty()).fold(
+            without_secrets(text),
+            |text, secret| {
+                // As it is, and as it is in the request.
+                let quoted = json!(secret).to_string();
+                text.replace(quoted.trim_matches('"'), HIDDEN)
+                    .replace(secret, HIDDEN)
+            },
+        );
+        text.chars()
+            .take(300)
+            .collect::<String>()
+            .escape_debug()
+            .to_string()
+    }
+
+    async fn request(&self, endpoint: &str, path: &str, body: &Value) -> Result<Vec<u8>, Failure> {
+        let mut request = self.client.post(format!("{endpoint}/v3/{path}")).json(body);
+        let token = self.token.borrow().clone();
+        if let Some(token) = token {
+            request = request.header("Authorization", token);
+        }
+        let response = request.send().await.map_err(|error| {
+            let mut why = http::reason(&error);
+            if endpoint.starts_with("https:") {
+                why = explain(&why, self.has_identity);
+            }
+            if error.is_connect() {
+                Failure::NotSent(why)
+            } else {
+                Failure::Other(why)
+            }
+        })?;
+        self.clock.saw_headers(response.headers());
+        let status = response.status();
+        let body = http::body(response, RESPONSE_MAX)
+            .await
+            .map_err(Failure::Other)?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let text = String::from_utf8_lossy(&body);
+        // The last one: etcd's users have changed since a signed token was made.
+        let refusals = [
+            "user name is empty",
+            "invalid auth token",
+            "revision of auth store is old",
+        ];
+        if status == StatusCode::UNAUTHORIZED
+            || refusals.iter().any(|refusal| text.contains(refusal))
+        {
+            return Err(Failure::Token);
+        }
+        Err(Failure::Other(format!(
+            "status {}: {}",
+            status.as_u16(),
+            self.excerpt(&text)
+        )))
+    }
+}
+
+impl Engine for EtcdEngine {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        Box::pin(async move {
+            let response: RangeResponse = self
+                .call("kv/range", &json!({ "key": self.key(key) }))
+                .await?;
+            response
+                .kvs
+                .into_iter()
+                .next()
+                .map(|found| found.versioned().map(|(_, register)| register))
+                .transpose()
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
+        Box::pin(async move {
+            let key = self.key(key);
+            let put =
+                json!({ "requestPut": { "key": key, "value": BASE64_STANDARD.encode(value) } });
+            let response: TransactionResponse = self
+                .call("kv/txn", &transaction(&key, expected, &put))
+                .await?;
+            Ok(if response.succeeded {
+                Swap::Done(Revision(response.header.revision))
+            } else {
+                Swap::Conflict
+            })
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let key = self.key(key);
+            let delete = json!({ "requestDeleteRange": { "key": key } });
+            let response: TransactionResponse = self
+                .call("kv/txn", &transaction(&key, Some(expected), &delete))
+                .await?;
+            Ok(response.succeeded)
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        Box::pin(async move {
+            let (mut range, mut found) = (self.range(prefix), Vec::new());
+            range["limit"] = json!(PAGE);
+            loop {
+                let response: RangeResponse = self.call("kv/range", &range).await?;
+                let last = response.kvs.last().map(|last| last.key.clone());
+                for key_value in response.kvs {
+                    let (key, register) = key_value.versioned()?;
+                    found.extend(
+                        key.strip_prefix(&self.prefix)
+                            .map(|key| (key.to_owned(), register)),
+                    );
+                }
+                let (Some(last), true) = (last, response.more) else {
+                    return Ok(found);
+                };
+                // All pages are of the first one's moment, and the next one begins after this one's last key.
+                if let Some(header) = response.header.filter(|_| range["revision"].is_null()) {
+                    range["revision"] = json!(header.revision);
+                }
+                let mut next = BASE64_STANDARD
+                    .decode(last)
+                    .map_err(|_| EngineError("etcd's key is no base64".into()))?;
+                next.push(0);
+                range["key"] = json!(BASE64_STANDARD.encode(next));
+            }
+        })
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.clock.now()
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+}
+
+/// A part is a key of its own, and a transaction compares a whole range of keys at once: single comparisons end at 128.
+impl Parts for EtcdEngine {
+    fn read_parts<'a>(
+        &'a self,
+        key: &'a str,
+        prefix: &'a str,
+        since: Option<&'a Revision>,
+    ) -> Reply<'a, Whole> {
+        Box::pin(async move {
+            // Without a comparison it succeeds.
+            let body = json!({ "success": self.reads(key, prefix, since) });
+            self.whole(self.call("kv/txn", &body).await?, prefix)
+        })
+    }
+
+    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
+        Box::pin(async move {
+            let PartChange {
+                key,
+                prefix,
+                since,
+                part: (name, part),
+                ..
+            } = change;
+            let put = |key: &str, value: &str| json!({ "requestPut": { "key": self.key(key), "value": BASE64_STANDARD.encode(value) } });
+            let mut compare = vec![has_revision(&self.key(key), change.expected)];
+            if change.needs_unchanged_parts {
+                let next = since
+                    .and_then(after)
+                    .ok_or_else(|| EngineError("there is no earlier moment".into()))?;
+                let mut parts = self.range(prefix);
+                parts["target"] = json!("MOD");
+                parts["result"] = json!("LESS");
+                parts["mod_revision"] = next;
+                compare.push(parts);
+            }
+            let mut actions: Vec<_> = change
+                .value
+                .map(|value| put(key, value))
+                .into_iter()
+                .collect();
+            actions.push(put(&format!("{prefix}{name}"), part));
+            actions.extend(self.reads(key, prefix, since));
+            let body = json!({ "compare": compare, "success": actions });
+            let response: TransactionResponse = self.call("kv/txn", &body).await?;
+            if response.succeeded {
+                self.whole(response, prefix).map(Some)
+            } else {
+                Ok(None)
+            }
+        })
+    }
+
+    fn delete_parts<'a>(
+        &'a self,
+        key: &'a str,
+        expected: &'a Revision,
+        prefix: &'a str,
+    ) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let key = self.key(key);
+            let delete = [json!({ "key": key }), self.range(prefix)]
+                .map(|range| json!({ "requestDeleteRange": range }));
+            let body =
+                json!({ "compare": [has_revision(&key, Some(expected))], "success": delete });
+            let response: TransactionResponse = self.call("kv/txn", &body).await?;
+            Ok(response.succeeded)
+        })
+    }
+}
+
+/// An error of TLS with what to do about it.
+fn explain(why: &str, has_identity: bool) -> String {
+    let unknown =
+        "no authority of `etcd.ca` (without it, of the system) has signed the server's certificate";
+    let client = if has_identity {
+        "the server may not accept the client certificate of `etcd.identity`"
+    } else {
+        "the server may want a client certificate: set `etcd.identity`"
+    };
+    let advice = [
+        ("UnknownIssuer", unknown),
+        // An authority of the same name with another key.
+        ("BadSignature", unknown),
+        (
+            "NotValidForName",
+            "the server's certificate is not for the host in `etcd.endpoints`",
+        ),
+        (
+            "certificate not valid for name",
+            "the server's certificate is not for the host in `etcd.endpoints`",
+        ),
+        (
+            "Expired",
+            "the server's certificate has expired, or this machine's clock is wrong",
+        ),
+        // A server that does not accept the client ends the connection, with or without an alert that arrives.
+        ("CertificateRequired", client),
+        ("BadCertificate", client),
+        ("UnknownCA", client),
+        ("connection closed", client),
+        ("Connection reset", client),
+    ];
+    let advice = advice.iter().find(|(sign, _)| why.contains(sign));
+    advice.map_or(why.to_owned(), |(_, advice)| format!("{advice} ({why})"))
+}
+
+/// A transaction that does something if a key has a revision.
+fn transaction(key: &str, expected: Option<&Revision>, action: &Value) -> Value {
+    json!({ "compare": [has_revision(key, expected)], "success": [action] })
+}
+
+/// The comparison of a key's revision, which is 0 for one that does not exist.
+fn has_revision(key: &str, expected: Option<&Revision>) -> Value {
+    let revision = expected.map_or("0", |revision| revision.0.as_str());
+    json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision })
+}
+
+/// The first revision after a moment.
+fn after(moment: &Revision) -> Option<Value> {
+    Some(json!((moment.0.parse::<i64>().ok()? + 1).to_string()))
+}
+
+impl KeyValue {
+    fn versioned(self) -> Result<(String, Versioned), EngineError> {
+        let decode = |text: &str| {
+            let bytes = BASE64_STANDARD.decode(text);
+            let bytes = bytes.map_err(|_| {
+                EngineError("etcd's answer has a key or a value that is no base64".into())
+            })?;
+            Ok::<_, EngineError>(
+                String::from_utf8(bytes)
+                    .unwrap_or_else(|error| damaged("not text", error.as_bytes())),
+            )
+        };
+        let register = Versioned {
+            value: decode(&self.value)?,
+            revision: Revision(self.mod_revision),
+        };
+        Ok((decode(&self.key)?, register))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::register::GroupRegister;
+    use crate::store;
+
+    #[test]
+    fn a_value_that_is_no_text_is_the_problem_of_its_register() {
+        let [key, value] =
+            [&b"/x/groups/web"[..], b"\xff{}"].map(|bytes| BASE64_STANDARD.encode(bytes));
+        let found: KeyValue =
+            serde_json::from_value(json!({ "key": key, "value": value, "mod_revision": "7" }))
+                .expect("a pair");
+        let (key, register) = found.versioned().expect("it can be listed");
+        assert_eq!(
+            (key.as_str(), register.revision),
+            ("/x/groups/web", Revision("7".into()))
+        );
+        let error =
+            store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
+        assert!(
+            error
+                .0
+                .starts_with("the register groups/web cannot be read: "),
+            "{error}"
+        );
+    }
+}

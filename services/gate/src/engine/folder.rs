@@ -1,0 +1,546 @@
+//! Registers in a folder that the machines share: a local file system, or NFS.
+//!
+//! A register is a folder of its own with one file per version: `.1`, `.2`, and so on, which are no parts of keys. The highest number is the current version.
+//! A writer puts the new version into a temporary file and gives it the next number with `link(2)`, which the file system
+//! carries out in one step or refuses if the number is taken, also over NFS. So of several writers that replace one version,
+//! exactly one succeeds. A version is never changed. The last versions are kept, so that a late writer finds its number taken. Where
+//! there is only one process, they are not: what it has given up and began anew cannot become current, as its number is a lower one.
+//!
+//! Limits: it is as available as the file system, and a mount that hangs is an engine that does not answer. NFS must be version 4,
+//! or 3 mounted with `lookupcache=none`: with cached directories a reader can see an old version for some seconds, which delays
+//! and never breaks the gate. Object stores mounted as a folder do not have `link(2)`, and SMB may not. Every machine needs the
+//! same user, or one that may write: who may write here decides about approvals.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::clock::{Clock, StoreClock, StoreTime};
+use super::{Aged, Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned, damaged};
+use scheduled_events_common::temporary;
+
+/// How many versions are kept. A writer that is later than that cannot know whether its number was free because it was next.
+const VERSIONS_KEPT: u64 = 64;
+
+/// A register that was deleted so long ago leaves the file system.
+const DELETED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Every so often a writer looks for temporary files of others, and at its first write.
+const WRITES_PER_CLEANING: u64 = 256;
+
+/// A temporary file of this age was left by a writer that was killed, if nobody has it locked.
+const TEMPORARY_KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// What the names of temporary files begin with. Numbers of the process, the write and the time follow.
+const TEMPORARY: &str = ".new-";
+
+/// What every version begins with. A version without anything else marks a deleted register.
+const HEADER: &[u8] = b"scheduled-events register\n";
+
+/// Registers in a folder.
+#[derive(Clone, Debug)]
+pub struct FolderEngine {
+    root: PathBuf,
+    is_shared: bool,
+    /// The clock of the file system: the time of a file that was just written.
+    clock: Arc<StoreClock>,
+}
+
+impl FolderEngine {
+    /// Registers below this folder, which must exist.
+    pub fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            is_shared: true,
+            clock: Arc::default(),
+        }
+    }
+
+    /// The same for registers that no other process writes, as a lock ensures: no version is kept but the current one, and nothing of a
+    /// register that was deleted. Others may read them.
+    pub fn of_one_process(root: &Path) -> Self {
+        Self {
+            is_shared: false,
+            ..Self::new(root)
+        }
+    }
+
+    /// The file system's time, if anything was written yet.
+    fn now(&self) -> Option<StoreTime> {
+        self.clock.now().map(|clock| clock.now)
+    }
+
+    /// Runs a call on a thread that may block: the file system may be a network's.
+    fn run<'a, T: Send + 'static>(
+        &self,
+        what: &'static str,
+        key: &str,
+        call: impl FnOnce(&Path, &Path) -> io::Result<T> + Send + 'static,
+    ) -> Reply<'a, T> {
+        let (root, folder) = (self.root.clone(), self.root.join(key));
+        Box::pin(async move {
+            let name = folder.display().to_string();
+            let call = move || {
+                // Below a root that does not exist, as one that is not mounted, nothing would seem to be registered.
+                if fs::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+                    let root = root.display();
+                    return Err(io::Error::other(format!(
+                        "the folder {root} does not exist: is it mounted?"
+                    )));
+                }
+                call(&root, &folder)
+            };
+            let done = tokio::task::spawn_blocking(call).await;
+            let done = done.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+            done.map_err(|error| EngineError(format!("cannot {what} {name}: {error}")))
+        })
+    }
+}
+
+impl Engine for FolderEngine {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        self.run("read", key, |_, folder| {
+            Ok(current(folder)?.and_then(Version::into_register))
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
+        let (expected, value, clock) = (expected.cloned(), value.to_owned(), self.clock.clone());
+        let kept = if self.is_shared { VERSIONS_KEPT } else { 1 };
+        self.run("write", key, move |root, folder| {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
+            let found = current(folder)?;
+            let number = found.as_ref().map_or(0, |version| version.number);
+            if found
+                .and_then(Version::into_register)
+                .map(|register| register.revision)
+                != expected
+            {
+                return Ok(Swap::Conflict);
+            }
+            add_version(root, folder, number + 1, &value, kept, &clock)
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        let (expected, is_shared, clock) = (expected.clone(), self.is_shared, self.clock.clone());
+        self.run("delete", key, move |root, folder| {
+            let Some(version) = current(folder)? else {
+                return Ok(false);
+            };
+            let number = version.number;
+            if version.into_register().map(|register| register.revision) != Some(expected) {
+                return Ok(false);
+            }
+            if !is_shared {
+                return remove_versions(folder, number).map(|()| true);
+            }
+            Ok(add_version(root, folder, number + 1, "", VERSIONS_KEPT, &clock)? != Swap::Conflict)
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        let (prefix_text, now) = (prefix.to_owned(), self.now());
+        self.run("list", prefix.trim_end_matches('/'), move |_, folder| {
+            Ok(registers(folder, &prefix_text, now)?
+                .into_iter()
+                .map(|aged| (aged.key, aged.register))
+                .collect())
+        })
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.clock.now()
+    }
+
+    fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
+        let (prefix_text, now, clock) = (prefix.to_owned(), self.now(), self.clock.clone());
+        self.run("list", prefix.trim_end_matches('/'), move |root, folder| {
+            let found = registers(folder, &prefix_text, now)?;
+            let (touched, file) = temporary_file(root)?;
+            let time = file.metadata().and_then(|metadata| metadata.modified());
+            let _ = fs::remove_file(&touched);
+            clock.saw(time?.into());
+            Ok(found)
+        })
+    }
+}
+
+/// A version of a register, as it is in its file.
+struct Version {
+    number: u64,
+    value: String,
+    written: SystemTime,
+}
+
+impl Version {
+    /// The register with this version; `None` if it was deleted.
+    fn into_register(self) -> Option<Versioned> {
+        let revision = Revision(self.number.to_string());
+        (!self.value.is_empty()).then_some(Versioned {
+            value: self.value,
+            revision,
+        })
+    }
+}
+
+/// The numbers of the versions.
+fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix('.'));
+        numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    }
+    Ok(numbers)
+}
+
+fn version_file(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!(".{number}"))
+}
+
+/// Removes the temporary files of writers that were killed. `now` is the file system's time. A writer that lives has its own locked;
+/// where there are no locks, one that hangs for an hour finds its own missing, and fails.
+fn remove_temporary(root: &Path, now: SystemTime) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let numbers = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY));
+        let is_temporary = numbers.is_some_and(|numbers| {
+            numbers.split('-').count() == 3 && numbers.split('-').all(is_number)
+        });
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = modified
+            .ok()
+            .and_then(|modified| now.duration_since(modified).ok());
+        if is_temporary && age.is_some_and(|age| age > TEMPORARY_KEPT) {
+            // Another machine may do the same.
+            let _ = temporary::remove_left(&entry.path());
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The current version.
+fn current(folder: &Path) -> io::Result<Option<Version>> {
+    // A version that was listed can be removed before it is opened, but only if there are many newer ones by then.
+    for _ in 0..100 {
+        let Some(number) = numbers(folder)?.into_iter().max() else {
+            return Ok(None);
+        };
+        match File::open(version_file(folder, number)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                let (mut bytes, written) = (Vec::new(), file.metadata()?.modified()?);
+                file.take((HEADER.len() + VALUE_MAX + 1) as u64)
+                    .read_to_end(&mut bytes)?;
+                let value = bytes
+                    .strip_prefix(HEADER)
+                    .filter(|value| value.len() <= VALUE_MAX);
+                let value = value.and_then(|value| std::str::from_utf8(value).ok());
+                let value = value.map_or_else(
+                    || damaged("not a version of a register", &bytes),
+                    str::to_owned,
+                );
+                return Ok(Some(Version {
+                    number,
+                    value,
+                    written,
+                }));
+            }
+        }
+    }
+    Err(io::Error::other(
+        "the register changes faster than it can be read",
+    ))
+}
+
+/// A new file that nobody else has, and its path.
+fn temporary_file(root: &Path) -> io::Result<(PathBuf, File)> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_nanos();
+    let temporary = root.join(format!("{TEMPORARY}{}-{count}-{since}", std::process::id()));
+    let file = temporary::create(&temporary, 0o600)?;
+    // Once for some writes: it lists the folder.
+    if count.is_multiple_of(WRITES_PER_CLEANING) {
+        remove_temporary(root, file.metadata()?.modified()?);
+    }
+    Ok((temporary, file))
+}
+
+/// Adds a version with this number, if there is none, and removes old ones: so many are kept.
+fn add_version(
+    root: &Path,
+    folder: &Path,
+    number: u64,
+    value: &str,
+    kept: u64,
+    clock: &StoreClock,
+) -> io::Result<Swap> {
+    let (temporary, mut file) = temporary_file(root)?;
+    let result = (|| {
+        file.write_all(HEADER)?;
+        file.write_all(value.as_bytes())?;
+        file.sync_all()?;
+        clock.saw(file.metadata()?.modified()?.into());
+        match fs::hard_link(&temporary, version_file(folder, number)) {
+            // Over NFS the answer to a link that was made can get lost, and the repeated request fails. The count of names
+            // shows that it was made.
+            Err(error)
+                if error.kind() == ErrorKind::AlreadyExists
+                    && fs::metadata(&temporary)?.nlink() < 2 =>
+            {
+                return Ok(Swap::Conflict);
+            }
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        File::open(folder)?.sync_all()?;
+        let numbers = numbers(folder)?;
+        let newest = numbers.iter().copied().max().unwrap_or(number);
+        if newest >= number + kept {
+            return Err(io::Error::other(
+                "other machines wrote too often meanwhile to see what became of this write",
+            ));
+        }
+        for old in numbers.into_iter().filter(|old| old + kept <= number) {
+            let _ = fs::remove_file(version_file(folder, old));
+        }
+        Ok(Swap::Done(Revision(number.to_string())))
+    })();
+    let _ = fs::remove_file(&temporary);
+    result
+}
+
+/// The registers below a folder, in the order of their keys.
+fn registers(folder: &Path, prefix: &str, now: Option<StoreTime>) -> io::Result<Vec<Aged>> {
+    let mut found = Vec::new();
+    list_below(folder, prefix, now, &mut found)?;
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(found)
+}
+
+/// Adds the registers below a folder to `found`. `key` is the folder's, with `/` at the end.
+fn list_below(
+    folder: &Path,
+    key: &str,
+    now: Option<StoreTime>,
+    found: &mut Vec<Aged>,
+) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        if name.starts_with('.') || !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let (below, key, below_key) = (
+            entry.path(),
+            format!("{key}{name}"),
+            format!("{key}{name}/"),
+        );
+        match current(&below)? {
+            Some(version) if version.value.is_empty() => remove_deleted(&below, &version, now),
+            Some(version) => {
+                let written = Some(version.written.into());
+                found.extend(version.into_register().map(|register| Aged {
+                    key,
+                    register,
+                    written,
+                }));
+            }
+            None => {}
+        }
+        list_below(&below, &below_key, now, found)?;
+    }
+    Ok(())
+}
+
+/// Removes a register that was deleted long ago. `now` is the file system's time.
+fn remove_deleted(folder: &Path, deleted: &Version, now: Option<StoreTime>) {
+    let age = now.and_then(|now| now.since(deleted.written.into()));
+    if age.is_some_and(|age| age > DELETED_KEPT) {
+        let _ = remove_versions(folder, deleted.number);
+    }
+}
+
+/// Removes a register with all versions up to this one, and not those that somebody has added since.
+fn remove_versions(folder: &Path, last: u64) -> io::Result<()> {
+    let mut versions = numbers(folder)?;
+    // Another machine has removed them since, and the numbers may be those of a register that was written after that.
+    if !versions.contains(&last) {
+        return Ok(());
+    }
+    // The current one goes last, so that no older one becomes current.
+    versions.sort_unstable();
+    for version in versions.into_iter().filter(|found| *found <= last) {
+        // Another machine may do the same.
+        match fs::remove_file(version_file(folder, version)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    // It stays while there are registers below it.
+    let _ = fs::remove_dir(folder);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_register_that_was_deleted_leaves_after_a_day_by_the_clock_of_the_file_system() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = FolderEngine::new(folder.path());
+        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else {
+            panic!("it is written")
+        };
+        assert_eq!(engine.delete("groups/a", &revision).await, Ok(true));
+        let register = folder.path().join("groups/a");
+        let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+        File::options()
+            .write(true)
+            .open(register.join(".2"))
+            .and_then(|file| file.set_modified(now - 25 * hour))
+            .expect("a time");
+        // The clock of this machine is a day ahead, and that of the next process is not known yet.
+        engine.clock.saw((now - 24 * hour).into());
+        for engine in [&engine, &FolderEngine::new(folder.path())] {
+            assert_eq!(engine.list("groups/").await, Ok(Vec::new()));
+            assert!(register.exists());
+        }
+        engine.clock.saw(now.into());
+        assert_eq!(engine.list("groups/").await, Ok(Vec::new()));
+        assert!(!register.exists());
+    }
+
+    /// Two machines look at the same time, and the register is written again after the first one has removed it.
+    #[tokio::test]
+    async fn a_register_that_is_written_again_while_it_leaves_stays() {
+        let root = tempfile::tempdir().expect("a folder");
+        let engine = FolderEngine::new(root.path());
+        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else {
+            panic!("it is written")
+        };
+        assert_eq!(engine.delete("groups/a", &revision).await, Ok(true));
+        let folder = root.path().join("groups/a");
+        let deleted = current(&folder).expect("read").expect("a version").number;
+        remove_versions(&folder, deleted).expect("removed");
+        assert!(!folder.exists());
+        assert!(matches!(
+            engine.swap("groups/a", None, "b").await,
+            Ok(Swap::Done(_))
+        ));
+        remove_versions(&folder, deleted).expect("nothing to remove");
+        assert_eq!(
+            engine
+                .read("groups/a")
+                .await
+                .map(|found| found.map(|found| found.value)),
+            Ok(Some("b".into()))
+        );
+    }
+
+    #[test]
+    fn only_temporary_files_of_killed_writers_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let now = SystemTime::now();
+        let old = now - TEMPORARY_KEPT - Duration::from_secs(1);
+        let file = |name: &str, modified: SystemTime| {
+            let file = temporary::create(&folder.path().join(name), 0o600).expect("created");
+            file.set_modified(modified).expect("a time");
+            file
+        };
+        drop(file(".new-1-0-1", old));
+        let writer = file(".new-2-0-1", old);
+        drop(file(".new-3-0-1", now));
+        drop(file(".new-notes", old));
+        drop(file(".new-4-0-", old));
+        let exist = || {
+            [
+                ".new-1-0-1",
+                ".new-2-0-1",
+                ".new-3-0-1",
+                ".new-notes",
+                ".new-4-0-",
+            ]
+            .map(|name| folder.path().join(name).exists())
+        };
+        remove_temporary(folder.path(), now);
+        assert_eq!(exist(), [false, true, true, true, true]);
+        drop(writer);
+        remove_temporary(folder.path(), now);
+        assert_eq!(exist(), [false, false, true, true, true]);
+    }
+
+    #[test]
+    fn what_one_process_writes_leaves_nothing_that_nobody_needs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = FolderEngine::of_one_process(folder.path());
+        let files = || fs::read_dir(folder.path().join("hub/a")).map_or(0, Iterator::count);
+        let done = scheduled_events_common::program::block_on(async {
+            let mut revision = None;
+            for value in ["1", "2", "3"] {
+                let written = engine
+                    .swap("hub/a", revision.as_ref(), value)
+                    .await
+                    .expect("an answer");
+                let Swap::Done(new) = written else {
+                    panic!("{written:?}")
+                };
+                assert_eq!(files(), 1);
+                assert_eq!(
+                    engine
+                        .swap("hub/a", revision.replace(new).as_ref(), "x")
+                        .await,
+                    Ok(Swap::Conflict)
+                );
+            }
+            let revision = revision.expect("a revision");
+            // As after a crash, there is an older version.
+            fs::write(folder.path().join("hub/a/.1"), "old").expect("written");
+            assert_eq!(
+                engine.delete("hub/a", &Revision("1".into())).await,
+                Ok(false)
+            );
+            assert_eq!(engine.delete("hub/a", &revision).await, Ok(true));
+            assert_eq!(engine.read("hub/a").await, Ok(None));
+            assert!(!folder.path().join("hub/a").exists());
+            assert!(matches!(
+                engine.swap("hub/a", None, "4").await,
+                Ok(Swap::Done(_))
+            ));
+        });
+        done.unwrap_or_else(|failure| panic!("{}", failure.message));
+    }
+}

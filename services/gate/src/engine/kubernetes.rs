@@ -1,0 +1,345 @@
+//! Registers in Lease objects of a Kubernetes API server.
+//!
+//! A register is an annotation of a Lease of its own, and its revision the object's `resourceVersion` and `uid`. A PUT that names
+//! them is refused by the server if the object has others by then, and so is a DELETE; a GET that names none is answered from the
+//! current state. With the version alone, the server makes a Lease that was deleted again. The Lease's own members are not used: a
+//! lease that expires would be a lock that opens by time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
+use kube::{Client, Error};
+use sha2::{Digest, Sha256};
+
+use super::clock::{Clock, StoreClock};
+use super::{Engine, EngineError, Reply, Revision, Swap, Versioned};
+use scheduled_events_common::kubernetes::{describe, status_code};
+
+/// The annotations with a register's key and value.
+const KEY: &str = "scheduled-events/key";
+const VALUE: &str = "scheduled-events/value";
+/// The annotation with the revision that the last write replaced. It makes every write a change: the server gives a write that
+/// changes nothing no version of its own, so two writers of the same value could both believe that they were first.
+const REPLACED: &str = "scheduled-events/replaced";
+/// The label by which registers are found: the first part of the key.
+const LABEL: &str = "scheduled-events/register";
+/// How long a request may take.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// How many registers one answer of a list has at most.
+const PAGE: u32 = 200;
+
+/// Registers in Leases.
+pub struct KubernetesEngine {
+    leases: Api<Lease>,
+    /// The clock of the API server, as the `Date` of its answers shows it.
+    clock: Arc<StoreClock>,
+}
+
+impl KubernetesEngine {
+    /// Registers in this namespace, or in that of the credential.
+    pub fn new(client: Client, namespace: Option<String>) -> Self {
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        let clock = Arc::<StoreClock>::default();
+        let seen = clock.clone();
+        let dated = tower::service_fn(move |request| {
+            let (client, clock) = (client.clone(), seen.clone());
+            async move {
+                let response = client.send(request).await?;
+                clock.saw_headers(response.headers());
+                Ok::<_, Error>(response)
+            }
+        });
+        let leases = Api::namespaced(Client::new(dated, namespace.clone()), &namespace);
+        Self { leases, clock }
+    }
+}
+
+impl Engine for KubernetesEngine {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        Box::pin(async move {
+            let found = request("read", key, self.leases.get_opt(&object_name(key))).await;
+            match found.map_err(|refusal| refusal.error)? {
+                Some(lease) => register(lease, key).map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
+        Box::pin(async move {
+            let (name, lease) = (object_name(key), lease(key, value, expected));
+            let parameters = PostParams::default();
+            let written = match expected {
+                None => request("create", key, self.leases.create(&parameters, &lease)).await,
+                Some(_) => {
+                    request(
+                        "write",
+                        key,
+                        self.leases.replace(&name, &parameters, &lease),
+                    )
+                    .await
+                }
+            };
+            match (written, expected) {
+                (Ok(lease), _) => Ok(Swap::Done(revision(&lease)?)),
+                // It exists already, or has another version; or it was deleted. If it was to be created, the namespace does not exist.
+                (
+                    Err(Refusal {
+                        code: Some(409), ..
+                    }),
+                    _,
+                )
+                | (
+                    Err(Refusal {
+                        code: Some(404), ..
+                    }),
+                    Some(_),
+                ) => Ok(Swap::Conflict),
+                (Err(refusal), _) => Err(refusal.error),
+            }
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let (resource_version, uid) = parts(expected);
+            let preconditions = Preconditions {
+                resource_version: Some(resource_version),
+                uid: Some(uid),
+            };
+            let parameters = DeleteParams {
+                preconditions: Some(preconditions),
+                ..DeleteParams::default()
+            };
+            match request(
+                "delete",
+                key,
+                self.leases.delete(&object_name(key), &parameters),
+            )
+            .await
+            {
+                Ok(_) => Ok(true),
+                Err(Refusal {
+                    code: Some(404 | 409),
+                    ..
+                }) => Ok(false),
+                Err(refusal) => Err(refusal.error),
+            }
+        })
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.clock.now()
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        Box::pin(async move {
+            let mut parameters = ListParams::default()
+                .labels(&format!("{LABEL}={}", kind(prefix)))
+                .limit(PAGE);
+            let mut found = Vec::new();
+            loop {
+                let page = request("list", prefix, self.leases.list(&parameters))
+                    .await
+                    .map_err(|refusal| refusal.error)?;
+                for lease in page.items {
+                    let key = annotation(&lease, KEY).unwrap_or_default().to_owned();
+                    if key.starts_with(prefix) {
+                        let register = register(lease, &key)?;
+                        found.push((key, register));
+                    }
+                }
+                parameters.continue_token =
+                    page.metadata.continue_.filter(|token| !token.is_empty());
+                if parameters.continue_token.is_none() {
+                    break;
+                }
+            }
+            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Ok(found)
+        })
+    }
+}
+
+/// The name of a register's object: a key may have characters that a name may not. People recognise the beginning, and the
+/// hash distinguishes keys.
+fn object_name(key: &str) -> String {
+    let readable: String = key
+        .chars()
+        .map(|character| {
+            if character.is_ascii_lowercase() || character.is_ascii_digit() {
+                character
+            } else {
+                '-'
+            }
+        })
+        .take(100)
+        .collect();
+    let hash = Sha256::digest(key.as_bytes());
+    let hash = hash
+        .iter()
+        .take(8)
+        .fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    format!(
+        "scheduled-events-{}-{hash:016x}",
+        readable.trim_matches('-')
+    )
+}
+
+/// The first part of a key, as a label may have it.
+fn kind(key: &str) -> &str {
+    key.split('/')
+        .next()
+        .unwrap_or_default()
+        .trim_matches(|character: char| !character.is_ascii_alphanumeric())
+}
+
+fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
+    let replaced = expected.map_or("", |revision| &revision.0);
+    let (resource_version, uid) = expected.map(parts).unzip();
+    let annotations = [(KEY, key), (VALUE, value), (REPLACED, replaced)];
+    Lease {
+        metadata: ObjectMeta {
+            name: Some(object_name(key)),
+            annotations: Some(
+                annotations
+                    .map(|(name, text)| (name.to_owned(), text.to_owned()))
+                    .into(),
+            ),
+            labels: Some(BTreeMap::from([(LABEL.into(), kind(key).into())])),
+            resource_version,
+            uid,
+            ..ObjectMeta::default()
+        },
+        spec: None,
+    }
+}
+
+fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
+    lease
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(name)
+        .map(String::as_str)
+}
+
+fn register(lease: Lease, key: &str) -> Result<Versioned, EngineError> {
+    let revision = revision(&lease)?;
+    if annotation(&lease, KEY) != Some(key) {
+        let name = lease.metadata.name.unwrap_or_default();
+        return Err(EngineError(format!(
+            "the Lease {name} is not the register {key}: somebody else changed or made it"
+        )));
+    }
+    let value = lease
+        .metadata
+        .annotations
+        .and_then(|mut annotations| annotations.remove(VALUE));
+    let value = value.unwrap_or_else(|| format!("the Lease has no annotation {VALUE}"));
+    Ok(Versioned { value, revision })
+}
+
+fn revision(lease: &Lease) -> Result<Revision, EngineError> {
+    let (version, uid) = (
+        lease.metadata.resource_version.as_deref(),
+        lease.metadata.uid.as_deref(),
+    );
+    let both = version
+        .zip(uid)
+        .map(|(version, uid)| Revision(format!("{version}/{uid}")));
+    both.ok_or_else(|| {
+        EngineError("the server answered with a Lease without resourceVersion or uid".into())
+    })
+}
+
+/// The `resourceVersion` and the `uid` of a revision.
+fn parts(revision: &Revision) -> (String, String) {
+    let (version, uid) = revision.0.split_once('/').unwrap_or((&revision.0, ""));
+    (version.to_owned(), uid.to_owned())
+}
+
+/// Why a request did not succeed, with the server's status code.
+struct Refusal {
+    code: Option<u16>,
+    error: EngineError,
+}
+
+async fn request<T>(
+    what: &str,
+    key: &str,
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Refusal> {
+    let failed = |code, reason| Refusal {
+        code,
+        error: EngineError(format!("cannot {what} the Lease of {key}: {reason}")),
+    };
+    match tokio::time::timeout(REQUEST_TIME, request).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(failed(status_code(&error), describe(&error))),
+        Err(_) => Err(failed(
+            None,
+            format!("no answer within {} s", REQUEST_TIME.as_secs()),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::register::GroupRegister;
+    use crate::store;
+
+    #[test]
+    fn a_lease_without_a_value_is_the_problem_of_its_register() {
+        let mut emptied = lease("groups/web", "{}", Some(&Revision("7/1".into())));
+        emptied
+            .metadata
+            .annotations
+            .as_mut()
+            .expect("annotations")
+            .remove(VALUE);
+        let register = register(emptied, "groups/web").expect("it can be listed");
+        let error =
+            store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
+        assert!(
+            error
+                .0
+                .starts_with("the register groups/web cannot be read: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn names_of_objects_are_valid_and_differ() {
+        let long = "machines/".to_owned() + &"x".repeat(191);
+        let keys = [
+            "groups/web",
+            "groups-web",
+            "groups/-web-",
+            "groups/web.",
+            "a",
+            "machines/WestNO_0",
+            &long,
+        ];
+        let names: std::collections::BTreeSet<_> =
+            keys.iter().map(|key| object_name(key)).collect();
+        assert_eq!(names.len(), keys.len());
+        for name in names {
+            assert!(name.len() <= 253 && !name.ends_with('-'), "{name}");
+            assert!(
+                name.bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
+                "{name}"
+            );
+        }
+    }
+}

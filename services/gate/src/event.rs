@@ -1,0 +1,207 @@
+//! What the gate must know of an event.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use scheduled_events_common::hexadecimal::hexadecimal;
+use scheduled_events_common::names::Name;
+
+/// The most characters of an event's id: more than any that Azure was seen to use.
+const ID_MAX: usize = 64;
+
+/// An event, as the command's hooks get it on their standard input.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "HookEvent")]
+pub struct Event {
+    /// The event's id, in lower case.
+    pub id: String,
+    /// What happens, such as `Reboot`.
+    pub event_type: String,
+    /// For how many seconds it interrupts the machines; `None` if that is unknown.
+    pub duration: Option<u64>,
+    /// The machines that it affects.
+    pub resources: BTreeSet<Name>,
+    /// Whether Azure waits for an approval so shortly that taking turns would be in vain: a `Preempt`.
+    pub is_urgent: bool,
+    /// When Azure starts it at the latest; `None` if that is unknown.
+    pub not_before: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct HookEvent {
+    event_id: String,
+    event_type: Option<String>,
+    duration_in_seconds: Option<i64>,
+    resources: Option<Vec<Name>>,
+    not_before: Option<String>,
+}
+
+impl From<HookEvent> for Event {
+    fn from(event: HookEvent) -> Self {
+        let resources = event.resources.unwrap_or_default().into_iter().collect();
+        let not_before = event.not_before.and_then(|text| text.parse().ok());
+        // Azure's -1 is an unknown duration.
+        let duration = event
+            .duration_in_seconds
+            .and_then(|seconds| seconds.try_into().ok());
+        Self {
+            duration,
+            not_before,
+            ..Self::new(
+                &event.event_id,
+                &event.event_type.unwrap_or_default(),
+                resources,
+            )
+        }
+    }
+}
+
+impl Event {
+    /// An event of this id and type that affects these machines, at an unknown time and for an unknown duration.
+    pub fn new(id: &str, event_type: &str, resources: BTreeSet<Name>) -> Self {
+        let is_urgent = event_type == "Preempt";
+        let (id, event_type) = (id.to_ascii_lowercase(), event_type.to_owned());
+        Self {
+            id,
+            event_type,
+            duration: None,
+            resources,
+            is_urgent,
+            not_before: None,
+        }
+    }
+
+    /// When Azure starts it at the latest, as registers have it: in seconds since 1970.
+    pub(super) fn not_before_seconds(&self) -> Option<u64> {
+        self.not_before
+            .map(|time| u64::try_from(time.as_second()).unwrap_or_default())
+    }
+
+    /// The key of the event's register. Another type, another duration, or other machines, make it another register: what was
+    /// decided for the event as it was says nothing about the event as it is. The incarnation is not part of it: it changes with
+    /// any other event. An unknown duration differs from every number.
+    ///
+    /// ```
+    /// use scheduled_events_gate::event::Event;
+    ///
+    /// let event = |resources: &[&str]| Event::new("C7061BAC", "Reboot", resources.iter().map(|&name| name.into()).collect());
+    /// assert_eq!(event(&["b", "A"]).key(), event(&["a", "B", "b"]).key());
+    /// assert_ne!(event(&["a", "b"]).key(), event(&["a"]).key());
+    /// let of_nine_seconds = Event { duration: Some(9), ..event(&["a"]) };
+    /// assert_ne!(of_nine_seconds.key(), event(&["a"]).key());
+    /// ```
+    pub fn key(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.event_type.as_bytes());
+        hash.update([0]);
+        hash.update(
+            self.duration
+                .map(|seconds| seconds.to_string())
+                .unwrap_or_default(),
+        );
+        for resource in &self.resources {
+            hash.update([0]);
+            hash.update(resource.as_str().to_ascii_lowercase());
+        }
+        format!(
+            "{}{}",
+            events_prefix(&self.id),
+            hexadecimal(&hash.finalize()[..12])
+        )
+    }
+}
+
+/// What the keys of an event's registers begin with, by its id in lower case.
+pub fn events_prefix(id: &str) -> String {
+    format!("events/{}/", id_key(id))
+}
+
+/// An event's id as part of a register's key. An id that is not of the usual form is hashed: it is data from outside.
+fn id_key(id: &str) -> String {
+    let usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if (1..=ID_MAX).contains(&id.len()) && id.bytes().all(usual) {
+        return id.to_owned();
+    }
+    format!(
+        "sha256-{}",
+        hexadecimal(&Sha256::digest(id.as_bytes())[..12])
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_a_part_of_the_event_as_it_is() {
+        let event = |duration: &str| -> Event {
+            let text =
+                format!(r#"{{"event_id":"E","event_type":"Freeze","resources":["a"]{duration}}}"#);
+            serde_json::from_str(&text).expect("an event")
+        };
+        let keys = [
+            "",
+            r#","duration_in_seconds":0"#,
+            r#","duration_in_seconds":9"#,
+            r#","duration_in_seconds":90"#,
+        ];
+        let keys: BTreeSet<_> = keys.iter().map(|duration| event(duration).key()).collect();
+        assert_eq!(keys.len(), 4, "{keys:?}");
+        for unknown in [
+            r#","duration_in_seconds":null"#,
+            r#","duration_in_seconds":-1"#,
+        ] {
+            assert_eq!(event(unknown).key(), event("").key());
+        }
+    }
+
+    /// Keys are paths in the folder engine, and an id is data from outside.
+    #[test]
+    fn an_id_that_is_not_of_the_usual_form_is_hashed() {
+        let long = "a".repeat(ID_MAX + 1);
+        let unusual = [
+            "",
+            ".",
+            "..",
+            "../../etc/x",
+            "/etc/x",
+            "a/b",
+            "a.b",
+            "a\0b",
+            "a b",
+            "\u{e9}",
+            &long,
+        ];
+        let prefixes: BTreeSet<_> = unusual.iter().map(|id| events_prefix(id)).collect();
+        assert_eq!(
+            prefixes.len(),
+            unusual.len(),
+            "they are distinct: {prefixes:?}"
+        );
+        for id in unusual {
+            let key = Event::new(id, "Reboot", ["../x".into()].into()).key();
+            assert!(
+                key.starts_with(&events_prefix(id)) && key.len() <= 200,
+                "{key}"
+            );
+            let parts: Vec<_> = key.split('/').collect();
+            assert!(
+                parts.len() == 3 && parts[0] == "events" && parts[1].starts_with("sha256-"),
+                "{id:?}: {key}"
+            );
+            assert!(
+                parts[1..]
+                    .concat()
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+                "{key}"
+            );
+        }
+        assert_eq!(events_prefix(&long[1..]), format!("events/{}/", &long[1..]));
+        let id = "368d8799-233c-4d16-8e3a-0c6c6ab4efec";
+        assert_eq!(events_prefix(id), format!("events/{id}/"));
+    }
+}

@@ -1,0 +1,110 @@
+//! The metrics file of the daemon.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use scheduled_events_common::supervision::replace;
+
+/// What the metrics file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Metrics {
+    /// How many events of this machine were started without a decision of the gate.
+    pub(crate) forced: u64,
+    /// How many events the watcher asked about that are not over.
+    pub(crate) events: usize,
+    /// Whether the engine answers, and what was read of it is valid.
+    pub(crate) engine_up: bool,
+    /// How many machines had other limits of a group than this one at the last look.
+    pub(crate) limits_differ: usize,
+    /// How many machines this process has forgotten.
+    pub(crate) forgotten: u64,
+    /// How many slots of other machines this process has freed.
+    pub(crate) freed: u64,
+}
+
+impl Metrics {
+    /// Prometheus' text.
+    fn text(self) -> String {
+        let mut text = String::new();
+        for (name, kind, help, value) in [
+            (
+                "forced_total",
+                "counter",
+                "Events of this machine that started without a decision of the gate.",
+                self.forced,
+            ),
+            (
+                "events",
+                "gauge",
+                "Events that the gate was asked about and that are not over.",
+                self.events as u64,
+            ),
+            (
+                "forgotten_total",
+                "counter",
+                "Machines that were silent for so long that this daemon deleted their registers.",
+                self.forgotten,
+            ),
+            (
+                "freed_total",
+                "counter",
+                "Places of silent machines that this daemon has freed after an event.",
+                self.freed,
+            ),
+            (
+                "limits_differ",
+                "gauge",
+                "Machines that had other limits of a group than this one at the last look.",
+                self.limits_differ as u64,
+            ),
+            (
+                "engine_up",
+                "gauge",
+                "Whether the store of the registers answers, and what was read of it is valid.",
+                u64::from(self.engine_up),
+            ),
+        ] {
+            let name = format!("scheduled_events_fleet_{name}");
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
+            );
+        }
+        text
+    }
+
+    /// Replaces the file. The collector of metrics may read it.
+    pub(crate) fn write(self, path: &Path) -> io::Result<()> {
+        replace(path, &self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_has_each_metric_with_its_type() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("fleet.prom");
+        let metrics = Metrics {
+            forced: 2,
+            events: 1,
+            engine_up: true,
+            limits_differ: 0,
+            forgotten: 3,
+            freed: 4,
+        };
+        metrics.write(&path).expect("written");
+        let text = std::fs::read_to_string(&path).expect("the file");
+        assert!(text.contains(
+            "# TYPE scheduled_events_fleet_forced_total counter\nscheduled_events_fleet_forced_total 2\n"
+        ));
+        assert!(
+            text.ends_with("scheduled_events_fleet_engine_up 1\n"),
+            "{text}"
+        );
+    }
+}

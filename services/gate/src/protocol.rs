@@ -1,0 +1,629 @@
+//! The protocol of one machine and one event: which register to read or to change next, and when to answer.
+//!
+//! Nothing here does I/O, and nothing is awaited: [`Part`] is what does not change while a question is answered, [`Progress`] what
+//! this process knows by now, and [`Part::prepare`], [`Part::approve`] and [`Part::withdraw`] return the next [`Step`]. The caller
+//! carries it out, reports its result to [`Progress`], and asks for the next step, until it is an answer.
+//!
+//! What this process did not confirm by a swap of its own it does not rely on. So it makes no difference how old a value is that
+//! was read: a swap over an old value is refused, and the decision itself, once read, is never taken back. Nor does it matter
+//! what an earlier process of this machine did, or whether the reply to a swap was lost: the step is taken again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::window::Closed;
+use crate::event::Event;
+use crate::register::{Claim, EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next};
+use scheduled_events_common::names::Name;
+
+/// What of a group an event takes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Share {
+    /// The group's register.
+    pub group: String,
+    /// The machines of the group that the event affects.
+    pub slots: BTreeSet<Name>,
+    /// How many machines of the group may be out of service together: the most that it can be until the machines were looked at.
+    pub limit: u32,
+}
+
+/// What is seen of the machines of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// How many of them may be out of service together.
+    pub limit: u32,
+    /// Those that do not show that they run. They count as out of service.
+    pub silent: BTreeSet<Name>,
+}
+
+/// One machine's part in one event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// This machine.
+    pub machine: Name,
+    /// The event.
+    pub event: Event,
+    /// What the event takes of each group, in the order of their names; nothing if the event is urgent.
+    pub shares: Vec<Share>,
+    /// The delay after which the next machine takes over to post what is decided.
+    pub take_over_after: Duration,
+    /// The groups whose maintenance windows are closed now.
+    pub closed: BTreeMap<String, Closed>,
+}
+
+/// What this process knows about one event's registers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Progress {
+    /// The event's register as it was last read.
+    event: Option<Arc<EventRegister>>,
+    /// The groups' registers as they were last read, in the order of [`Part::shares`].
+    groups: Vec<Option<Arc<GroupRegister>>>,
+    /// What was seen of the machines, in the order of [`Part::shares`].
+    members: Option<Arc<[Seen]>>,
+    /// That was during this question. What was seen before may refuse, and never admits.
+    has_looked: bool,
+    /// Whether the machines that reserved the groups are silent, as this question has seen it.
+    reservers: BTreeMap<Name, bool>,
+    /// This machine's mark, if this process made it.
+    mark: Option<Mark>,
+    /// The groups in which this process has made its claim.
+    claimed: BTreeSet<usize>,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read the event's register, and report it to [`Progress::saw_event`].
+    ReadEvent,
+    /// Read a group's register, and report it to [`Progress::saw_group`].
+    ReadGroup(usize),
+    /// Look at the machines of the groups, and report what is seen to [`Progress::saw_members`].
+    LookAtMembers,
+    /// Look whether this machine, which reserved a group, is silent, and report that to [`Progress::saw_reserver`].
+    LookAtReserver(Name),
+    /// Change the event's register from the value that was last read, and report the result to [`Progress::wrote_event`],
+    /// [`Progress::event_conflict`] or [`Progress::event_unknown`].
+    ChangeEvent(EventChange),
+    /// Change a group's register from the value that was last read, and report the result to [`Progress::wrote_group`],
+    /// [`Progress::group_conflict`] or [`Progress::group_unknown`].
+    ChangeGroup(usize, GroupChange),
+    /// The question is answered.
+    Answer(Answer),
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes.
+    Open,
+    /// The approval is decided, and another machine posts it.
+    AnotherApproves {
+        /// Who decided.
+        by: Name,
+    },
+    /// Not yet.
+    Closed(Why),
+}
+
+/// Why the gate is closed. A new reason also needs its words in `daemon/message.rs`, a decision in the two `matches!` of
+/// `daemon/mod.rs`, and a place in the function `why` of `cli/status.rs`, which finds the reasons again from the registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// These machines are not ready.
+    NotReady(Vec<Name>),
+    /// Others of the group are out of service.
+    NoSlot {
+        /// The group.
+        group: String,
+        /// Who is, silent machines included.
+        held: Vec<Name>,
+        /// Which of them are silent.
+        silent: BTreeSet<Name>,
+        /// How many may be.
+        limit: u32,
+    },
+    /// The group is reserved for another event, which is earlier.
+    Reserved {
+        /// The group.
+        group: String,
+        /// For which.
+        next: Next,
+    },
+    /// It is outside the maintenance windows of this group.
+    Window {
+        /// The group.
+        group: String,
+        /// Until when, and whether the event can wait.
+        closed: Closed,
+    },
+}
+
+impl Part {
+    /// This machine's part in an event, with all windows open.
+    pub fn new(
+        machine: Name,
+        event: Event,
+        mut shares: Vec<Share>,
+        take_over_after: Duration,
+    ) -> Self {
+        if event.is_urgent {
+            shares.clear();
+        }
+        shares.sort_by(|a, b| a.group.cmp(&b.group));
+        Self {
+            machine,
+            event,
+            shares,
+            take_over_after,
+            closed: BTreeMap::new(),
+        }
+    }
+
+    /// May this machine prepare? From now on it is not ready.
+    pub fn prepare(&self, progress: &Progress) -> Step {
+        if self.is_alone_and_urgent() {
+            return Step::Answer(Answer::Open);
+        }
+        let Some(event) = &progress.event else {
+            return Step::ReadEvent;
+        };
+        // A process that was started again after the decision: the mark stays, since the decision does.
+        if event.go.is_some() {
+            return Step::Answer(Answer::Open);
+        }
+        if progress.mark != Some(Mark::Withdrawn) {
+            return self.mark(Mark::Withdrawn);
+        }
+        self.take_slots(progress, false)
+            .unwrap_or(Step::Answer(Answer::Open))
+    }
+
+    /// May this machine approve? It is ready. `since_go` is how long this process has known the decision.
+    pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> Step {
+        if self.is_alone_and_urgent() {
+            return Step::Answer(Answer::Open);
+        }
+        let Some(event) = &progress.event else {
+            return Step::ReadEvent;
+        };
+        if let Some(go) = &event.go {
+            let is_my_turn = since_go.is_some_and(|waited| waited >= self.turn_after(&go.by));
+            let answer = if is_my_turn {
+                Answer::Open
+            } else {
+                Answer::AnotherApproves { by: go.by.clone() }
+            };
+            return Step::Answer(answer);
+        }
+        if let Some(step) = self.take_slots(progress, true) {
+            // Without slots this machine must not count as ready, whatever it was before.
+            let is_refused = matches!(step, Step::Answer(_));
+            return if is_refused && progress.mark != Some(Mark::Withdrawn) {
+                self.mark(Mark::Withdrawn)
+            } else {
+                step
+            };
+        }
+        let missing = || {
+            self.event
+                .resources
+                .iter()
+                .filter(|name| **name != self.machine && !event.is_ready(name))
+        };
+        let all_are_ready = missing().next().is_none();
+        // An event that can wait has its slots only if it began in a window: it is finished, even after the window's end.
+        let waits_for_not_before = self.shares.iter().find_map(|share| {
+            let (group, closed) = self.window_of(share)?;
+            (!closed.can_wait).then(|| Why::Window {
+                group: group.to_owned(),
+                closed: *closed,
+            })
+        });
+        if all_are_ready && waits_for_not_before.is_none() {
+            return Step::ChangeEvent(EventChange::Go(self.machine.clone()));
+        }
+        // The register may have been deleted since, and with it the mark.
+        if progress.mark != Some(Mark::Ready) || !event.is_ready(&self.machine) {
+            return self.mark(Mark::Ready);
+        }
+        Step::Answer(Answer::Closed(match waits_for_not_before {
+            Some(why) if all_are_ready => why,
+            _ => Why::NotReady(missing().cloned().collect()),
+        }))
+    }
+
+    /// This machine is not ready any more, unless it is decided already.
+    pub fn withdraw(&self, progress: &Progress) -> Step {
+        let Some(event) = &progress.event else {
+            return Step::ReadEvent;
+        };
+        if event.go.is_some() || progress.mark == Some(Mark::Withdrawn) {
+            return Step::Answer(Answer::Open);
+        }
+        self.mark(Mark::Withdrawn)
+    }
+
+    /// This machine is back in service although the event is not over: it is not ready, and needs no slot.
+    pub fn stand_down(&self, progress: &Progress) -> Step {
+        let step = self.withdraw(progress);
+        let is_decided = progress
+            .event
+            .as_ref()
+            .is_some_and(|event| event.go.is_some());
+        if is_decided || !matches!(step, Step::Answer(_)) {
+            return step;
+        }
+        let is_in =
+            |claim: &Claim| claim.by.contains(&self.machine) || claim.late.contains(&self.machine);
+        let holds = |index, group: &GroupRegister| {
+            progress.claimed.contains(&index) || group.claims.get(&self.event.id).is_some_and(is_in)
+        };
+        let next = (0..self.shares.len()).find_map(|index| match progress.group(index) {
+            None => Some(Step::ReadGroup(index)),
+            Some(group) => holds(index, group).then(|| self.give_back(index, true)),
+        });
+        next.unwrap_or(step)
+    }
+
+    fn give_back(&self, index: usize, is_back: bool) -> Step {
+        let (event_id, by) = (self.event.id.clone(), self.machine.clone());
+        Step::ChangeGroup(
+            index,
+            GroupChange::GiveBack {
+                event_id,
+                by,
+                is_back,
+            },
+        )
+    }
+
+    fn mark(&self, mark: Mark) -> Step {
+        Step::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
+    }
+
+    /// Nobody else is concerned, and there is no time.
+    pub(super) fn is_alone_and_urgent(&self) -> bool {
+        self.event.is_urgent
+            && self
+                .event
+                .resources
+                .iter()
+                .all(|name| *name == self.machine)
+    }
+
+    /// The next step towards slots in all groups; `None` if this machine has them. Refused by one group it claims none, and what it
+    /// has claimed in others it gives back, unless it is out of service: then it needs them.
+    fn take_slots(&self, progress: &Progress, is_out_of_service: bool) -> Option<Step> {
+        let missing: Vec<_> = (0..self.shares.len())
+            .filter(|index| !progress.claimed.contains(index))
+            .collect();
+        let next = *missing.first()?;
+        if let Some(&unread) = missing
+            .iter()
+            .find(|&&index| progress.group(index).is_none())
+        {
+            return Some(Step::ReadGroup(unread));
+        }
+        if let Some((index, why)) = missing
+            .iter()
+            .find_map(|&index| Some((index, self.refusal(progress, index)?)))
+        {
+            if let Some(next) = self.reservation(progress, index, &why) {
+                let limit = progress
+                    .seen(index)
+                    .map_or(self.shares[index].limit, |seen| seen.limit);
+                return Some(Step::ChangeGroup(
+                    index,
+                    GroupChange::Reserve { next, limit },
+                ));
+            }
+            // Who holds a slot may be gone by now, and so may the machine that reserved the group. Those that wait after the next event
+            // watch the group and that machine alone.
+            match &why {
+                Why::NoSlot { .. }
+                    if progress.members.is_none() && self.is_next(progress, index) =>
+                {
+                    return Some(Step::LookAtMembers);
+                }
+                Why::Reserved { next, .. } if !progress.reservers.contains_key(&next.by) => {
+                    return Some(Step::LookAtReserver(next.by.clone()));
+                }
+                _ => {}
+            }
+            return Some(match progress.claimed.last() {
+                Some(&claimed) if !is_out_of_service && progress.group(claimed).is_none() => {
+                    Step::ReadGroup(claimed)
+                }
+                Some(&claimed) if !is_out_of_service => self.give_back(claimed, false),
+                _ => Step::Answer(Answer::Closed(why)),
+            });
+        }
+        let slots = &self.shares[next].slots;
+        // Only who would get slots looks at the others. What the event has already stays, even if machines have fallen silent since.
+        let is_begun = |&index: &usize| self.is_begun(progress, index);
+        if !progress.has_looked && !missing.iter().all(is_begun) {
+            return Some(Step::LookAtMembers);
+        }
+        let limit = progress
+            .seen(next)
+            .map_or(self.shares[next].limit, |seen| seen.limit);
+        let (event_id, by, slots) = (self.event.id.clone(), self.machine.clone(), slots.clone());
+        Some(Step::ChangeGroup(
+            next,
+            GroupChange::Claim {
+                event_id,
+                by,
+                slots,
+                limit,
+            },
+        ))
+    }
+
+    /// Why a group, as it was last read, does not admit the event.
+    fn refusal(&self, progress: &Progress, index: usize) -> Option<Why> {
+        let (share, group) = (&self.shares[index], progress.group(index)?);
+        // What has begun goes on, and what cannot wait is prepared for: Azure starts it at `NotBefore`.
+        let is_begun = self.is_begun(progress, index);
+        if let Some((group, closed)) = self
+            .window_of(share)
+            .filter(|(_, closed)| closed.can_wait && !is_begun)
+        {
+            return Some(Why::Window {
+                group: group.to_owned(),
+                closed: *closed,
+            });
+        }
+        let Seen { limit, silent } = progress.seen(index).cloned().unwrap_or_else(|| Seen {
+            limit: share.limit,
+            ..Seen::default()
+        });
+        if group.admits(&self.event.id, &share.slots, limit, &silent) {
+            let next = self.earlier(progress, index).filter(|_| !is_begun)?;
+            // Both may have their slots.
+            let slots = share.slots.union(&next.slots).cloned().collect();
+            let fits = group.admits(&self.event.id, &slots, limit, &silent)
+                && slots.len() <= limit as usize;
+            return (!fits).then(|| Why::Reserved {
+                group: share.group.clone(),
+                next: next.clone(),
+            });
+        }
+        let held = group
+            .held()
+            .into_iter()
+            .chain(&silent)
+            .cloned()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        Some(Why::NoSlot {
+            group: share.group.clone(),
+            held,
+            silent,
+            limit,
+        })
+    }
+
+    /// The one that is before this part's event.
+    fn earlier<'a>(&self, progress: &'a Progress, index: usize) -> Option<&'a Next> {
+        progress
+            .next(index)
+            .filter(|next| next.order() < self.as_next(index).order())
+    }
+
+    /// Whether a group, as it was last read, is reserved for this part's event.
+    pub fn is_next_in_a_group(&self, progress: &Progress) -> bool {
+        (0..self.shares.len()).any(|index| self.is_next(progress, index))
+    }
+
+    fn is_next(&self, progress: &Progress, index: usize) -> bool {
+        progress
+            .next(index)
+            .is_some_and(|next| next.event_id == self.event.id)
+    }
+
+    /// This part's event as the next one.
+    fn as_next(&self, index: usize) -> Next {
+        let not_before = self.event.not_before_seconds();
+        let (event_id, slots, by) = (
+            self.event.id.clone(),
+            self.shares[index].slots.clone(),
+            self.machine.clone(),
+        );
+        Next {
+            event_id,
+            slots,
+            by,
+            not_before,
+        }
+    }
+
+    /// The reservation of a group that refuses this part's event, if it is to be made: the group has none, or one that is later.
+    fn reservation(&self, progress: &Progress, index: usize, why: &Why) -> Option<Next> {
+        let own = self.as_next(index);
+        let is_refused = matches!(why, Why::NoSlot { .. });
+        let is_first = progress
+            .next(index)
+            .is_none_or(|next| own.order() < next.order());
+        let is_new = |next: &Next| {
+            (&next.event_id, &next.slots, next.not_before)
+                != (&own.event_id, &own.slots, own.not_before)
+        };
+        let is_moved = self.is_next(progress, index)
+            && progress.group(index)?.next.as_ref().is_some_and(is_new);
+        (is_refused && (is_first || is_moved)).then_some(own)
+    }
+
+    /// Whether the event has the slots of this share already.
+    fn is_begun(&self, progress: &Progress, index: usize) -> bool {
+        progress
+            .group(index)
+            .is_some_and(|group| group.has(&self.event.id, &self.shares[index].slots))
+    }
+
+    /// The group of a share, if its windows are closed.
+    fn window_of(&self, share: &Share) -> Option<(&str, &Closed)> {
+        // The share may be that of a zone.
+        let group = share.group.split('/').next().unwrap_or_default();
+        self.closed
+            .get_key_value(group)
+            .map(|(group, closed)| (group.as_str(), closed))
+    }
+
+    /// How long after the decision this machine posts: at once if it decided, else in the order of the names.
+    fn turn_after(&self, decided_by: &Name) -> Duration {
+        if *decided_by == self.machine {
+            return Duration::ZERO;
+        }
+        let before = self
+            .event
+            .resources
+            .iter()
+            .filter(|name| *name != decided_by && **name < self.machine)
+            .count();
+        self.take_over_after
+            .saturating_mul(u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1))
+    }
+}
+
+impl Progress {
+    /// The event's register was read.
+    pub fn saw_event(&mut self, register: Arc<EventRegister>) {
+        self.event = Some(register);
+    }
+
+    /// A group's register was read.
+    pub fn saw_group(&mut self, index: usize, register: Arc<GroupRegister>) {
+        if self.groups.len() <= index {
+            self.groups.resize(index + 1, None);
+        }
+        self.groups[index] = Some(register);
+    }
+
+    /// The machines were looked at.
+    pub fn saw_members(&mut self, members: Arc<[Seen]>) {
+        (self.members, self.has_looked) = (Some(members), true);
+    }
+
+    /// A machine that reserved a group was looked at.
+    pub fn saw_reserver(&mut self, machine: Name, is_silent: bool) {
+        self.reservers.insert(machine, is_silent);
+    }
+
+    /// What was seen of the machines a short time ago; `None`: nothing was.
+    pub fn recall_members(&mut self, members: Option<Arc<[Seen]>>) {
+        (self.members, self.has_looked) = (members, false);
+    }
+
+    /// A change of the event's register was carried out, with this result.
+    pub fn wrote_event(&mut self, change: &EventChange, register: Arc<EventRegister>) {
+        self.event = Some(register);
+        self.mark = Some(match change {
+            EventChange::Mark(_, mark) => *mark,
+            EventChange::Go(_) => Mark::Ready,
+        });
+    }
+
+    /// A change of a group's register was carried out, with this result.
+    pub fn wrote_group(
+        &mut self,
+        index: usize,
+        change: &GroupChange,
+        register: Arc<GroupRegister>,
+    ) {
+        self.saw_group(index, register);
+        match change {
+            GroupChange::Claim { .. } => {
+                self.claimed.insert(index);
+            }
+            GroupChange::GiveBack { .. } | GroupChange::Release { .. } => {
+                self.claimed.remove(&index);
+            }
+            GroupChange::Occupy { .. }
+            | GroupChange::Reserve { .. }
+            | GroupChange::Unreserve { .. } => {}
+        }
+    }
+
+    /// The event's register was changed by another machine meanwhile.
+    pub fn event_conflict(&mut self) {
+        self.event = None;
+    }
+
+    /// It is unknown whether the event's register was changed.
+    pub fn event_unknown(&mut self) {
+        self.event = None;
+        self.mark = None;
+    }
+
+    /// The mark is to be made again.
+    pub fn forget_mark(&mut self) {
+        self.mark = None;
+    }
+
+    /// A group's register was changed by another machine meanwhile.
+    pub fn group_conflict(&mut self, index: usize) {
+        if let Some(group) = self.groups.get_mut(index) {
+            *group = None;
+        }
+    }
+
+    /// It is unknown whether a group's register was changed.
+    pub fn group_unknown(&mut self, index: usize) {
+        self.group_conflict(index);
+        self.claimed.remove(&index);
+    }
+
+    /// Forgets what was read, before another question. What was confirmed stays.
+    pub fn forget_reads(&mut self) {
+        self.event = None;
+        self.groups.clear();
+        self.reservers.clear();
+        self.has_looked = false;
+    }
+
+    /// The groups are others than before.
+    pub fn forget_claims(&mut self) {
+        self.recall_members(None);
+        self.groups.clear();
+        self.claimed.clear();
+    }
+
+    /// The claim in a group is gone, although nobody here gave it back: it was freed by hand.
+    pub fn lost_claim(&mut self, index: usize) {
+        self.claimed.remove(&index);
+    }
+
+    /// The event's register as it was last read.
+    pub fn event(&self) -> Option<&Arc<EventRegister>> {
+        self.event.as_ref()
+    }
+
+    /// A group's register as it was last read.
+    pub fn group(&self, index: usize) -> Option<&Arc<GroupRegister>> {
+        self.groups.get(index).and_then(Option::as_ref)
+    }
+
+    /// The event for which a group is reserved, unless that does not count any more: who was refused is silent. The machine that was
+    /// refused takes the reservation back once its event has begun. No time of day counts: a machine's clock may be wrong.
+    fn next(&self, index: usize) -> Option<&Next> {
+        let next = self.group(index)?.next.as_ref()?;
+        (self.reservers.get(&next.by) != Some(&true)).then_some(next)
+    }
+
+    /// What was seen of a group's machines.
+    fn seen(&self, index: usize) -> Option<&Seen> {
+        self.members.as_ref()?.get(index)
+    }
+
+    /// The groups in which this process has made its claim.
+    pub fn claimed(&self) -> impl Iterator<Item = usize> {
+        self.claimed.iter().copied()
+    }
+
+    /// This machine's mark, if this process made it.
+    pub fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+}

@@ -1,0 +1,433 @@
+//! The three kinds of registers, and the changes that are made to them.
+//!
+//! A change is a function of a register's value. The caller reads the register, applies the change and swaps the
+//! result in, so that no change is lost and none is made to a value that was not seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use scheduled_events_common::names::Name;
+
+/// Seconds since 1970, by the clock of the machine that wrote them. They are shown to people; nothing is decided by them.
+pub type Stamp = u64;
+
+/// What a machine states about itself and an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mark {
+    /// It is ready for the event.
+    Ready,
+    /// It is not, or not any more.
+    Withdrawn,
+}
+
+/// A mark and when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Marked {
+    /// The mark.
+    pub mark: Mark,
+    /// When it was made.
+    pub at: Stamp,
+}
+
+/// A mark that is a register of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MarkPart {
+    /// Whose it is.
+    pub machine: Name,
+    /// The mark.
+    pub mark: Mark,
+    /// When it was made.
+    pub at: Stamp,
+}
+
+/// The decision that an event is approved. It is never taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Go {
+    /// Who decided. This machine posts first.
+    pub by: Name,
+    /// When.
+    pub at: Stamp,
+}
+
+/// `E`: one event, as it was announced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EventRegister {
+    /// What happens. For people; the key contains it.
+    pub event_type: String,
+    /// For how many seconds; `None` if that is unknown. The key contains it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<u64>,
+    /// When Azure starts it at the latest, in seconds since 1970, as the last machine that marked itself knew it; `None` if that is
+    /// unknown. For people; the key does not contain it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<u64>,
+    /// The machines that it affects. For people; the key contains them.
+    pub resources: BTreeSet<Name>,
+    /// The marks. A machine without one has not been heard of.
+    pub marks: BTreeMap<Name, Marked>,
+    /// The decision.
+    pub go: Option<Go>,
+}
+
+impl EventRegister {
+    /// Whether this machine is marked as ready.
+    pub fn is_ready(&self, machine: &Name) -> bool {
+        self.marks
+            .get(machine)
+            .is_some_and(|marked| marked.mark == Mark::Ready)
+    }
+}
+
+/// What an event holds of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Claim {
+    /// The machines that are out of service for the event, or will be.
+    pub slots: BTreeSet<Name>,
+    /// The machines that rely on the claim.
+    pub by: BTreeSet<Name>,
+    /// Those of `slots` that are out of service by a last call, whether or not a place was free. That is no claim.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub late: BTreeSet<Name>,
+    /// When it was made.
+    pub at: Stamp,
+}
+
+/// The event for which a group is reserved: of those that were refused the one whose `NotBefore` is first. Nobody else takes slots
+/// that it needs, so that a large event is not overtaken by small ones for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Next {
+    /// The event.
+    pub event_id: String,
+    /// The machines of the group that it affects.
+    pub slots: BTreeSet<Name>,
+    /// Who was refused.
+    pub by: Name,
+    /// When Azure starts it, in seconds since 1970; `None`: that is unknown, and later than everything that is known.
+    pub not_before: Option<u64>,
+}
+
+impl Next {
+    /// Events come in this order.
+    pub fn order(&self) -> (u64, &str) {
+        (self.not_before.unwrap_or(u64::MAX), &self.event_id)
+    }
+}
+
+/// `G`: who of a group may be out of service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GroupRegister {
+    /// How many machines may be out of service together, as the last writer knew it. For people.
+    pub limit: u32,
+    /// The claims, by the event's id. It is the same claim when the event's machines change.
+    pub claims: BTreeMap<String, Claim>,
+    /// For whom the group is reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+}
+
+impl GroupRegister {
+    /// Whether these machines may be taken out of service for an event: at most `limit` are out of service then, `silent` ones
+    /// included, or none but the event's own, since an event of more machines than that must be possible, too.
+    pub fn admits(
+        &self,
+        event_id: &str,
+        slots: &BTreeSet<Name>,
+        limit: u32,
+        silent: &BTreeSet<Name>,
+    ) -> bool {
+        if self.has(event_id, slots) {
+            return true;
+        }
+        let own = self.claims.get(event_id).map(|claim| &claim.slots);
+        let own: BTreeSet<_> = own.into_iter().flatten().chain(slots).collect();
+        let others = self
+            .claims
+            .iter()
+            .filter(|(id, _)| *id != event_id)
+            .flat_map(|(_, claim)| &claim.slots);
+        let others: BTreeSet<_> = others
+            .chain(silent.iter().filter(|name| !own.contains(name)))
+            .collect();
+        others.is_empty() || others.union(&own).count() <= limit as usize
+    }
+
+    /// Whether all these machines are claimed for an event already.
+    pub fn has(&self, event_id: &str, slots: &BTreeSet<Name>) -> bool {
+        self.claims
+            .get(event_id)
+            .is_some_and(|claim| !claim.by.is_empty() && claim.slots.is_superset(slots))
+    }
+
+    /// The changes that release the slots of which `is_over` holds, for an event's id and a machine.
+    pub fn releases(&self, mut is_over: impl FnMut(&str, &Name) -> bool) -> Vec<GroupChange> {
+        let slots = self
+            .claims
+            .iter()
+            .flat_map(|(id, claim)| claim.slots.iter().map(move |machine| (id, machine)));
+        let over = slots.filter(|(id, machine)| is_over(id, machine));
+        over.map(|(id, machine)| GroupChange::Release {
+            event_id: id.clone(),
+            machine: machine.clone(),
+        })
+        .collect()
+    }
+
+    /// All machines that are out of service, or will be.
+    pub fn held(&self) -> BTreeSet<&Name> {
+        self.claims
+            .values()
+            .flat_map(|claim| &claim.slots)
+            .collect()
+    }
+}
+
+/// `M`: one machine. Only that machine writes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MachineRegister {
+    /// The machine's name.
+    pub machine: Option<Name>,
+    /// Raised again and again while the machine's daemon runs.
+    pub beat: u64,
+    /// When, by the store's clock, in milliseconds; `None`: no answer of the store had shown its clock. It may be too early, since
+    /// the clock goes on while this is sent, and never too late by more than a request takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<u64>,
+    /// It has prepared for an event after which it does not come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaving: bool,
+    /// A hub acts for the machine, which has no daemon of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hub: bool,
+    /// The limits of its groups in its configuration, by the groups' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
+    /// The digests of its groups in its configuration, by the groups' names; `None`: an earlier version of this program wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digests: Option<BTreeMap<String, String>>,
+    /// The availability zone, where the machine has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// How many events of this machine were started without a decision of the gate.
+    #[serde(default)]
+    pub forced: u64,
+    /// The ids of the last ones of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forced_events: Vec<String>,
+    /// When it was written.
+    pub at: Stamp,
+}
+
+/// A change to the register of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EventChange {
+    /// A machine marks itself.
+    Mark(Name, Mark),
+    /// A machine marks itself as ready and decides.
+    Go(Name),
+}
+
+impl EventChange {
+    /// Applies the change.
+    pub fn apply(&self, register: &mut EventRegister, at: Stamp) {
+        match self {
+            Self::Mark(machine, mark) => {
+                // One that is made again is as old as it was.
+                let before = register
+                    .marks
+                    .get(machine)
+                    .filter(|marked| marked.mark == *mark);
+                let at = before.map_or(at, |marked| marked.at);
+                register
+                    .marks
+                    .insert(machine.clone(), Marked { mark: *mark, at });
+            }
+            Self::Go(machine) => {
+                register.marks.insert(
+                    machine.clone(),
+                    Marked {
+                        mark: Mark::Ready,
+                        at,
+                    },
+                );
+                register.go = Some(Go {
+                    by: machine.clone(),
+                    at,
+                });
+            }
+        }
+    }
+}
+
+/// A change to the register of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GroupChange {
+    /// A machine claims slots for all machines of an event.
+    Claim {
+        /// The event.
+        event_id: String,
+        /// Who claims.
+        by: Name,
+        /// The machines of the group that the event affects.
+        slots: BTreeSet<Name>,
+        /// How many machines may be out of service.
+        limit: u32,
+    },
+    /// A machine is out of service for an event, whether or not a slot was free.
+    Occupy {
+        /// The event.
+        event_id: String,
+        /// The machine.
+        machine: Name,
+    },
+    /// A machine was refused, and its event is the next one, unless an earlier one is.
+    Reserve {
+        /// What the group is reserved for.
+        next: Next,
+        /// How many machines may be out of service.
+        limit: u32,
+    },
+    /// An event is not the next one any more.
+    Unreserve {
+        /// The event.
+        event_id: String,
+    },
+    /// A machine does not rely on its claim any more. Without anybody who does, the claim ends, but for machines that are out of
+    /// service by a last call.
+    GiveBack {
+        /// The event.
+        event_id: String,
+        /// Who claimed.
+        by: Name,
+        /// It is in service, also if it was out by a last call.
+        is_back: bool,
+    },
+    /// A machine is back in service after an event, or will never be.
+    Release {
+        /// The event.
+        event_id: String,
+        /// The machine.
+        machine: Name,
+    },
+}
+
+impl fmt::Display for GroupChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claim { event_id, by, .. } => {
+                write!(f, "{by} claimed slots for {}", event_id.escape_debug())
+            }
+            Self::Occupy { event_id, machine } => {
+                write!(
+                    f,
+                    "{machine} is out of service for {}, whether or not a place was free",
+                    event_id.escape_debug()
+                )
+            }
+            Self::Reserve { next, .. } => write!(
+                f,
+                "{} reserved it for {}",
+                next.by,
+                next.event_id.escape_debug()
+            ),
+            Self::Unreserve { event_id } => write!(
+                f,
+                "it is not reserved for {} any more",
+                event_id.escape_debug()
+            ),
+            Self::GiveBack { event_id, by, .. } => {
+                write!(
+                    f,
+                    "{by} gave back its claim for {}",
+                    event_id.escape_debug()
+                )
+            }
+            Self::Release { event_id, machine } => {
+                write!(f, "freed {machine} of {}", event_id.escape_debug())
+            }
+        }
+    }
+}
+
+impl GroupChange {
+    /// Whether this releases a slot of this machine.
+    pub fn is_of(&self, name: &Name) -> bool {
+        matches!(self, Self::Release { machine, .. } if machine == name)
+    }
+
+    /// Applies the change.
+    pub fn apply(&self, register: &mut GroupRegister, at: Stamp) {
+        match self {
+            Self::Claim {
+                event_id,
+                by,
+                slots,
+                limit,
+            } => {
+                // Without a look at the members, a share of them is not known.
+                if *limit != u32::MAX {
+                    register.limit = *limit;
+                }
+                let claim = register.claims.entry(event_id.clone()).or_default();
+                if claim.slots.is_empty() {
+                    claim.at = at;
+                }
+                claim.slots.extend(slots.iter().cloned());
+                claim.by.insert(by.clone());
+                register.unreserve(event_id);
+            }
+            Self::Reserve { next, limit } => {
+                register.limit = *limit;
+                register.next = Some(next.clone());
+            }
+            Self::Unreserve { event_id } => register.unreserve(event_id),
+            Self::Occupy { event_id, machine } => {
+                let claim = register.claims.entry(event_id.clone()).or_default();
+                if claim.slots.is_empty() {
+                    claim.at = at;
+                }
+                claim.slots.insert(machine.clone());
+                claim.late.insert(machine.clone());
+            }
+            Self::GiveBack {
+                event_id,
+                by,
+                is_back,
+            } => {
+                register.change_claim(event_id, |claim| {
+                    claim.by.remove(by);
+                    claim.late.retain(|machine| !is_back || machine != by);
+                    if claim.by.is_empty() {
+                        claim.slots.clone_from(&claim.late);
+                    }
+                    !claim.slots.is_empty()
+                });
+            }
+            Self::Release { event_id, machine } => {
+                register.change_claim(event_id, |claim| {
+                    claim.by.remove(machine);
+                    claim.late.remove(machine);
+                    claim.slots.remove(machine);
+                    !claim.slots.is_empty()
+                });
+            }
+        }
+    }
+}
+
+impl GroupRegister {
+    fn unreserve(&mut self, event_id: &str) {
+        self.next.take_if(|next| next.event_id == event_id);
+    }
+
+    /// Changes a claim, if it exists, and removes it unless `change` returns that it stays.
+    fn change_claim(&mut self, event_id: &str, change: impl FnOnce(&mut Claim) -> bool) {
+        if let Some(claim) = self.claims.get_mut(event_id)
+            && !change(claim)
+        {
+            self.claims.remove(event_id);
+        }
+    }
+}

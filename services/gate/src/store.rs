@@ -1,0 +1,205 @@
+//! Registers as text: one JSON object each, which begins with the version of its format.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Engine, EngineError, Revision, Swap, VALUE_MAX};
+
+/// The version of the registers' format. A register that has another one, or none, is refused and never overwritten: what a later
+/// version of this program keeps there would be lost.
+pub const FORMAT: u32 = 1;
+
+/// A register with the version of its format.
+#[derive(Serialize)]
+struct Formatted<'a, T> {
+    format: u32,
+    #[serde(flatten)]
+    register: &'a T,
+}
+
+/// What is read of a register first.
+#[derive(Deserialize)]
+struct Format {
+    format: Option<u64>,
+}
+
+/// Reads a register; one that does not exist is empty.
+///
+/// # Errors
+/// The engine does not answer, or the value is not a register of this kind.
+pub async fn read<T: Default + DeserializeOwned>(
+    engine: &dyn Engine,
+    key: &str,
+) -> Result<(T, Option<Revision>), EngineError> {
+    let Some(found) = engine.read(key).await? else {
+        return Ok((T::default(), None));
+    };
+    Ok((decode(key, &found.value)?, Some(found.revision)))
+}
+
+/// The registers whose keys begin with this, and what is wrong with those that cannot be read: one of them must not hold up the
+/// others.
+///
+/// # Errors
+/// The engine does not answer.
+pub async fn list<T: DeserializeOwned>(
+    engine: &dyn Engine,
+    prefix: &str,
+) -> Result<(Vec<(String, T)>, Vec<EngineError>), EngineError> {
+    let (mut registers, mut problems) = (Vec::new(), Vec::new());
+    for (key, found) in engine.list(prefix).await? {
+        match decode(&key, &found.value) {
+            Ok(register) => registers.push((key, register)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    Ok((registers, problems))
+}
+
+/// A register from its text.
+///
+/// # Errors
+/// The value is not a register of this kind, or its format is of another version than [`FORMAT`].
+pub fn decode<T: DeserializeOwned>(key: &str, value: &str) -> Result<T, EngineError> {
+    check(value).map_err(|invalid| {
+        EngineError(match invalid {
+            Invalid::Damaged(error) => {
+                let places = if key.starts_with("groups/") {
+                    " and all places in it: make sure first that the machines of the group are in service"
+                } else {
+                    ""
+                };
+                format!(
+                    "the register {key} cannot be read: {error}: it is left as it is; `scheduled-events-fleet delete-register \
+                     {key}` deletes it{places}"
+                )
+            }
+            Invalid::Format(found) => {
+                let found = found.map_or("no format".to_owned(), |format| format!("format {format}"));
+                format!(
+                    "the register {key} has {found}, and this program has format {FORMAT}: it is left as it is; run the same \
+                     version on all machines"
+                )
+            }
+        })
+    })
+}
+
+/// Why a value is not a register.
+#[derive(Debug)]
+pub enum Invalid {
+    /// It is not what this program writes.
+    Damaged(serde_json::Error),
+    /// Its format is of another version, or it has none.
+    Format(Option<u64>),
+}
+
+/// A register from its text.
+///
+/// # Errors
+/// Why it is none.
+pub fn check<T: DeserializeOwned>(value: &str) -> Result<T, Invalid> {
+    let found: Format = serde_json::from_str(value).map_err(Invalid::Damaged)?;
+    if found.format != Some(u64::from(FORMAT)) {
+        return Err(Invalid::Format(found.format));
+    }
+    serde_json::from_str(value).map_err(Invalid::Damaged)
+}
+
+/// Writes a register over the one with this revision.
+///
+/// # Errors
+/// The engine does not answer. Whether it was written is unknown then.
+pub async fn swap<T: Serialize>(
+    engine: &dyn Engine,
+    key: &str,
+    expected: Option<&Revision>,
+    register: &T,
+) -> Result<Swap, EngineError> {
+    engine.swap(key, expected, &encode(key, register)?).await
+}
+
+/// A register as text.
+///
+/// # Errors
+/// It is longer than a register may be.
+pub fn encode<T: Serialize>(key: &str, register: &T) -> Result<String, EngineError> {
+    let value = serde_json::to_string(&Formatted {
+        format: FORMAT,
+        register,
+    });
+    let value = value.map_err(|error| EngineError(format!("{key}: {error}")))?;
+    if value.len() > VALUE_MAX {
+        let problem = format!(
+            "{key} would have {} bytes; at most {VALUE_MAX} are possible",
+            value.len()
+        );
+        return Err(EngineError(problem));
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::change_group;
+    use crate::engine::memory::MemoryEngine;
+    use crate::register::{EventRegister, GroupChange, GroupRegister};
+
+    /// So a later version can add what nothing is decided by, and earlier ones work beside it.
+    #[test]
+    fn a_member_that_is_not_known_is_skipped() {
+        let value = r#"{"format":1,"event_type":"Reboot","resources":["a"],"later":{},"marks":{},"go":null}"#;
+        assert_eq!(
+            check::<EventRegister>(value)
+                .expect("a register")
+                .event_type,
+            "Reboot"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_register_of_another_format_is_refused_and_not_overwritten() {
+        for (value, found) in [
+            (
+                r#"{"format":2,"limit":1,"claims":{},"later":true}"#,
+                "format 2",
+            ),
+            (r#"{"limit":1,"claims":{}}"#, "no format"),
+            (r#"{"format":null}"#, "no format"),
+        ] {
+            let engine = MemoryEngine::default();
+            engine
+                .swap("groups/web", None, value)
+                .await
+                .expect("written");
+            let expected = format!(
+                "the register groups/web has {found}, and this program has format 1: it is left as it is"
+            );
+            let error = read::<GroupRegister>(&engine, "groups/web")
+                .await
+                .expect_err("another format");
+            assert!(error.0.starts_with(&expected), "{error}");
+            let (slots, by) = (["a".into()].into(), "a".into());
+            let claim = GroupChange::Claim {
+                event_id: "e".into(),
+                by,
+                slots,
+                limit: 1,
+            };
+            let error = change_group(&engine, "web", &[claim], 1)
+                .await
+                .expect_err("another format");
+            assert!(error.0.starts_with(&expected), "{error}");
+            assert_eq!(
+                engine
+                    .read("groups/web")
+                    .await
+                    .expect("read")
+                    .expect("a register")
+                    .value,
+                value
+            );
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! What the model is made of: its setup, what is kept of each machine, event and register, and what can happen.
+
+use std::time::Duration;
+
+use scheduled_events_common::names::Name;
+use scheduled_events_gate::event::Event;
+use scheduled_events_gate::protocol::{Part, Progress, Share, Step};
+
+use crate::kept::{Keep, Kept};
+
+/// The most machines, events and groups that a setup has.
+pub(crate) const MACHINES: usize = 3;
+pub(crate) const EVENTS: usize = 2;
+pub(crate) const GROUPS: usize = 2;
+
+/// A rule of the protocol that is taken out, so that a check has something to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Registers change by compare-and-swap.
+    Swaps,
+    /// An event is decided over the marks of all its machines.
+    AllMarks,
+    /// A machine that prepares again withdraws its mark first.
+    Withdrawal,
+    /// Places do not expire by time.
+    NoExpiry,
+    /// Silent machines count as out of service.
+    SilenceCounts,
+    /// Machines that are out of service by a last call count.
+    LateCounts,
+    /// Another machine posts what is decided.
+    TakeOver,
+    /// A machine keeps its places until it has recovered.
+    KeptUntilRecovery,
+    /// Others free only the places of machines that are silent.
+    SilenceFirst,
+    /// That a machine is about to leave is taken back when it stays.
+    LeavingTakenBack,
+    /// A machine that has lost its state compares its places with its own document.
+    OwnDocument,
+    /// A machine that has lost its state gives back its places once the event is over.
+    NoGhosts,
+    /// A machine prepares by its last call, whatever the gate answers.
+    LastCall,
+    /// Nobody takes places that the next event needs.
+    Next,
+}
+
+/// What is modelled.
+#[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fault that a model has or has not.
+pub(crate) struct Setup {
+    /// The machines of each event.
+    pub(crate) events: Vec<Vec<usize>>,
+    /// The machines of each group, and how many of them may be out of service together.
+    pub(crate) groups: Vec<(Vec<usize>, u32)>,
+    /// How many machines there are.
+    pub(crate) machines: usize,
+    /// How often a process is killed and started again.
+    pub(crate) crashes: u8,
+    /// How many machines end for good.
+    pub(crate) deaths: u8,
+    /// How often a machine loses all that it has written, and starts anew.
+    pub(crate) losses: u8,
+    /// How often a machine's daemon is silent for a while.
+    pub(crate) silences: u8,
+    /// Nothing happens between a read and the swap that follows. With compare-and-swap that leaves out nothing but swaps that
+    /// are refused, and it makes the states far fewer; the models with `false` check what it leaves out.
+    pub(crate) atomic: bool,
+    /// Reads may return the value before the last one.
+    pub(crate) stale_reads: bool,
+    /// A reply to a swap may get lost, whether or not it was carried out.
+    pub(crate) lost_replies: bool,
+    /// Azure may start an event that is not approved.
+    pub(crate) not_before: bool,
+    /// Machines may prepare without the gate, by their last calls, and have done so by `NotBefore`.
+    pub(crate) last_call: bool,
+    /// The first event is a `Terminate`: its machines do not come back, unless it is cancelled.
+    pub(crate) terminates: bool,
+    /// Marks are registers of their own: one is written whatever became of the others, unless it is decided.
+    pub(crate) marks_apart: bool,
+    /// The rule that is taken out.
+    pub(crate) without: Option<Rule>,
+}
+
+impl Setup {
+    /// Three machines in one group, of which two may be out of service, and two events that share a machine.
+    pub(crate) fn three_machines() -> Self {
+        Self {
+            events: vec![vec![0, 1], vec![1, 2]],
+            groups: vec![(vec![0, 1, 2], 2)],
+            machines: 3,
+            crashes: 0,
+            deaths: 0,
+            losses: 0,
+            silences: 0,
+            atomic: true,
+            stale_reads: false,
+            lost_replies: false,
+            not_before: true,
+            last_call: false,
+            terminates: false,
+            marks_apart: false,
+            without: None,
+        }
+    }
+
+    /// Two machines, of which one may be out of service, and an event of both beside one of the second.
+    pub(crate) fn two_machines() -> Self {
+        let (events, groups) = (vec![vec![0, 1], vec![1]], vec![(vec![0, 1], 1)]);
+        Self {
+            machines: 2,
+            events,
+            groups,
+            ..Self::three_machines()
+        }
+    }
+
+    /// Two machines, of which one may be out of service, and an event of each.
+    pub(crate) fn an_event_each() -> Self {
+        Self {
+            events: vec![vec![0], vec![1]],
+            ..Self::two_machines()
+        }
+    }
+
+    pub(crate) fn has(&self, rule: Rule) -> bool {
+        self.without != Some(rule)
+    }
+
+    /// Whether an event's machines do not come back.
+    pub(crate) fn is_final(&self, event: usize) -> bool {
+        self.terminates && event == 0
+    }
+
+    /// The protocol's fixed part for a machine and an event.
+    pub(crate) fn part(&self, machine: usize, event: usize) -> Part {
+        let resources = self.events[event]
+            .iter()
+            .map(|&machine| name(machine))
+            .collect();
+        let event_type = if self.is_final(event) {
+            "Terminate"
+        } else {
+            "Reboot"
+        };
+        let facts = Event::new(event_id(event), event_type, resources);
+        let shares = self
+            .groups
+            .iter()
+            .enumerate()
+            .map(|(index, (members, limit))| {
+                let slots = self.events[event]
+                    .iter()
+                    .filter(|machine| members.contains(machine));
+                Share {
+                    group: format!("group-{index}"),
+                    slots: slots.map(|&machine| name(machine)).collect(),
+                    limit: *limit,
+                }
+            });
+        let shares = shares.filter(|share| !share.slots.is_empty()).collect();
+        Part::new(name(machine), facts, shares, Duration::from_secs(2))
+    }
+
+    /// All parts, by machine and event.
+    pub(crate) fn parts(&self) -> Vec<Vec<Part>> {
+        let of_machine = |machine| {
+            (0..self.events.len())
+                .map(|event| self.part(machine, event))
+                .collect()
+        };
+        (0..self.machines).map(of_machine).collect()
+    }
+}
+
+pub(crate) fn name(machine: usize) -> Name {
+    Name::from(["a", "b", "c"][machine])
+}
+
+pub(crate) fn event_id(event: usize) -> &'static str {
+    ["event-0", "event-1"][event]
+}
+
+/// An event, as the metadata service has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Status {
+    Scheduled,
+    /// Started because of a POST.
+    Approved,
+    /// Started because its time came.
+    Forced,
+    Over {
+        approved: bool,
+    },
+}
+
+/// What a machine does about an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    /// The event does not name the machine.
+    NotConcerned,
+    /// In service, as far as this event is concerned.
+    Idle,
+    /// The same, of a machine that knows nothing of what it did before.
+    Lost,
+    AskPrepare,
+    Preparing,
+    /// Out of service.
+    Ready,
+    AskApprove,
+    /// The gate said yes, and the POST is not sent yet.
+    Posting,
+    /// Back in service, and the slots are to be freed.
+    Releasing,
+    Done,
+}
+
+impl Phase {
+    /// The phase with the question that comes next.
+    pub(crate) fn asking(self) -> Self {
+        match self {
+            Self::Idle | Self::Lost => Self::AskPrepare,
+            Self::Ready => Self::AskApprove,
+            phase => phase,
+        }
+    }
+
+    /// Whether the machine has not begun to prepare.
+    pub(crate) fn is_in_service(self) -> bool {
+        matches!(self, Self::Idle | Self::Lost | Self::AskPrepare)
+    }
+}
+
+/// A register and the value before.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Register<T: 'static> {
+    pub(crate) current: Kept<T>,
+    pub(crate) previous: Kept<T>,
+}
+
+impl<T> Clone for Register<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Register<T> {}
+
+impl<T: Keep> Default for Register<T> {
+    fn default() -> Self {
+        Self {
+            current: Kept::default(),
+            previous: Kept::default(),
+        }
+    }
+}
+
+impl<T: Keep> Register<T> {
+    /// `keeps_previous`: with stale reads. Else it would only make more states.
+    pub(crate) fn put(&mut self, value: T, keeps_previous: bool) {
+        let previous = std::mem::replace(&mut self.current, Kept::new(value));
+        self.previous = if keeps_previous {
+            previous
+        } else {
+            self.current
+        };
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.current != self.previous
+    }
+
+    pub(crate) fn read(&self, outcome: Outcome) -> Kept<T> {
+        if outcome == Outcome::Stale {
+            self.previous
+        } else {
+            self.current
+        }
+    }
+}
+
+/// A machine and one event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Involvement {
+    pub(crate) phase: Phase,
+    /// The drain has ended and was not undone.
+    pub(crate) is_ready: bool,
+    /// It went out of service by its last call.
+    pub(crate) is_late: bool,
+    pub(crate) progress: Kept<Progress>,
+}
+
+impl Involvement {
+    pub(crate) fn new(phase: Phase) -> Self {
+        Self {
+            phase,
+            is_ready: false,
+            is_late: false,
+            progress: Kept::default(),
+        }
+    }
+
+    /// The machine is back in service.
+    pub(crate) fn has_recovered(self) -> bool {
+        matches!(self.phase, Phase::Releasing | Phase::Done)
+    }
+
+    /// The protocol's next step.
+    pub(crate) fn next(phase: Phase, progress: &Progress, part: &Part, has_waited: bool) -> Step {
+        match phase {
+            Phase::AskPrepare => part.prepare(progress),
+            _ => part.approve(
+                progress,
+                Some(if has_waited {
+                    Duration::MAX
+                } else {
+                    Duration::ZERO
+                }),
+            ),
+        }
+    }
+}
+
+/// What others see of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Presence {
+    Beating,
+    /// Its daemon does not run for a while; the machine and its watcher do.
+    Hushed,
+    /// It has ended for good, and its last heartbeat is so old that it counts as silent. Before that it is to others like one
+    /// that lives and does nothing.
+    Silent,
+    /// It is no member any more.
+    Forgotten,
+}
+
+impl Presence {
+    pub(crate) fn is_alive(self) -> bool {
+        matches!(self, Self::Beating | Self::Hushed)
+    }
+
+    pub(crate) fn is_silent(self) -> bool {
+        matches!(self, Self::Hushed | Self::Silent)
+    }
+}
+
+/// Which invariant a transition broke.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools)] // One for each invariant.
+pub(crate) struct Broken {
+    pub(crate) s1: bool,
+    pub(crate) s2: bool,
+    pub(crate) s3: bool,
+    pub(crate) s4: bool,
+    pub(crate) s5: bool,
+    pub(crate) l2: bool,
+    pub(crate) l3: bool,
+}
+
+/// How a step of the protocol ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Outcome {
+    /// As it should.
+    Usual,
+    /// The read returns the value before the last one.
+    Stale,
+    /// The swap was carried out, and the reply is lost.
+    ReplyLost,
+    /// The swap was not carried out, and nobody knows.
+    RequestLost,
+    /// The machine has waited for its turn to take over.
+    Waited,
+}
+
+/// What can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    /// The next step of the protocol, or the next swap with what is read before it; of a machine that asks nothing the first step of
+    /// a question. An answer needs no other machine, so that it follows at once.
+    Step(usize, usize, Outcome),
+    /// The last call: the machine prepares, although the gate has not said yes.
+    LastCall(usize, usize),
+    /// The daemon writes that the machine is out of service by a last call.
+    Occupy(usize, usize),
+    /// The drain ends.
+    Prepared(usize, usize),
+    /// The machine polls, sees the event unchanged, and posts.
+    Post(usize, usize),
+    /// The POST arrives.
+    Deliver(usize),
+    /// The POST is lost.
+    LosePost(usize),
+    /// The event's time comes.
+    NotBefore(usize),
+    /// The event vanishes before it has started.
+    Cancel(usize),
+    /// The event is over.
+    End(usize),
+    /// The machine sees that the event is over, and is back in service.
+    Recover(usize, usize),
+    /// A defect: the daemon takes the machine out of the group before it has recovered.
+    ReleaseEarly(usize, usize),
+    /// Another machine frees the slot of one that is gone.
+    Free { holder: usize, event: usize },
+    /// The processes of a machine are killed and started again; the state of the watcher is kept or lost.
+    Crash { machine: usize, state_kept: bool },
+    /// A machine starts anew, with an empty disk.
+    LoseState(usize),
+    /// A machine ends for good, and its silence counts.
+    Die(usize),
+    /// A machine's daemon falls silent; its silence counts.
+    Hush(usize),
+    /// It goes on.
+    Resume(usize),
+    /// One that is silent is forgotten.
+    Forget(usize),
+    /// A defect: a slot expires.
+    Expire { event: usize, machine: usize },
+}

@@ -1,0 +1,415 @@
+//! One step of the protocol, with the code that ships.
+//!
+//! What a step does depends on little of the world, so that it is taken once and then remembered: millions of transitions are some
+//! thousand steps.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+use scheduled_events_common::names::Name;
+use scheduled_events_gate::protocol::{Answer, Part};
+use scheduled_events_gate::protocol::{Progress, Seen, Step};
+use scheduled_events_gate::register::{
+    EventChange, EventRegister, GroupChange, GroupRegister, Mark,
+};
+
+use crate::kept::{Kept, Quick};
+use crate::state::{GROUPS, Involvement, MACHINES, Outcome, Phase, Register, Rule, Setup, name};
+
+/// A machine that takes a step about an event, and all that the step depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Moment {
+    pub(crate) at: (usize, usize),
+    pub(crate) outcome: Outcome,
+    pub(crate) involved: Involvement,
+    pub(crate) event_register: Register<EventRegister>,
+    pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
+    /// Which machines are silent.
+    pub(crate) silent: [bool; MACHINES],
+}
+
+/// What a step did.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) involved: Involvement,
+    pub(crate) event_register: Register<EventRegister>,
+    pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
+    pub(crate) kind: Kind,
+    /// The decision was written.
+    pub(crate) decides: bool,
+    /// And not over the marks of all.
+    pub(crate) lacks_marks: bool,
+    /// Slots were claimed, and now more machines of a group are out of service than may.
+    pub(crate) exceeds: bool,
+    /// Slots were claimed that the group reserved for this event, which is earlier, at the request of this machine.
+    pub(crate) overtakes: Option<(usize, usize)>,
+}
+
+/// What kind of step it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A read of the event's register, or an answer, which depends on it.
+    Read,
+    /// A read of that register or of a group's, which has an older value.
+    ReadOfStale {
+        of_event: bool,
+    },
+    Change,
+    Other,
+}
+
+/// A model that is checked: its setup and the protocol's fixed parts.
+pub(crate) struct Protocol {
+    pub(crate) setup: Setup,
+    parts: Vec<Vec<Part>>,
+    /// Reports what was remembered for this model.
+    number: usize,
+}
+
+type Steps = HashMap<Moment, Taken, BuildHasherDefault<Quick>>;
+
+thread_local! {
+    static REMEMBERED: RefCell<(usize, Steps)> = RefCell::default();
+}
+
+impl Protocol {
+    pub(crate) fn new(setup: Setup, number: usize) -> Self {
+        let parts = setup.parts();
+        Self {
+            setup,
+            parts,
+            number,
+        }
+    }
+
+    pub(crate) fn take(&self, moment: Moment) -> Taken {
+        let known = REMEMBERED.with_borrow(|(number, steps)| {
+            steps
+                .get(&moment)
+                .copied()
+                .filter(|_| *number == self.number)
+        });
+        known.unwrap_or_else(|| {
+            let taken = self.take_anew(moment);
+            REMEMBERED.with_borrow_mut(|(number, steps)| {
+                if *number != self.number {
+                    (*number, *steps) = (self.number, Steps::default());
+                }
+                steps.insert(moment, taken);
+            });
+            taken
+        })
+    }
+
+    fn take_anew(&self, moment: Moment) -> Taken {
+        let Moment {
+            at: (machine, event),
+            outcome,
+            involved,
+            event_register,
+            group_registers,
+            ..
+        } = moment;
+        let mut taken = Taken {
+            involved,
+            event_register,
+            group_registers,
+            kind: Kind::Other,
+            decides: false,
+            lacks_marks: false,
+            exceeds: false,
+            overtakes: None,
+        };
+        let part = &self.parts[machine][event];
+        let mut progress = (*involved.progress).clone();
+        if involved.phase == Phase::Releasing {
+            taken.involved = self.release(part, &mut taken, progress);
+            return taken;
+        }
+        let phase = involved.phase.asking();
+        let has_waited = outcome == Outcome::Waited;
+        let mut step = Involvement::next(phase, &progress, part, has_waited);
+        while self.setup.atomic
+            && !matches!(
+                step,
+                Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_)
+            )
+        {
+            self.read(&moment, part, &mut progress, &step);
+            step = Involvement::next(phase, &progress, part, has_waited);
+        }
+        taken.kind = match step {
+            Step::ReadEvent if event_register.is_stale() => Kind::ReadOfStale { of_event: true },
+            Step::ReadGroup(index) if group_registers[self.group_of(part, index)].is_stale() => {
+                Kind::ReadOfStale { of_event: false }
+            }
+            Step::ReadEvent | Step::Answer(_) => Kind::Read,
+            Step::ChangeEvent(_) | Step::ChangeGroup(..) => Kind::Change,
+            Step::ReadGroup(_) | Step::LookAtMembers | Step::LookAtReserver(_) => Kind::Other,
+        };
+        match step {
+            Step::ChangeEvent(change) => {
+                self.change_event(part, &mut taken, &mut progress, change, outcome);
+            }
+            Step::ChangeGroup(index, change) => {
+                self.change_group(&moment, &mut taken, &mut progress, index, &change);
+            }
+            step => self.read(&moment, part, &mut progress, &step),
+        }
+        taken.involved.phase = phase;
+        if let Step::Answer(answer) = Involvement::next(phase, &progress, part, has_waited) {
+            let is_decided = progress.event().is_some_and(|event| event.go.is_some());
+            forget_reads(&mut progress);
+            taken.involved.phase = match (phase, answer) {
+                (Phase::AskPrepare, Answer::Open) => {
+                    // After the decision this machine is only put again into the state that it is in.
+                    taken.involved.is_ready &= is_decided;
+                    Phase::Preparing
+                }
+                (Phase::AskPrepare, _) => Phase::Idle,
+                (_, Answer::Open) => Phase::Posting,
+                _ => Phase::Ready,
+            };
+        }
+        if self.setup.atomic {
+            forget_reads(&mut progress);
+        }
+        taken.involved.progress = Kept::new(progress);
+        taken
+    }
+
+    /// A read, if the step is one.
+    fn read(&self, moment: &Moment, part: &Part, progress: &mut Progress, step: &Step) {
+        match step {
+            Step::ReadEvent => {
+                progress.saw_event(moment.event_register.read(moment.outcome).shared());
+            }
+            &Step::ReadGroup(index) => {
+                let register =
+                    moment.group_registers[self.group_of(part, index)].read(moment.outcome);
+                progress.saw_group(index, self.shown(register));
+            }
+            Step::LookAtMembers => progress.saw_members(self.seen(part, moment.silent)),
+            Step::LookAtReserver(machine) => {
+                let is_silent = (0..self.setup.machines)
+                    .any(|other| name(other) == *machine && moment.silent[other]);
+                progress.saw_reserver(
+                    machine.clone(),
+                    is_silent && self.setup.has(Rule::SilenceCounts),
+                );
+            }
+            Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_) => {}
+        }
+    }
+
+    fn change_event(
+        &self,
+        part: &Part,
+        taken: &mut Taken,
+        progress: &mut Progress,
+        mut change: EventChange,
+        outcome: Outcome,
+    ) {
+        let mut seen = progress.event().expect("it was read").clone();
+        let register = &mut taken.event_register;
+        match &change {
+            EventChange::Mark(machine, Mark::Ready) if !self.setup.has(Rule::AllMarks) => {
+                change = EventChange::Go(machine.clone());
+            }
+            EventChange::Mark(_, Mark::Withdrawn) if !self.setup.has(Rule::Withdrawal) => {
+                progress.wrote_event(&change, seen);
+                return;
+            }
+            _ => {}
+        }
+        if self.setup.marks_apart
+            && matches!(change, EventChange::Mark(..))
+            && seen.go == register.current.go
+        {
+            seen = register.current.shared();
+        }
+        let mut value = (*seen).clone();
+        change.apply(&mut value, 0);
+        let fits = !self.setup.has(Rule::Swaps) || *register.current == *seen;
+        let is_done = fits && outcome != Outcome::RequestLost;
+        if is_done {
+            register.put(value, self.setup.stale_reads);
+            taken.decides = matches!(change, EventChange::Go(_));
+            taken.lacks_marks = taken.decides
+                && !part
+                    .event
+                    .resources
+                    .iter()
+                    .all(|name| register.current.is_ready(name));
+        }
+        match outcome {
+            Outcome::ReplyLost | Outcome::RequestLost => progress.event_unknown(),
+            _ if is_done => progress.wrote_event(&change, register.current.shared()),
+            _ => progress.event_conflict(),
+        }
+    }
+
+    fn change_group(
+        &self,
+        moment: &Moment,
+        taken: &mut Taken,
+        progress: &mut Progress,
+        index: usize,
+        change: &GroupChange,
+    ) {
+        let part = &self.parts[moment.at.0][moment.at.1];
+        let seen = progress.group(index).expect("it was read").clone();
+        let at = self.group_of(part, index);
+        let register = &mut taken.group_registers[at];
+        let before = register.current;
+        let fits = !self.setup.has(Rule::Swaps) || self.shown(before) == seen;
+        let is_done = fits && moment.outcome != Outcome::RequestLost;
+        if is_done {
+            // What a defect hides is there all the same.
+            let mut value = if self.setup.has(Rule::Swaps) {
+                (*before).clone()
+            } else {
+                (*seen).clone()
+            };
+            change.apply(&mut value, 0);
+            register.put(value, self.setup.stale_reads);
+            let is_new = matches!(change, GroupChange::Claim { event_id, slots, .. } if !before.has(event_id, slots));
+            // Between a look and a swap that are apart a machine can fall silent.
+            if is_new && self.setup.atomic {
+                taken.exceeds = self.exceeds(part, at, &register.current, moment.silent);
+                taken.overtakes = self.overtaken(moment, at, &before);
+            }
+        }
+        match moment.outcome {
+            Outcome::ReplyLost | Outcome::RequestLost => progress.group_unknown(index),
+            _ if is_done => progress.wrote_group(index, change, self.shown(register.current)),
+            _ => progress.group_conflict(index),
+        }
+    }
+
+    /// Back in service, a machine takes itself out of the groups: it reads, and swaps. With plain writes anything can happen
+    /// between the two, so that the value that was read is kept.
+    fn release(&self, part: &Part, taken: &mut Taken, mut progress: Progress) -> Involvement {
+        for index in 0..part.shares.len() {
+            let register = &mut taken.group_registers[self.group_of(part, index)];
+            if let Some(seen) = progress.group(index).cloned() {
+                let is_it =
+                    |id: &str, holder: &Name| *id == part.event.id && *holder == part.machine;
+                let Some(change) = seen.releases(is_it).pop() else {
+                    continue;
+                };
+                if !self.setup.has(Rule::Swaps) || *register.current == *seen {
+                    let mut value = (*seen).clone();
+                    change.apply(&mut value, 0);
+                    register.put(value, self.setup.stale_reads);
+                    progress.wrote_group(index, &change, register.current.shared());
+                } else {
+                    progress.group_conflict(index);
+                }
+            } else {
+                progress.saw_group(index, register.current.shared());
+            }
+            return Involvement {
+                progress: Kept::new(progress),
+                ..taken.involved
+            };
+        }
+        Involvement::new(Phase::Done)
+    }
+
+    /// What of a group's register is shown to who reads it: all, unless a rule is taken out.
+    fn shown(&self, register: Kept<GroupRegister>) -> Arc<GroupRegister> {
+        if self.setup.has(Rule::Next) && self.setup.has(Rule::LateCounts) {
+            return register.shared();
+        }
+        let mut shown = (*register).clone();
+        shown.next.take_if(|_| !self.setup.has(Rule::Next));
+        if !self.setup.has(Rule::LateCounts) {
+            shown.claims.retain(|_, claim| {
+                claim.slots.retain(|machine| !claim.late.contains(machine));
+                !claim.slots.is_empty()
+            });
+        }
+        Arc::new(shown)
+    }
+
+    /// What is seen of the machines of each of a part's groups.
+    fn seen(&self, part: &Part, silent: [bool; MACHINES]) -> Arc<[Seen]> {
+        let seen = |index: usize| {
+            let (members, limit) = &self.setup.groups[self.group_of(part, index)];
+            let counts =
+                |machine: &&usize| silent[**machine] && self.setup.has(Rule::SilenceCounts);
+            Seen {
+                limit: *limit,
+                silent: members
+                    .iter()
+                    .filter(counts)
+                    .map(|&machine| name(machine))
+                    .collect(),
+            }
+        };
+        (0..part.shares.len()).map(seen).collect()
+    }
+
+    /// Whether more machines hold slots or are silent than may, and others than those of this part's event.
+    fn exceeds(
+        &self,
+        part: &Part,
+        at: usize,
+        register: &GroupRegister,
+        silent: [bool; MACHINES],
+    ) -> bool {
+        let (members, limit) = &self.setup.groups[at];
+        let held = register.held();
+        let is_out = |machine: &&usize| silent[**machine] || held.contains(&name(**machine));
+        let out: Vec<_> = members.iter().filter(is_out).collect();
+        out.len() > *limit as usize
+            && !out
+                .iter()
+                .all(|machine| part.event.resources.contains(&name(**machine)))
+    }
+
+    /// The event that is next in a group, and who reserved the group for it, if it is earlier than that of a new claim, and both
+    /// together exceed the capacity.
+    fn overtaken(
+        &self,
+        moment: &Moment,
+        at: usize,
+        before: &GroupRegister,
+    ) -> Option<(usize, usize)> {
+        let next = before.next.as_ref()?;
+        let event =
+            (0..moment.at.1).find(|&event| self.setup.part(0, event).event.id == next.event_id)?;
+        let by = (0..self.setup.machines).find(|&machine| name(machine) == next.by)?;
+        let own = &self.parts[moment.at.0][moment.at.1].event.resources;
+        let (members, limit) = &self.setup.groups[at];
+        let taken: BTreeSet<_> = before
+            .held()
+            .into_iter()
+            .chain(&next.slots)
+            .chain(own)
+            .collect();
+        let out = members
+            .iter()
+            .filter(|&&machine| moment.silent[machine] || taken.contains(&name(machine)))
+            .count();
+        (out > *limit as usize).then_some((event, by))
+    }
+
+    /// The register of a part's group.
+    fn group_of(&self, part: &Part, index: usize) -> usize {
+        let at = part.shares[index]
+            .group
+            .strip_prefix("group-")
+            .and_then(|at| at.parse().ok());
+        at.filter(|&at: &usize| at < self.setup.groups.len())
+            .expect("a group of the setup")
+    }
+}
+
+fn forget_reads(progress: &mut Progress) {
+    progress.forget_reads();
+    progress.recall_members(None);
+}

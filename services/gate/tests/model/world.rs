@@ -1,0 +1,569 @@
+//! Some machines, some events and their registers, and everything that can happen next.
+//!
+//! Each machine runs the protocol that ships, step by step: between two steps anything else can happen. What the model adds is
+//! the world around it: the metadata service, the registers, the machines' drains and recoveries, and the faults.
+
+use std::hash::{Hash, Hasher};
+
+use scheduled_events_common::names::Name;
+use scheduled_events_gate::register::{EventRegister, GroupChange, GroupRegister};
+
+use crate::kept::Kept;
+use crate::state::{
+    Action, Broken, Involvement, Outcome, Phase, Presence, Register, Rule, Setup, Status,
+};
+use crate::state::{EVENTS, GROUPS, MACHINES, event_id, name};
+use crate::step::{Kind, Moment, Protocol, Taken};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct World {
+    pub(crate) status: [Status; EVENTS],
+    pub(crate) event_registers: [Register<EventRegister>; EVENTS],
+    pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
+    /// By machine and event.
+    pub(crate) involved: [[Involvement; EVENTS]; MACHINES],
+    pub(crate) presence: [Presence; MACHINES],
+    /// Whether a machine's register says that it is about to leave. It is written at once when that changes.
+    leaving: [bool; MACHINES],
+    /// Whether a POST for the event is on its way.
+    pub(crate) posted: [bool; EVENTS],
+    crashes: u8,
+    deaths: u8,
+    losses: u8,
+    silences: u8,
+    pub(crate) broken: Broken,
+}
+
+impl Hash for World {
+    /// Most of the time goes into this: what is small is packed into one number.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.event_registers
+            .iter()
+            .for_each(|register| register.hash(state));
+        self.group_registers
+            .iter()
+            .for_each(|register| register.hash(state));
+        let mut packed = 0_u128;
+        let mut pack = |number: u8, bits: u32| packed = packed << bits | u128::from(number);
+        for involved in self.involved.as_flattened() {
+            involved.progress.hash(state);
+            pack(involved.phase as u8, 4);
+            pack(involved.is_ready.into(), 1);
+            pack(involved.is_late.into(), 1);
+        }
+        for status in self.status {
+            pack(
+                match status {
+                    Status::Scheduled => 0,
+                    Status::Approved => 1,
+                    Status::Forced => 2,
+                    Status::Over { approved } => 3 + u8::from(approved),
+                },
+                3,
+            );
+        }
+        self.presence
+            .iter()
+            .for_each(|presence| pack(*presence as u8, 2));
+        let Broken {
+            s1,
+            s2,
+            s3,
+            s4,
+            s5,
+            l2,
+            l3,
+        } = self.broken;
+        let flags = [s1, s2, s3, s4, s5, l2, l3]
+            .into_iter()
+            .chain(self.leaving)
+            .chain(self.posted);
+        flags.for_each(|flag| pack(flag.into(), 1));
+        for left in [self.crashes, self.deaths, self.losses, self.silences] {
+            pack(left, 3);
+        }
+        state.write_u128(packed);
+    }
+}
+
+impl World {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let is_concerned = |machine: usize, event: usize| {
+            setup
+                .events
+                .get(event)
+                .is_some_and(|machines| machines.contains(&machine))
+        };
+        let involvement = |machine, event| {
+            Involvement::new(if is_concerned(machine, event) {
+                Phase::Idle
+            } else {
+                Phase::NotConcerned
+            })
+        };
+        let is_there = |event| event < setup.events.len();
+        Self {
+            status: std::array::from_fn(|event| {
+                if is_there(event) {
+                    Status::Scheduled
+                } else {
+                    Status::Over { approved: true }
+                }
+            }),
+            event_registers: [Register::default(); EVENTS],
+            group_registers: [Register::default(); GROUPS],
+            involved: std::array::from_fn(|machine| {
+                std::array::from_fn(|event| involvement(machine, event))
+            }),
+            presence: [Presence::Beating; MACHINES],
+            leaving: [false; MACHINES],
+            posted: [false; EVENTS],
+            crashes: setup.crashes,
+            deaths: setup.deaths,
+            losses: setup.losses,
+            silences: setup.silences,
+            broken: Broken::default(),
+        }
+    }
+
+    /// Everything that can happen next.
+    pub(crate) fn actions(&self, protocol: &Protocol, actions: &mut Vec<Action>) {
+        let setup = &protocol.setup;
+        for machine in 0..setup.machines {
+            let presence = self.presence[machine];
+            if !presence.is_alive() {
+                if presence == Presence::Silent {
+                    actions.push(Action::Forget(machine));
+                }
+                continue;
+            }
+            for event in 0..setup.events.len() {
+                self.actions_of(protocol, machine, event, actions);
+            }
+            if self.crashes > 0 {
+                actions.push(Action::Crash {
+                    machine,
+                    state_kept: false,
+                });
+                if self.involved[machine]
+                    .iter()
+                    .any(|involved| involved.is_ready)
+                {
+                    actions.push(Action::Crash {
+                        machine,
+                        state_kept: true,
+                    });
+                }
+            }
+            if self.losses > 0 {
+                actions.push(Action::LoseState(machine));
+            }
+            if self.deaths > 0 || self.is_taken(setup, machine) {
+                actions.push(Action::Die(machine));
+            }
+            match presence {
+                Presence::Hushed => actions.push(Action::Resume(machine)),
+                _ if self.silences > 0 => actions.push(Action::Hush(machine)),
+                _ => {}
+            }
+        }
+        for event in 0..setup.events.len() {
+            if self.posted[event] {
+                actions.extend([Action::Deliver(event), Action::LosePost(event)]);
+            }
+            match self.status[event] {
+                Status::Scheduled => {
+                    // Between the last call and `NotBefore` there is time for what needs nobody else.
+                    let waits = setup.last_call
+                        && setup.has(Rule::LastCall)
+                        && self.has_late_starter(setup, event);
+                    if setup.not_before && !waits {
+                        actions.push(Action::NotBefore(event));
+                    }
+                    if setup.is_final(event) {
+                        actions.push(Action::Cancel(event));
+                    }
+                }
+                Status::Approved | Status::Forced => actions.push(Action::End(event)),
+                Status::Over { .. } => self.actions_of_others(setup, event, actions),
+            }
+            if !setup.has(Rule::NoExpiry) {
+                let machines =
+                    (0..setup.machines).filter(|&machine| self.holds_slot(machine, event));
+                actions.extend(machines.map(|machine| Action::Expire { event, machine }));
+            }
+        }
+    }
+
+    /// What others do about the slots of an event that is over.
+    fn actions_of_others(&self, setup: &Setup, event: usize, actions: &mut Vec<Action>) {
+        if !self.presence.contains(&Presence::Beating) {
+            return;
+        }
+        let may_free =
+            |machine: &usize| !self.presence[*machine].is_alive() || !setup.has(Rule::SilenceFirst);
+        let holders = (0..setup.machines)
+            .filter(may_free)
+            .filter(|&machine| self.holds_slot(machine, event));
+        actions.extend(holders.map(|holder| Action::Free { holder, event }));
+    }
+
+    pub(crate) fn actions_of(
+        &self,
+        protocol: &Protocol,
+        machine: usize,
+        event: usize,
+        actions: &mut Vec<Action>,
+    ) {
+        let setup = &protocol.setup;
+        let (status, involved) = (self.status[event], self.involved[machine][event]);
+        let is_over = matches!(status, Status::Over { .. });
+        let has_daemon = self.presence[machine] == Presence::Beating;
+        if involved.is_late
+            && has_daemon
+            && !involved.has_recovered()
+            && !self.is_occupied(machine, event)
+        {
+            actions.push(Action::Occupy(machine, event));
+        }
+        let releases_early =
+            is_over && !involved.has_recovered() && !setup.has(Rule::KeptUntilRecovery)
+                || involved.phase == Phase::Lost && !setup.has(Rule::OwnDocument);
+        if releases_early && self.holds_slot(machine, event) {
+            actions.push(Action::ReleaseEarly(machine, event));
+        }
+        match involved.phase {
+            Phase::Releasing if has_daemon => {
+                actions.push(Action::Step(machine, event, Outcome::Usual));
+            }
+            Phase::NotConcerned | Phase::Releasing | Phase::Done => {}
+            Phase::Lost if is_over && !setup.has(Rule::NoGhosts) => {}
+            // The watcher ends what it does about an event that is over.
+            _ if is_over => actions.push(Action::Recover(machine, event)),
+            Phase::Idle | Phase::Lost | Phase::Ready if status != Status::Scheduled => {}
+            Phase::Preparing => actions.push(Action::Prepared(machine, event)),
+            Phase::Posting => actions.push(Action::Post(machine, event)),
+            Phase::Idle | Phase::Lost | Phase::AskPrepare | Phase::Ready | Phase::AskApprove => {
+                if has_daemon {
+                    self.steps(protocol, (machine, event), actions);
+                }
+                let is_called =
+                    setup.last_call && setup.has(Rule::LastCall) && status == Status::Scheduled;
+                if is_called && involved.phase.is_in_service() {
+                    actions.push(Action::LastCall(machine, event));
+                }
+            }
+        }
+    }
+
+    /// The next step of the protocol, and how it can end.
+    fn steps(
+        &self,
+        protocol: &Protocol,
+        (machine, event): (usize, usize),
+        actions: &mut Vec<Action>,
+    ) {
+        let setup = &protocol.setup;
+        let mut can_end = |outcome| actions.push(Action::Step(machine, event, outcome));
+        can_end(Outcome::Usual);
+        let kind = self.take(protocol, (machine, event), Outcome::Usual).kind;
+        if setup.lost_replies && kind == Kind::Change {
+            can_end(Outcome::ReplyLost);
+            can_end(Outcome::RequestLost);
+        }
+        if setup.stale_reads && matches!(kind, Kind::ReadOfStale { .. }) {
+            can_end(Outcome::Stale);
+        }
+        let is_decided = self.event_registers[event].current.go.is_some();
+        let reads_event = matches!(kind, Kind::Read | Kind::ReadOfStale { of_event: true });
+        if reads_event && is_decided && setup.has(Rule::TakeOver) {
+            can_end(Outcome::Waited);
+        }
+    }
+
+    fn take(&self, protocol: &Protocol, at: (usize, usize), outcome: Outcome) -> Taken {
+        protocol.take(Moment {
+            at,
+            outcome,
+            involved: self.involved[at.0][at.1],
+            event_register: self.event_registers[at.1],
+            group_registers: self.group_registers,
+            silent: self.presence.map(Presence::is_silent),
+        })
+    }
+
+    /// What is after an action. `None`: it changes nothing.
+    pub(crate) fn after(&self, protocol: &Protocol, action: Action) -> Option<Self> {
+        let mut next = *self;
+        next.apply(protocol, action);
+        (next != *self).then_some(next)
+    }
+
+    pub(crate) fn apply(&mut self, protocol: &Protocol, action: Action) {
+        let setup = &protocol.setup;
+        match action {
+            Action::Step(machine, event, outcome) => self.step(protocol, (machine, event), outcome),
+            Action::LastCall(machine, event) => {
+                // What is drained already stays so: it is done once more.
+                let involved = &mut self.involved[machine][event];
+                (involved.phase, involved.is_late) = (Phase::Preparing, true);
+                self.leaving[machine] |= setup.is_final(event);
+            }
+            Action::Occupy(machine, event) => {
+                let change = GroupChange::Occupy {
+                    event_id: event_id(event).to_owned(),
+                    machine: name(machine),
+                };
+                for (register, (members, _)) in self.group_registers.iter_mut().zip(&setup.groups) {
+                    if members.contains(&machine) {
+                        change_group(setup, register, std::slice::from_ref(&change));
+                    }
+                }
+            }
+            Action::Prepared(machine, event) => {
+                let involved = &mut self.involved[machine][event];
+                (involved.phase, involved.is_ready) = (Phase::Ready, true);
+            }
+            Action::Post(machine, event) => {
+                self.involved[machine][event].phase = Phase::Ready;
+                self.posted[event] |= self.status[event] == Status::Scheduled;
+            }
+            Action::Deliver(event) => {
+                self.posted[event] = false;
+                if self.status[event] == Status::Scheduled {
+                    self.status[event] = Status::Approved;
+                    self.broken.s1 |= self.event_registers[event].current.go.is_none();
+                    self.broken.s3 |= !self.all_ready(setup, event);
+                }
+            }
+            Action::LosePost(event) => self.posted[event] = false,
+            Action::NotBefore(event) => {
+                self.broken.l2 |= setup.last_call && self.has_late_starter(setup, event);
+                self.status[event] = Status::Forced;
+            }
+            Action::Cancel(event) => {
+                self.status[event] = Status::Over { approved: false };
+                self.unreserve(setup, |next, _| next == event_id(event));
+            }
+            Action::End(event) => {
+                self.status[event] = Status::Over {
+                    approved: self.status[event] == Status::Approved,
+                };
+                self.posted[event] = false;
+                // At the latest: the machine that reserved the group takes that back some time after its watcher has asked last.
+                self.unreserve(setup, |next, _| next == event_id(event));
+            }
+            Action::Recover(machine, event) => {
+                self.involved[machine][event] = Involvement::new(Phase::Releasing);
+                if setup.is_final(event) && setup.has(Rule::LeavingTakenBack) {
+                    self.leaving[machine] = false;
+                }
+            }
+            Action::ReleaseEarly(machine, event) => {
+                self.release(setup, machine, |id| id == event_id(event));
+            }
+            Action::Free { holder, event } => {
+                self.release(setup, holder, |id| id == event_id(event));
+            }
+            Action::Crash {
+                machine,
+                state_kept,
+            } => {
+                self.crashes -= 1;
+                self.restart(machine, state_kept, Phase::Idle);
+            }
+            Action::LoseState(machine) => {
+                self.losses -= 1;
+                self.leaving[machine] = false;
+                self.restart(machine, false, Phase::Lost);
+            }
+            Action::Die(machine) => {
+                if !self.is_taken(setup, machine) {
+                    self.deaths -= 1;
+                }
+                self.presence[machine] = Presence::Silent;
+            }
+            Action::Hush(machine) => {
+                self.silences -= 1;
+                self.presence[machine] = Presence::Hushed;
+            }
+            Action::Resume(machine) => self.presence[machine] = Presence::Beating,
+            Action::Forget(machine) => {
+                self.presence[machine] = Presence::Forgotten;
+                self.unreserve(setup, |_, by| *by == name(machine));
+                if self.leaving[machine] {
+                    self.release(setup, machine, |_| true);
+                }
+            }
+            Action::Expire { event, machine } => {
+                self.release(setup, machine, |id| id == event_id(event));
+            }
+        }
+    }
+
+    /// The processes of a machine are started again. The application stays as it is, until it is prepared again.
+    fn restart(&mut self, machine: usize, state_kept: bool, phase: Phase) {
+        for involved in &mut self.involved[machine] {
+            involved.progress = Kept::default();
+            involved.phase = match involved.phase {
+                Phase::NotConcerned | Phase::Done => involved.phase,
+                // The audit file shows that the machine has recovered.
+                Phase::Releasing if phase == Phase::Idle => involved.phase,
+                Phase::Ready | Phase::AskApprove | Phase::Posting if state_kept => Phase::Ready,
+                _ => phase,
+            };
+        }
+    }
+
+    /// Frees a machine's slots, in all groups. It may be out of service still.
+    fn release(&mut self, setup: &Setup, machine: usize, is_of: impl Fn(&str) -> bool) {
+        let is_free_too_early = |event: usize| {
+            let is_gone = !self.presence[machine].is_alive()
+                && (matches!(self.status[event], Status::Over { .. })
+                    || self.has_left(setup, machine));
+            is_of(event_id(event))
+                && self.holds_slot(machine, event)
+                && !is_gone
+                && self.is_out_for(machine, event)
+        };
+        self.broken.s5 |= (0..setup.events.len()).any(is_free_too_early);
+        for register in &mut self.group_registers {
+            let changes = register
+                .current
+                .releases(|id, holder| is_of(id) && *holder == name(machine));
+            change_group(setup, register, &changes);
+        }
+    }
+
+    /// The next step of the protocol.
+    fn step(&mut self, protocol: &Protocol, (machine, event): (usize, usize), outcome: Outcome) {
+        let taken = self.take(protocol, (machine, event), outcome);
+        self.involved[machine][event] = taken.involved;
+        self.event_registers[event] = taken.event_register;
+        self.group_registers = taken.group_registers;
+        self.leaving[machine] |=
+            protocol.setup.is_final(event) && taken.involved.phase == Phase::Preparing;
+        self.broken.s1 |= taken.lacks_marks;
+        self.broken.s2 |= taken.decides && !self.all_ready(&protocol.setup, event);
+        self.broken.s4 |= taken.exceeds;
+        self.broken.l3 |= taken.overtakes.is_some_and(|(next, by)| {
+            self.status[next] == Status::Scheduled && self.presence[by] == Presence::Beating
+        });
+    }
+
+    /// Groups are not reserved any more, where this holds of the event's id and of who reserved it.
+    fn unreserve(&mut self, setup: &Setup, is_past: impl Fn(&str, &Name) -> bool) {
+        for register in &mut self.group_registers {
+            let next = register
+                .current
+                .next
+                .as_ref()
+                .filter(|next| is_past(&next.event_id, &next.by));
+            if let Some(event_id) = next.map(|next| next.event_id.clone()) {
+                change_group(setup, register, &[GroupChange::Unreserve { event_id }]);
+            }
+        }
+    }
+
+    /// Whether a machine that lives has not begun to prepare for an event.
+    fn has_late_starter(&self, setup: &Setup, event: usize) -> bool {
+        let is_late = |&machine: &usize| {
+            self.presence[machine].is_alive() && self.involved[machine][event].phase.is_in_service()
+        };
+        setup.events[event].iter().any(is_late)
+    }
+
+    /// Whether an event is taking the machine away.
+    pub(crate) fn is_taken(&self, setup: &Setup, machine: usize) -> bool {
+        let takes = |event: usize| {
+            setup.is_final(event)
+                && setup.events[event].contains(&machine)
+                && matches!(self.status[event], Status::Approved | Status::Forced)
+        };
+        (0..setup.events.len()).any(takes)
+    }
+
+    /// Whether a machine ended that had prepared for an event after which it does not come back.
+    fn has_left(&self, setup: &Setup, machine: usize) -> bool {
+        let is_prepared =
+            |event: usize| setup.is_final(event) && !self.involved[machine][event].has_recovered();
+        self.leaving[machine] && (0..setup.events.len()).any(is_prepared)
+    }
+
+    pub(crate) fn holds_slot(&self, machine: usize, event: usize) -> bool {
+        let claims = |register: &Register<GroupRegister>| {
+            let claim = register.current.claims.get(event_id(event));
+            claim.is_some_and(|claim| claim.slots.contains(&name(machine)))
+        };
+        self.group_registers.iter().any(claims)
+    }
+
+    /// Whether it is written that a machine is out of service by a last call.
+    fn is_occupied(&self, machine: usize, event: usize) -> bool {
+        let says = |register: &Register<GroupRegister>| {
+            let claim = register.current.claims.get(event_id(event));
+            claim.is_some_and(|claim| claim.late.contains(&name(machine)))
+        };
+        self.group_registers.iter().any(says)
+    }
+
+    /// Whether every machine of the event has been drained and is still.
+    fn all_ready(&self, setup: &Setup, event: usize) -> bool {
+        setup.events[event]
+            .iter()
+            .all(|&machine| self.involved[machine][event].is_ready)
+    }
+
+    /// Whether this machine is out of service for an event: drained or being drained, or affected by an event that was approved,
+    /// until it has recovered. A dead machine is so until the event is over.
+    fn is_out_for(&self, machine: usize, event: usize) -> bool {
+        let involved = self.involved[machine][event];
+        let is_drained = involved.is_ready || involved.phase == Phase::Preparing;
+        match self.status[event] {
+            _ if involved.phase == Phase::NotConcerned => false,
+            Status::Scheduled | Status::Forced => is_drained,
+            Status::Approved => true,
+            Status::Over { approved } => {
+                self.presence[machine].is_alive()
+                    && (is_drained || approved && !involved.has_recovered())
+            }
+        }
+    }
+
+    /// Whether the gate took this machine out of service: not by its last call, and not one that has left for good.
+    fn counts(&self, setup: &Setup, machine: usize) -> bool {
+        let has_left =
+            self.presence[machine] == Presence::Forgotten && self.has_left(setup, machine);
+        let is_out = |event: usize| {
+            self.is_out_for(machine, event) && !self.involved[machine][event].is_late
+        };
+        !has_left && (0..setup.events.len()).any(is_out)
+    }
+
+    /// S4, as it is at this moment.
+    pub(crate) fn keeps_limits(&self, setup: &Setup) -> bool {
+        setup.groups.iter().all(|(members, limit)| {
+            let out = || {
+                members
+                    .iter()
+                    .filter(|&&machine| self.counts(setup, machine))
+            };
+            out().count() <= *limit as usize
+                || setup
+                    .events
+                    .iter()
+                    .any(|event| out().all(|machine| event.contains(machine)))
+        })
+    }
+}
+
+/// Changes a group's register as it is.
+fn change_group(setup: &Setup, register: &mut Register<GroupRegister>, changes: &[GroupChange]) {
+    let mut group = (*register.current).clone();
+    for change in changes {
+        change.apply(&mut group, 0);
+    }
+    if group != *register.current {
+        register.put(group, setup.stale_reads);
+    }
+}

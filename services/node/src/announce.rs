@@ -1,0 +1,238 @@
+//! The command `announce`: shows an event on the node, whether or not it is drained for it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use scheduled_events_core::Document;
+use tokio::time::Instant;
+
+use crate::api::{BY_LAST_CALL, NodeApi, NodeError, condition_of};
+use crate::config::Config;
+use crate::event::HookEvent;
+use crate::name::node_name;
+use crate::print;
+use crate::record::record_of;
+use scheduled_events_common::failure::Failure;
+use scheduled_events_common::metadata;
+use scheduled_events_common::names::Name;
+
+/// How long a request that failed is repeated.
+const RETRY_TIME: Duration = Duration::from_secs(30);
+/// The pause between two of them.
+const PACE: Duration = Duration::from_secs(1);
+
+/// What is shown.
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    pending: bool,
+    /// The event's type, as the condition's reason.
+    reason: String,
+    /// The reason of the Event.
+    event: &'static str,
+    text: String,
+}
+
+impl Shown {
+    /// The message of the condition. What a drain by the last call wrote there is true of the machine until it is back in service.
+    fn message(&self, before: Option<&NodeCondition>) -> String {
+        let before = before
+            .and_then(|before| before.message.as_deref())
+            .unwrap_or_default();
+        let last_call = if self.pending && before.ends_with(BY_LAST_CALL) {
+            BY_LAST_CALL
+        } else {
+            ""
+        };
+        format!("{}{last_call}", self.text)
+    }
+}
+
+/// Shows the change that `scheduled-events watch --on` reports.
+///
+/// # Errors
+/// The change or the event is missing; the API server or the metadata service does not answer.
+pub async fn run(config: &Config, node: Option<&str>) -> Result<(), Failure> {
+    let change = std::env::var("SCHEDULED_EVENTS_CHANGE").unwrap_or_default();
+    let event = HookEvent::from_stdin().map_err(Failure::usage)?;
+    let (Some(event), false) = (event, change.is_empty()) else {
+        let problem = "there is no change of an event; `announce` is a command for `scheduled-events watch --on`";
+        return Err(Failure::usage(problem));
+    };
+    if event.mine == Some(false) {
+        return Ok(());
+    }
+    let name = node_name(node, config).await.map_err(Failure::usage)?;
+    let api = NodeApi::connect(&name).await.map_err(Failure::usage)?;
+    let begin = Instant::now();
+    loop {
+        let why = match show(&api, config, &change, &event).await {
+            Ok(()) => return Ok(()),
+            Err(error @ (NodeError::Conflict | NodeError::Failed(_)))
+                if begin.elapsed() + PACE < RETRY_TIME =>
+            {
+                error
+            }
+            Err(error) => {
+                return Err(Failure::refused(format!(
+                    "node {name}: cannot show the event: {error}"
+                )));
+            }
+        };
+        print(&format!("node {name}: cannot show the event yet: {why}"));
+        tokio::time::sleep(PACE).await;
+    }
+}
+
+async fn show(
+    api: &NodeApi,
+    config: &Config,
+    change: &str,
+    event: &HookEvent,
+) -> Result<(), NodeError> {
+    let node = api.get().await?;
+    let mut shown = of_change(change, event);
+    if !shown.pending {
+        // Another event of this machine may be open, or the node may be out of service still: `uncordon` ends that.
+        let other = other_event(config, event)
+            .await
+            .map_err(NodeError::Failed)?;
+        if let Some(other) = other {
+            shown = Shown {
+                pending: true,
+                reason: other,
+                ..shown
+            };
+        } else if record_of(&node).is_some() {
+            return publish(api, &node, &shown).await;
+        }
+    }
+    let message = shown.message(condition_of(&node));
+    api.set_condition(&node, shown.pending, &shown.reason, &message)
+        .await?;
+    publish(api, &node, &shown).await
+}
+
+async fn publish(api: &NodeApi, node: &Node, shown: &Shown) -> Result<(), NodeError> {
+    api.publish(node, false, shown.event, &shown.text)
+        .await
+        .map_err(NodeError::Failed)
+}
+
+fn of_change(change: &str, event: &HookEvent) -> Shown {
+    let (kind, id) = (event.type_word(), event.event_id.escape_debug());
+    let is_over = matches!(change, "completed" | "cancelled" | "ended");
+    let has_started = matches!(change, "started" | "started-without-notice");
+    let not_before = event
+        .not_before
+        .as_deref()
+        .unwrap_or("at an unknown time")
+        .escape_debug();
+    let (name, text) = match change {
+        _ if is_over => (
+            "ScheduledEventOver",
+            format!("{kind} {id} is over: {}", change.escape_debug()),
+        ),
+        _ if has_started => ("ScheduledEventStarted", format!("{kind} {id} has started")),
+        _ => (
+            "ScheduledEventAnnounced",
+            format!("{kind} {id} not before {not_before}"),
+        ),
+    };
+    let reason = if is_over { "NoEvent" } else { kind };
+    Shown {
+        pending: !is_over,
+        reason: reason.to_owned(),
+        event: name,
+        text,
+    }
+}
+
+/// The type of another event of this machine that the metadata service announces.
+async fn other_event(config: &Config, event: &HookEvent) -> Result<Option<String>, String> {
+    let endpoint = &config.metadata;
+    let machine = match &config.machine {
+        Some(machine) => Name::from(machine.as_str()),
+        None => Name::from(
+            metadata::compute(endpoint)
+                .await
+                .map_err(|why| format!("{why}; set `machine`"))?
+                .name,
+        ),
+    };
+    let body = metadata::events(endpoint).await?;
+    let document = Document::parse(&body)
+        .map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;
+    let other = document.events().find(|other| {
+        let is_same = other
+            .event_id()
+            .to_string()
+            .eq_ignore_ascii_case(&event.event_id);
+        !is_same
+            && other
+                .resources()
+                .into_iter()
+                .any(|name| Name::from(name.to_string()) == machine)
+    });
+    Ok(other.map(|other| {
+        let event_type = other.event_type().map(|event_type| event_type.to_string());
+        HookEvent {
+            event_type,
+            ..HookEvent::default()
+        }
+        .type_word()
+        .to_owned()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_of_a_change() {
+        let event = HookEvent {
+            event_id: "A\n1".into(),
+            event_type: Some("Freeze".into()),
+            not_before: Some("2026-11-23T05:00:00Z".into()),
+            ..HookEvent::default()
+        };
+        for (change, pending, reason, name, text) in [
+            (
+                "scheduled",
+                true,
+                "Freeze",
+                "ScheduledEventAnnounced",
+                "Freeze A\\n1 not before 2026-11-23T05:00:00Z",
+            ),
+            (
+                "rescheduled",
+                true,
+                "Freeze",
+                "ScheduledEventAnnounced",
+                "Freeze A\\n1 not before 2026-11-23T05:00:00Z",
+            ),
+            (
+                "started",
+                true,
+                "Freeze",
+                "ScheduledEventStarted",
+                "Freeze A\\n1 has started",
+            ),
+            (
+                "cancelled",
+                false,
+                "NoEvent",
+                "ScheduledEventOver",
+                "Freeze A\\n1 is over: cancelled",
+            ),
+        ] {
+            let expected = Shown {
+                pending,
+                reason: reason.into(),
+                event: name,
+                text: text.into(),
+            };
+            assert_eq!(of_change(change, &event), expected);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What the drain of a node needs of the configuration file: the table `[node]`, and how to ask about the machine.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use scheduled_events_common::config::{default_metadata, machine, metadata};
+use scheduled_events_common::toml_file::{Invalid, duration, invalid};
+
+/// The configuration of one machine. The other keys of the file are the gate's and the relay's, which check them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub struct Config {
+    /// This machine's name, as in the `Resources` of events. Without it, instance metadata is asked.
+    #[serde(default, deserialize_with = "machine")]
+    pub machine: Option<String>,
+    /// The metadata service.
+    #[serde(default = "default_metadata", deserialize_with = "metadata")]
+    pub metadata: String,
+    /// How the Kubernetes node of this machine is drained.
+    #[serde(default)]
+    pub node: NodeConfig,
+}
+
+impl Config {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// The offset of what is wrong, where it has one, and a sentence about it.
+    ///
+    /// ```
+    /// use scheduled_events_node::config::Config;
+    ///
+    /// let config = Config::parse("node = { timeout = \"20m\" }").unwrap();
+    /// assert_eq!(config.node.timeout.as_secs(), 1200);
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        toml::from_str(text).map_err(invalid)
+    }
+}
+
+/// How the Kubernetes node of this machine is drained.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// The node's name; by default the environment variable `NODE_NAME`, or what follows from the machine's name.
+    pub name: Option<String>,
+    /// The effect of the taint that the node gets besides being cordoned.
+    pub taint: TaintEffect,
+    /// What becomes of pods with an `emptyDir` volume, whose data an eviction deletes.
+    pub empty_dir: EmptyDirRule,
+    /// What becomes of pods without a controller, which nothing creates again.
+    pub unmanaged: PodRule,
+    /// What happens to pods that are still on the node when time is over.
+    pub at_deadline: AtDeadline,
+    /// With `at_deadline = "force"`: so long before the deadline, or at half of the time, pods are deleted past their budgets.
+    #[serde(deserialize_with = "duration")]
+    pub force_before: Duration,
+    /// The deadline is so long before the event's `NotBefore`.
+    #[serde(deserialize_with = "duration")]
+    pub margin: Duration,
+    /// The deadline if `NotBefore` is unknown, from the start of the drain. With a known one, a drain may take until then.
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    /// While the node is out of service, external load balancers send it nothing: it has the label
+    /// `node.kubernetes.io/exclude-from-external-load-balancers`.
+    pub exclude_from_load_balancers: bool,
+    /// How long a recovery waits until the node is ready. After that it fails, and is repeated by the watcher.
+    #[serde(deserialize_with = "duration")]
+    pub ready_timeout: Duration,
+}
+
+/// The effect of the taint.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub enum TaintEffect {
+    /// No taint.
+    #[serde(rename = "none")]
+    None,
+    /// No new pods without a toleration.
+    #[default]
+    NoSchedule,
+    /// New pods only if there is no other node.
+    PreferNoSchedule,
+    /// Pods without a toleration are evicted by Kubernetes itself, without regard to budgets.
+    NoExecute,
+}
+
+impl TaintEffect {
+    /// The effect, in the API's words.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::NoSchedule => Some("NoSchedule"),
+            Self::PreferNoSchedule => Some("PreferNoSchedule"),
+            Self::NoExecute => Some("NoExecute"),
+        }
+    }
+}
+
+/// What becomes of certain pods.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum PodRule {
+    /// They are left alone, and the node does not count as drained.
+    #[default]
+    Hold,
+    /// They are evicted.
+    Evict,
+    /// They are left alone, and do not count.
+    Leave,
+}
+
+/// What becomes of pods with an `emptyDir` volume.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum EmptyDirRule {
+    /// They are evicted for events that take the machine's local disks in any case, and held for all others.
+    #[default]
+    Auto,
+    /// [`PodRule::Hold`].
+    Hold,
+    /// [`PodRule::Evict`].
+    Evict,
+    /// [`PodRule::Leave`].
+    Leave,
+}
+
+impl EmptyDirRule {
+    /// The rule for an event of this type. Without an event, and for a type that is not known, nothing is lost without a drain.
+    pub fn for_event(self, event_type: Option<&str>) -> PodRule {
+        match self {
+            Self::Auto => match event_type {
+                Some("Redeploy" | "Preempt" | "Terminate") => PodRule::Evict,
+                _ => PodRule::Hold,
+            },
+            Self::Hold => PodRule::Hold,
+            Self::Evict => PodRule::Evict,
+            Self::Leave => PodRule::Leave,
+        }
+    }
+}
+
+/// What happens when time is over.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum AtDeadline {
+    /// The drain has failed, and the event is not approved.
+    #[default]
+    Hold,
+    /// Pods are deleted past their disruption budgets.
+    Force,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            name: None,
+            taint: TaintEffect::default(),
+            empty_dir: EmptyDirRule::default(),
+            unmanaged: PodRule::default(),
+            at_deadline: AtDeadline::default(),
+            force_before: Duration::from_secs(60),
+            margin: Duration::from_secs(5),
+            timeout: Duration::from_secs(14 * 60),
+            exclude_from_load_balancers: false,
+            ready_timeout: Duration::from_secs(5 * 60),
+        }
+    }
+}

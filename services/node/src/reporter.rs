@@ -1,0 +1,103 @@
+//! What people see on the Node: condition, annotation and Events. It goes beside the work, and neither delays it nor fails it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use crate::api::{NodeApi, NodeError};
+use crate::print;
+
+/// How long a command waits at its end for what is not reported yet.
+const FLUSH_TIME: Duration = Duration::from_secs(2);
+
+enum Report {
+    Condition {
+        pending: bool,
+        reason: String,
+        message: String,
+    },
+    Progress(String),
+    Event {
+        warning: bool,
+        reason: &'static str,
+        text: String,
+    },
+}
+
+/// Reports in the order of the calls.
+pub struct Reporter {
+    sender: UnboundedSender<Report>,
+    task: JoinHandle<()>,
+}
+
+impl Reporter {
+    /// About this node, as it was read last.
+    pub fn start(api: NodeApi, node: Node) -> Self {
+        let (sender, mut reports) = unbounded_channel();
+        let task = tokio::spawn(async move {
+            while let Some(report) = reports.recv().await {
+                let (what, result) = match report {
+                    Report::Condition {
+                        pending,
+                        reason,
+                        message,
+                    } => (
+                        "set the condition",
+                        api.set_condition(&node, pending, &reason, &message).await,
+                    ),
+                    Report::Progress(text) => ("annotate the node", api.show_progress(&text).await),
+                    Report::Event {
+                        warning,
+                        reason,
+                        text,
+                    } => (
+                        "publish an Event",
+                        api.publish(&node, warning, reason, &text)
+                            .await
+                            .map_err(NodeError::Failed),
+                    ),
+                };
+                if let Err(error) = result {
+                    print(&format!("node {}: cannot {what}: {error}", api.name()));
+                }
+            }
+        });
+        Self { sender, task }
+    }
+
+    /// Sets the condition.
+    pub fn condition(&self, pending: bool, reason: &str, message: &str) {
+        self.send(Report::Condition {
+            pending,
+            reason: reason.into(),
+            message: message.into(),
+        });
+    }
+
+    /// Shows how far the work is.
+    pub fn progress(&self, text: &str) {
+        self.send(Report::Progress(text.into()));
+    }
+
+    /// Publishes an Event.
+    pub fn event(&self, warning: bool, reason: &'static str, text: &str) {
+        self.send(Report::Event {
+            warning,
+            reason,
+            text: text.into(),
+        });
+    }
+
+    fn send(&self, report: Report) {
+        // The task ends only with this object.
+        let _ = self.sender.send(report);
+    }
+
+    /// Waits for a moment until everything is reported.
+    pub async fn finish(self) {
+        drop(self.sender);
+        let _ = tokio::time::timeout(FLUSH_TIME, self.task).await;
+    }
+}

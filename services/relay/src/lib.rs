@@ -1,0 +1,95 @@
+//! Forwards the records of `scheduled-events watch --audit` to other systems: at least once, in order, and never in the way
+//! of the watcher, of which it only reads the file.
+//!
+//! Each target has its own task, its own position in the file and its own saved state, so that one that is down holds up no
+//! other. In the order of a record's way: [`audit`] reads the file; [`record`] is one of its lines; [`state`] is what is saved;
+//! [`delivery`] is the task of one target; [`events`] are those that are open; [`targets`] turn records into requests; [`transport`] sends them. [`message`] has the
+//! words for people, and [`config`] and [`file`] are the relay's part of the configuration.
+
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod config;
+pub mod delivery;
+pub mod events;
+pub mod file;
+pub mod message;
+pub mod record;
+pub mod state;
+pub mod targets;
+pub mod transport;
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use delivery::Delivery;
+use file::RelayFile;
+
+use scheduled_events_common::log;
+use scheduled_events_common::metadata;
+use scheduled_events_common::supervision::asked_to_stop;
+
+/// How long requests that are in flight may take when the process is asked to end.
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// Forwards records until a signal asks it to end.
+///
+/// # Errors
+/// A sentence: the state cannot be used, or another process uses it.
+pub async fn run(file: &RelayFile) -> Result<(), String> {
+    let machine = machine_name(file).await;
+    let folder = state::Folder::open(&file.relay.state)?;
+    let (stop, stopped) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    for target in &file.relay.targets {
+        let delivery = Delivery::open(target, file, &folder, &machine)?;
+        tasks.spawn(delivery.run(stopped.clone()));
+    }
+    if let Err(error) = std::fs::metadata(&file.audit)
+        && error.kind() == std::io::ErrorKind::NotFound
+    {
+        let name = file.audit.display();
+        log::printable(&format!(
+            "warning: the audit file {name} does not exist yet: nothing is forwarded until the watcher writes it"
+        ));
+    }
+    let asked_to_stop =
+        asked_to_stop().map_err(|error| format!("cannot wait for signals: {error}"))?;
+    tokio::select! {
+        () = asked_to_stop => {}
+        // Tasks end only when they are asked to.
+        Some(ended) = tasks.join_next() => return Err(format!("a target's task ended: {ended:?}")),
+    }
+    // What is sent and not yet saved would be sent again after the next start.
+    let _ = stop.send(true);
+    let _ = tokio::time::timeout(STOP_TIME, async {
+        while tasks.join_next().await.is_some() {}
+    })
+    .await;
+    Ok(())
+}
+
+/// This machine's name: the configured one, that of the metadata service, or else the host's.
+async fn machine_name(file: &RelayFile) -> String {
+    if let Some(name) = &file.machine {
+        return name.clone();
+    }
+    match metadata::compute(&file.metadata).await {
+        Ok(compute) => compute.name,
+        Err(reason) => {
+            let name = rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned();
+            log::printable(&format!(
+                "{reason}; the host's name {name:?} is used, set `machine` to use another one"
+            ));
+            name
+        }
+    }
+}
+
+#[cfg(test)]
+scheduled_events_test_support::nothing_is_left_over!();

@@ -1,0 +1,102 @@
+//! One record of the audit file. `docs/records.md` describes the members.
+
+use scheduled_events_core::UnixSeconds;
+use scheduled_events_core::record::PrintableJson;
+use serde_json::{Map, Value};
+
+use crate::audit::Line;
+
+/// A record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The line, a JSON object in which characters that are unsafe to print are escaped.
+    text: String,
+    members: Map<String, Value>,
+    /// An id that no other record of this machine has, and that stays the same when it is sent again.
+    pub id: String,
+}
+
+impl Record {
+    /// The record of a line, which is a JSON object.
+    pub fn new(line: &Line) -> Self {
+        let members = serde_json::from_str(&line.text).unwrap_or_default();
+        Self {
+            text: line.text.clone(),
+            members,
+            id: format!("{}-{}", line.position.sequence, line.position.digest),
+        }
+    }
+
+    /// The record that replaces lines which no longer exist: the one that the watcher itself writes where lines are missing.
+    /// `before` is the record after them.
+    pub fn gap(lost: u64, before: &Self) -> Self {
+        let time = before.text("time").unwrap_or_default();
+        let time = PrintableJson(&Value::from(time).to_string()).to_string();
+        let text = format!(r#"{{"record":"gap","lost":{lost},"since":{time},"time":{time}}}"#);
+        let members = serde_json::from_str(&text).unwrap_or_default();
+        Self {
+            text,
+            members,
+            id: format!("gap-{}", before.id),
+        }
+    }
+
+    /// Its kind, such as `change`.
+    pub fn kind(&self) -> &str {
+        self.text("record").unwrap_or("unknown")
+    }
+
+    /// A member that is a string.
+    pub fn text(&self, member: &str) -> Option<&str> {
+        self.members.get(member)?.as_str()
+    }
+
+    /// A member.
+    pub fn get(&self, member: &str) -> Option<&Value> {
+        self.members.get(member).filter(|value| !value.is_null())
+    }
+
+    /// Its members that are not null.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.members
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// A member that is a time.
+    pub fn time(&self, member: &str) -> Option<UnixSeconds> {
+        UnixSeconds::parse(self.text(member)?)
+    }
+
+    /// The event that it is about.
+    pub fn event_id(&self) -> Option<&str> {
+        self.text("event_id")
+    }
+
+    /// The kind of change of a record `change`.
+    pub fn change(&self) -> Option<&str> {
+        self.text("change").filter(|_| self.kind() == "change")
+    }
+
+    /// Whether it reports that its event is over.
+    pub fn is_end(&self) -> bool {
+        matches!(self.change(), Some("completed" | "cancelled" | "ended"))
+    }
+
+    /// Whether it is about other machines only.
+    pub fn is_of_others(&self) -> bool {
+        self.get("mine") == Some(&Value::Bool(false))
+    }
+
+    /// The record with one more member, the machine's name, as a JSON object.
+    pub fn with_machine(&self, machine: &str) -> String {
+        let machine = Value::from(machine).to_string();
+        let object = self.text.trim_end();
+        format!(
+            "{},\"machine\":{}}}",
+            object.strip_suffix('}').unwrap_or(object),
+            PrintableJson(&machine)
+        )
+    }
+}

@@ -1,0 +1,78 @@
+//! A chat that takes one message for each record, by a webhook. Its address is a secret.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Endpoint, Failure, Item, Target};
+use crate::config::TargetConfig;
+use crate::message::is_notable;
+use crate::record::Record;
+use crate::transport::{Outcome, Request};
+
+/// What differs between the services.
+pub(super) struct Service {
+    /// The least time between two messages.
+    pub(super) pause: Duration,
+    /// The body of the request for a record of this machine.
+    pub(super) message: fn(&Record, &str) -> Value,
+    /// What an answer means, if it is not what its status says.
+    pub(super) classify: fn(u16, &str) -> Option<Outcome>,
+}
+
+/// A webhook of a service.
+pub(super) struct Chat {
+    endpoint: Endpoint,
+    machine: String,
+    service: Service,
+}
+
+impl Chat {
+    pub(super) fn new(
+        config: &TargetConfig,
+        machine: &str,
+        service: Service,
+    ) -> Result<Self, String> {
+        let endpoint = Endpoint {
+            has_secret: true,
+            ..Endpoint::new(config)
+        }
+        .check()?;
+        Ok(Self {
+            endpoint,
+            machine: machine.to_owned(),
+            service,
+        })
+    }
+}
+
+impl Target for Chat {
+    fn wants(&self, record: &Record) -> bool {
+        is_notable(record)
+    }
+
+    fn pause(&self) -> Duration {
+        self.service.pause
+    }
+
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
+        let request = |item: &Item| {
+            self.endpoint
+                .json("", &(self.service.message)(&item.record, &self.machine))
+        };
+        items
+            .iter()
+            .map(request)
+            .collect::<Result<_, _>>()
+            .map_err(Failure::Later)
+    }
+
+    fn classify(
+        &self,
+        status: u16,
+        body: &str,
+        _redact: &dyn Fn(&str) -> String,
+    ) -> Option<Outcome> {
+        (self.service.classify)(status, body)
+    }
+}

@@ -1,0 +1,230 @@
+//! Where records go. A target turns records into requests; it sends nothing itself. `open` sets up the one of a configuration.
+
+mod alertmanager;
+mod chat;
+mod event_hubs;
+mod open;
+mod otlp;
+mod pagerduty;
+mod slack;
+mod teams;
+mod webhook;
+
+use std::time::{Duration, SystemTime};
+
+use scheduled_events_core::EventKind;
+use scheduled_events_core::record::PrintableJson;
+use serde_json::Value;
+
+use super::events::{OpenEvent, OpenEvents};
+use super::record::Record;
+use super::transport::{Address, Outcome, Request};
+use crate::config::{Scope, TargetConfig};
+pub use open::open;
+use scheduled_events_common::secret::{Secret, SecretFile};
+
+/// A record, and the event that it is about.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// The record.
+    pub record: Record,
+    /// Its event, after the record.
+    pub event: Option<OpenEvent>,
+}
+
+/// Why there is no request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It may be possible later.
+    Later(String),
+    /// It is not possible with these records.
+    Rejected(String),
+}
+
+/// Something that records are forwarded to.
+pub trait Target: Send + Sync {
+    /// Whether it gets this record if its configuration names no kinds of records.
+    fn wants(&self, _record: &Record) -> bool {
+        true
+    }
+
+    /// Whether its configuration may name the kinds of records.
+    fn has_choice(&self) -> bool {
+        true
+    }
+
+    /// How many records one call of [`requests`](Self::requests) may get.
+    fn batch_max(&self) -> usize {
+        1
+    }
+
+    /// The least time between two requests.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// The requests that forward these records. All of them are repeated if one fails.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure>;
+
+    /// How often [`refresh`](Self::refresh) is called while events are open.
+    fn refresh_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The requests that repeat what is open, for a target that forgets.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn refresh(&self, _events: &OpenEvents) -> Result<Vec<Request>, Failure> {
+        Ok(Vec::new())
+    }
+
+    /// What an answer means, if it is not what its status says. `redact` hides the secrets in what is logged of it.
+    fn classify(
+        &self,
+        _status: u16,
+        _body: &str,
+        _redact: &dyn Fn(&str) -> String,
+    ) -> Option<Outcome> {
+        None
+    }
+}
+
+/// Which records a target gets.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    records: Option<Vec<String>>,
+    scope: Scope,
+    types: Option<Vec<String>>,
+}
+
+impl Filter {
+    /// The filter of a configuration.
+    pub fn new(config: &TargetConfig) -> Self {
+        let records = config
+            .records
+            .as_ref()
+            .map(|records| records.get_ref().clone());
+        Self {
+            records,
+            scope: config.scope,
+            types: config.event.as_ref().map(|types| types.get_ref().clone()),
+        }
+    }
+
+    /// Whether the target gets the record.
+    pub fn passes(&self, record: &Record, target: &dyn Target) -> bool {
+        let kind = match &self.records {
+            Some(kinds) => kinds.iter().any(|kind| kind == record.kind()),
+            None => target.wants(record),
+        };
+        let type_ = || match (&self.types, record.text("event_type")) {
+            (Some(types), Some(found)) => {
+                let mut known = EventKind::ALL.iter().map(|known| known.word());
+                let found = known
+                    .find(|known| known.eq_ignore_ascii_case(found))
+                    .unwrap_or(EventKind::Other.word());
+                types
+                    .iter()
+                    .any(|expected| expected.eq_ignore_ascii_case(found))
+            }
+            _ => true,
+        };
+        kind && (self.scope == Scope::Any || !record.is_of_others()) && type_()
+    }
+}
+
+/// The address and the headers that a configuration gives all requests of its target.
+#[derive(Clone, Debug)]
+struct Endpoint {
+    config: TargetConfig,
+    default_url: Option<&'static str>,
+    /// Whether its requests have a secret besides those of the configuration.
+    has_secret: bool,
+}
+
+impl Endpoint {
+    fn new(config: &TargetConfig) -> Self {
+        Self {
+            config: config.clone(),
+            default_url: None,
+            has_secret: false,
+        }
+    }
+
+    /// A request with this path after the address. Secrets are read from their files.
+    fn request(&self, path: &str, content_type: &str, body: Vec<u8>) -> Result<Request, String> {
+        let config = &self.config;
+        let url = match (&config.url, &config.url_file, self.default_url) {
+            (Some(url), ..) => Address::new(&Secret::new(url))?,
+            (None, Some(file), _) => Address::new(&read("url_file", file)?)?.private()?,
+            (None, None, Some(url)) => Address::new(&Secret::new(url))?,
+            (None, None, None) => return Err("expected `url` or `url_file`".to_owned()),
+        };
+        let url = if self.has_secret || !config.header_files.is_empty() {
+            url.private()?
+        } else {
+            url
+        };
+        let url = if path.is_empty() {
+            url
+        } else {
+            url.join(path)?
+        };
+        let mut headers = vec![("content-type".to_owned(), Secret::new(content_type))];
+        headers.extend(
+            config
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), Secret::new(value))),
+        );
+        let has_secret = config.url_file.is_some() || self.has_secret || url.has_query();
+        let mut secrets = if has_secret { url.parts() } else { Vec::new() };
+        // A value that somebody wrote into the configuration may be a secret, too.
+        secrets.extend(config.headers.values().map(Secret::new));
+        for (name, file) in &config.header_files {
+            let value = read(&format!("header_files.{name}"), file)?;
+            secrets.push(value.clone());
+            headers.push((name.clone(), value));
+        }
+        Ok(Request {
+            url,
+            headers,
+            secrets,
+            body,
+            identity: None,
+        })
+    }
+
+    /// A request with a body in JSON, in which characters that are unsafe to print are escaped.
+    fn json(&self, path: &str, body: &Value) -> Result<Request, String> {
+        let body = PrintableJson(&body.to_string()).to_string();
+        self.request(path, "application/json", body.into_bytes())
+    }
+
+    /// Checks the settings, as far as that is possible without sending anything.
+    fn check(self) -> Result<Self, String> {
+        for (name, _) in &self.request("", "text/plain", Vec::new())?.headers {
+            if reqwest::header::HeaderName::try_from(name.as_str()).is_err() {
+                return Err(format!("{name:?} is no name of a header"));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Reads the secret of a setting.
+fn read(setting: &str, file: &SecretFile) -> Result<Secret, String> {
+    file.read().map_err(|why| format!("`{setting}`: {why}"))
+}
+
+/// Seconds since 1970, by this machine's clock.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
+}
