@@ -56,16 +56,10 @@ const LINES_MAX: usize = 1000;
 const FILES_MAX: usize = 20;
 
 /// Files that are longer, and why.
-const LONG: [(&str, &str); 2] = [
-    (
-        "include/scheduled_events.h",
-        "generated, and one file for those who include it",
-    ),
-    (
-        "tests/c/abi/scheduled_events-0.1.0.h",
-        "a copy of the generated header, which later ones are compared with",
-    ),
-];
+const LONG: [(&str, &str); 1] = [(
+    "include/scheduled_events.h",
+    "generated, and one file for those who include it",
+)];
 
 #[test]
 fn each_crate_depends_only_on_crates_before_it() {
