@@ -431,101 +431,6 @@ typedef enum schedev_spot_signal {
   SCHEDEV_SPOT_SIGNAL_RESUMED = 7,
 } schedev_spot_signal;
 
-/** When a Spot machine is evicted. */
-typedef enum schedev_eviction_type {
-  /** Only when there is no excess capacity. */
-  SCHEDEV_EVICTION_CAPACITY_ONLY = 1,
-  /** Also when the price exceeds the maximum price. */
-  SCHEDEV_EVICTION_PRICE_OR_CAPACITY = 2,
-} schedev_eviction_type;
-
-/** Why a Spot machine is evicted. */
-typedef enum schedev_eviction_cause {
-  /** Azure needs the capacity. */
-  SCHEDEV_EVICTED_FOR_CAPACITY = 1,
-  /** The price exceeds the maximum price. */
-  SCHEDEV_EVICTED_FOR_PRICE = 2,
-} schedev_eviction_cause;
-
-/** What an eviction does to a Spot machine. */
-typedef enum schedev_eviction_policy {
-  /** It is stopped, and can be started again. */
-  SCHEDEV_EVICTION_POLICY_DEALLOCATE = 1,
-  /** It is deleted. */
-  SCHEDEV_EVICTION_POLICY_DELETE = 2,
-} schedev_eviction_policy;
-
-/** The state of a Spot machine. */
-typedef enum schedev_spot_state {
-  /** It runs. */
-  SCHEDEV_SPOT_MACHINE_RUNNING = 1,
-  /** It is stopped and deallocated. */
-  SCHEDEV_SPOT_MACHINE_STOPPED = 2,
-  /** It does not exist any more. */
-  SCHEDEV_SPOT_MACHINE_DELETED = 3,
-} schedev_spot_state;
-
-/** What is done to a Spot machine. */
-typedef enum schedev_spot_input {
-  /** An operator creates it. */
-  SCHEDEV_SPOT_INPUT_DEPLOY = 1,
-  /** Azure evicts machines. */
-  SCHEDEV_SPOT_INPUT_EVICT = 2,
-  /** An operator starts it again. */
-  SCHEDEV_SPOT_INPUT_RESTART = 3,
-} schedev_spot_input;
-
-/** A Spot machine's maximum price beside the current one. */
-typedef enum schedev_spot_price {
-  /** There is no maximum, which Azure writes as -1. */
-  SCHEDEV_SPOT_PRICE_UNLIMITED = 1,
-  /** The maximum is at least the current price. */
-  SCHEDEV_SPOT_PRICE_SUFFICIENT = 2,
-  /** The maximum is below the current price. */
-  SCHEDEV_SPOT_PRICE_EXCEEDED = 3,
-} schedev_spot_price;
-
-/** What is paid for a Spot machine. */
-typedef enum schedev_spot_charges {
-  /** The machine and its disks. */
-  SCHEDEV_SPOT_PAY_MACHINE_AND_DISKS = 1,
-  /** Its disks only. */
-  SCHEDEV_SPOT_PAY_DISKS = 2,
-  /** Nothing. */
-  SCHEDEV_SPOT_PAY_NOTHING = 3,
-} schedev_spot_charges;
-
-/** How a Spot machine comes back after an eviction. */
-typedef enum schedev_spot_replacement {
-  /** The same machine is allocated again, in its zone and size. */
-  SCHEDEV_SPOT_REALLOCATE = 1,
-  /** Another machine is created, by something outside; in any zone, region or size. */
-  SCHEDEV_SPOT_RECREATE = 2,
-} schedev_spot_replacement;
-
-/**
- * What an eviction leaves of a machine, and what the workload may expect afterwards. No eviction keeps compute capacity or IP
- * addresses that are not static.
- */
-typedef struct schedev_eviction_effect {
-  /** The state of the machine afterwards, a schedev_spot_state. */
-  uint32_t state;
-  /** What is paid for it, a schedev_spot_charges. */
-  uint32_t charges;
-  /** How capacity comes back, a schedev_spot_replacement. */
-  uint32_t replacement;
-  /** Whether the data disks remain. */
-  bool keeps_data_disks;
-  /** Whether a checkpoint on the machine's own file system can be read afterwards. */
-  bool keeps_local_checkpoints;
-  /** Whether static IP addresses remain, if has_keeps_static_addresses. */
-  bool keeps_static_addresses;
-  /** Whether keeps_static_addresses is known: the guidance does not state it for a deleted machine. */
-  bool has_keeps_static_addresses;
-  /** Whether the machine still counts against the subscription's quota of cores. */
-  bool occupies_cores;
-} schedev_eviction_effect;
-
 /**
  * Returns the phase of a workload after a signal. The life cycle is that of Microsoft's guidance for interruptible workloads.
  *
@@ -545,37 +450,6 @@ SCHEDEV_API schedev_status schedev_spot_next_phase(uint32_t phase, uint32_t sign
  * @return a static string; "unknown" if the number has no word.
  */
 SCHEDEV_API const char *schedev_spot_phase_word(uint32_t phase);
-
-/**
- * Returns what an eviction does to a Spot machine, if its type allows the eviction.
- *
- * @param eviction_type  the machine's schedev_eviction_type.
- * @param cause          a schedev_eviction_cause.
- * @param policy         the machine's schedev_eviction_policy.
- * @param effect         receives what is left of the machine.
- * @return SCHEDEV_OK; SCHEDEV_END if a machine of this type is not evicted for this cause; SCHEDEV_ERROR_ARGUMENT for an
- *         unknown number; SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_spot_eviction(uint32_t eviction_type, uint32_t cause, uint32_t policy,
-                                                 schedev_eviction_effect *effect);
-
-/**
- * Returns what becomes of a Spot machine: the table "Spot VM states" of Microsoft's guidance.
- *
- * @param state         the schedev_spot_state now; 0 for a machine that does not exist yet.
- * @param input         what is done to it, a schedev_spot_input.
- * @param price         its schedev_spot_price.
- * @param has_capacity  whether there is excess capacity for it.
- * @param policy        its schedev_eviction_policy.
- * @param next          receives the next schedev_spot_state.
- * @param charges       receives the schedev_spot_charges.
- * @return SCHEDEV_OK; SCHEDEV_END if the table has no row: the state stays; SCHEDEV_ERROR_ARGUMENT for an unknown number;
- *         SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_spot_next_state(uint32_t state, uint32_t input, uint32_t price, bool has_capacity,
-                                                   uint32_t policy, uint32_t *next, uint32_t *charges);
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 

@@ -61,7 +61,7 @@ mod _native {
     #[pymodule_export]
     use crate::session::PySession;
     #[pymodule_export]
-    use crate::spot::{effect, is_evicted_for, next_phase, next_state};
+    use crate::spot::next_phase;
     #[pymodule_export]
     use crate::terminate::{check_os_image_timeout, check_profile, format_timeout, parse_timeout};
     #[pymodule_export]

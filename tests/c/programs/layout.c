@@ -110,8 +110,6 @@ PLACE(schedev_notification_profile, has_not_before_timeout, 12);
 PLACE(schedev_notification_profile, enable, 13);
 #endif
 
-SIZE(schedev_eviction_effect, 20);
-PLACE(schedev_eviction_effect, keeps_data_disks, 12);
 SIZE(schedev_document, 768);
 SIZE(schedev_event_cursor, 64);
 SIZE(schedev_notifications, 192);

@@ -373,8 +373,7 @@ static void numbers(void) {
 }
 
 static void spot(void) {
-  uint32_t phase = SCHEDEV_SPOT_PROCESSING, charges = 7;
-  schedev_eviction_effect effect;
+  uint32_t phase = SCHEDEV_SPOT_PROCESSING;
   for (uint32_t number = 0; number < 1000; number++) {
     EXPECT(strlen(schedev_spot_phase_word(number)) > 0);
     EXPECT(number - 1 < 6 ||
@@ -385,17 +384,6 @@ static void spot(void) {
   EXPECT(phase == SCHEDEV_SPOT_PROCESSING);
   EXPECT(schedev_spot_next_phase(phase, SCHEDEV_SPOT_SIGNAL_NOTICE, &phase) == SCHEDEV_OK);
   EXPECT(strcmp(schedev_spot_phase_word(phase), "evicted") == 0);
-  EXPECT(schedev_spot_eviction(SCHEDEV_EVICTION_CAPACITY_ONLY, SCHEDEV_EVICTED_FOR_PRICE,
-                               SCHEDEV_EVICTION_POLICY_DELETE, &effect) == SCHEDEV_END);
-  EXPECT(schedev_spot_eviction(SCHEDEV_EVICTION_CAPACITY_ONLY, SCHEDEV_EVICTED_FOR_CAPACITY,
-                               SCHEDEV_EVICTION_POLICY_DELETE, &effect) == SCHEDEV_OK);
-  EXPECT(effect.state == SCHEDEV_SPOT_MACHINE_DELETED && !effect.keeps_data_disks &&
-         !effect.has_keeps_static_addresses);
-  EXPECT(schedev_spot_next_state(SCHEDEV_SPOT_MACHINE_RUNNING, SCHEDEV_SPOT_INPUT_EVICT, SCHEDEV_SPOT_PRICE_EXCEEDED,
-                                 true, SCHEDEV_EVICTION_POLICY_DEALLOCATE, &phase, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_spot_next_state(SCHEDEV_SPOT_MACHINE_RUNNING, SCHEDEV_SPOT_INPUT_EVICT, SCHEDEV_SPOT_PRICE_EXCEEDED,
-                                 true, SCHEDEV_EVICTION_POLICY_DEALLOCATE, &phase, &charges) == SCHEDEV_OK);
-  EXPECT(phase == SCHEDEV_SPOT_MACHINE_STOPPED && charges == SCHEDEV_SPOT_PAY_DISKS);
 }
 
 int main(void) {
