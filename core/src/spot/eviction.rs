@@ -83,7 +83,8 @@ words!(EvictionPolicy {
     Delete => "delete",
 });
 
-/// What an eviction leaves of a machine, and what the workload may expect afterwards.
+/// What an eviction leaves of a machine. It always takes the compute capacity and the IP addresses that are not static: "losing
+/// compute capacity and all non-static IP addresses".
 ///
 /// ```
 /// use scheduled_events_core::spot::{Charges, EvictionPolicy};
@@ -91,10 +92,9 @@ words!(EvictionPolicy {
 /// let effect = EvictionPolicy::Deallocate.effect();
 /// // The disks remain and are paid for, and the machine still counts against the quota.
 /// assert!(effect.keeps_data_disks && effect.occupies_cores);
-/// assert_eq!(effect.charges, Charges::Disks);
+/// assert_eq!(effect.state.charges(), Charges::Disks);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // They are independent facts.
 pub struct EvictionEffect {
     /// The state of the machine afterwards.
     pub state: SpotState,
@@ -104,17 +104,10 @@ pub struct EvictionEffect {
     /// Whether a checkpoint on the machine's own file system can be read afterwards. With `Delete` it cannot: "you can't persist
     /// any progress or data on the file system".
     pub keeps_local_checkpoints: bool,
-    /// Whether compute capacity is kept. It never is: that is what an eviction takes.
-    pub keeps_capacity: bool,
-    /// Whether IP addresses remain that are not static. They never do: "losing compute capacity and all non-static IP
-    /// addresses".
-    pub keeps_dynamic_addresses: bool,
     /// Whether static IP addresses remain. `None`: the guidance does not state it for a deleted machine.
     pub keeps_static_addresses: Option<bool>,
     /// Whether the machine still counts against the subscription's quota. "The VM occupies cores in the subscription".
     pub occupies_cores: bool,
-    /// What is paid for it.
-    pub charges: Charges,
     /// How the capacity comes back.
     pub replacement: Replacement,
 }
@@ -149,7 +142,7 @@ impl EvictionPolicy {
     /// use scheduled_events_core::spot::{EvictionPolicy, Replacement};
     ///
     /// let effect = EvictionPolicy::Deallocate.effect();
-    /// assert!(effect.keeps_local_checkpoints && !effect.keeps_dynamic_addresses && effect.occupies_cores);
+    /// assert!(effect.keeps_local_checkpoints && effect.occupies_cores);
     /// assert_eq!(EvictionPolicy::Delete.effect().replacement, Replacement::Recreate);
     /// ```
     pub const fn effect(self) -> EvictionEffect {
@@ -158,47 +151,20 @@ impl EvictionPolicy {
                 state: SpotState::Stopped,
                 keeps_data_disks: true,
                 keeps_local_checkpoints: true,
-                keeps_capacity: false,
-                keeps_dynamic_addresses: false,
                 keeps_static_addresses: Some(true),
                 occupies_cores: true,
-                charges: Charges::Disks,
                 replacement: Replacement::Reallocate,
             },
             Self::Delete => EvictionEffect {
                 state: SpotState::Deleted,
                 keeps_data_disks: false,
                 keeps_local_checkpoints: false,
-                keeps_capacity: false,
-                keeps_dynamic_addresses: false,
                 keeps_static_addresses: None,
                 occupies_cores: false,
-                charges: Charges::Nothing,
                 replacement: Replacement::Recreate,
             },
         }
     }
-}
-
-/// All evictions that can occur: type, cause and policy, with their effect. This is the table of `docs/spot.md`.
-///
-/// ```
-/// use scheduled_events_core::spot::{EvictionCause, EvictionType, evictions};
-///
-/// assert_eq!(evictions().count(), 6);
-/// // A machine that is evicted for capacity only keeps its place whatever the price.
-/// assert!(evictions().all(|(kind, cause, ..)| kind != EvictionType::CapacityOnly || cause == EvictionCause::Capacity));
-/// ```
-pub fn evictions()
--> impl Iterator<Item = (EvictionType, EvictionCause, EvictionPolicy, EvictionEffect)> {
-    EvictionType::ALL.into_iter().flat_map(|kind| {
-        let causes = EvictionCause::ALL
-            .into_iter()
-            .filter(move |cause| kind.is_evicted_for(*cause));
-        causes.flat_map(move |cause| {
-            EvictionPolicy::ALL.map(|policy| (kind, cause, policy, policy.effect()))
-        })
-    })
 }
 
 /// The state of a Spot machine. Section "Spot VM states".
@@ -285,8 +251,8 @@ words!(MaxPrice {
 /// ```
 /// use scheduled_events_core::spot::{Charges, EvictionPolicy};
 ///
-/// assert_eq!(EvictionPolicy::Deallocate.effect().charges, Charges::Disks);
-/// assert_eq!(EvictionPolicy::Delete.effect().charges.word(), "nothing");
+/// assert_eq!(EvictionPolicy::Deallocate.effect().state.charges(), Charges::Disks);
+/// assert_eq!(EvictionPolicy::Delete.effect().state.charges().word(), "nothing");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Charges {
@@ -326,11 +292,10 @@ pub struct Allocation {
 /// One row of the guide's table "Spot VM states". `None` is an empty cell: any value matches.
 ///
 /// ```
-/// use scheduled_events_core::spot::{Charges, SPOT_TRANSITIONS, SpotState};
+/// use scheduled_events_core::spot::{SPOT_TRANSITIONS, SpotState};
 ///
-/// // In all rows a stopped machine costs its disks.
-/// let stopped = SPOT_TRANSITIONS.iter().filter(|row| row.to == SpotState::Stopped);
-/// assert!(stopped.map(|row| row.charges).all(|charges| charges == Charges::Disks));
+/// // No row restarts a machine that was deleted.
+/// assert!(SPOT_TRANSITIONS.iter().all(|row| row.from != Some(SpotState::Deleted)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpotTransition {
@@ -344,10 +309,8 @@ pub struct SpotTransition {
     pub has_capacity: Option<bool>,
     /// The policy that the row requires.
     pub policy: Option<EvictionPolicy>,
-    /// The state afterwards.
+    /// The state afterwards, which also decides what is paid: the guide's column "Output".
     pub to: SpotState,
-    /// What is paid afterwards.
-    pub charges: Charges,
 }
 
 impl SpotTransition {
@@ -370,16 +333,12 @@ impl SpotTransition {
 
 /// The rows of the guide's table "Spot VM states", in its order.
 pub const SPOT_TRANSITIONS: [SpotTransition; 9] = {
-    use {
-        Charges as Pay, EvictionPolicy as Policy, MaxPrice as Price, SpotInput as Input,
-        SpotState as State,
-    };
+    use {EvictionPolicy as Policy, MaxPrice as Price, SpotInput as Input, SpotState as State};
     const fn row(
         from: Option<State>,
         input: Input,
         required: (Option<Price>, Option<bool>, Option<Policy>),
         to: State,
-        charges: Pay,
     ) -> SpotTransition {
         let (max_price, has_capacity, policy) = required;
         SpotTransition {
@@ -389,7 +348,6 @@ pub const SPOT_TRANSITIONS: [SpotTransition; 9] = {
             has_capacity,
             policy,
             to,
-            charges,
         }
     }
     let (running, stopped) = (Some(State::Running), Some(State::Stopped));
@@ -401,63 +359,49 @@ pub const SPOT_TRANSITIONS: [SpotTransition; 9] = {
             Input::Deploy,
             (enough, Some(true), None),
             State::Running,
-            Pay::MachineAndDisks,
         ),
         row(
             running,
             Input::Evict,
             (Some(Price::Unlimited), Some(true), None),
             State::Running,
-            Pay::MachineAndDisks,
         ),
         row(
             running,
             Input::Evict,
             (None, Some(false), deallocate),
             State::Stopped,
-            Pay::Disks,
         ),
         row(
             running,
             Input::Evict,
             (None, Some(false), delete),
             State::Deleted,
-            Pay::Nothing,
         ),
         row(
             running,
             Input::Evict,
             (below, None, deallocate),
             State::Stopped,
-            Pay::Disks,
         ),
-        row(
-            running,
-            Input::Evict,
-            (below, None, delete),
-            State::Deleted,
-            Pay::Nothing,
-        ),
+        row(running, Input::Evict, (below, None, delete), State::Deleted),
         row(
             stopped,
             Input::Restart,
             (below, None, deallocate),
             State::Stopped,
-            Pay::Disks,
         ),
         row(
             stopped,
             Input::Restart,
             (below, None, delete),
             State::Deleted,
-            Pay::Nothing,
         ),
         row(
             stopped,
             Input::Restart,
             (enough, Some(true), None),
             State::Running,
-            Pay::MachineAndDisks,
         ),
     ]
 };
@@ -467,7 +411,7 @@ impl SpotState {
     /// not exist yet. `None` if the guide has no row, as for a restart without capacity: the state stays, and the request fails.
     ///
     /// ```
-    /// use scheduled_events_core::spot::{Allocation, Charges, EvictionPolicy, MaxPrice, SpotInput, SpotState};
+    /// use scheduled_events_core::spot::{Allocation, EvictionPolicy, MaxPrice, SpotInput, SpotState};
     ///
     /// let allocation = Allocation {
     ///     max_price: MaxPrice::Exceeded,
@@ -475,7 +419,7 @@ impl SpotState {
     ///     policy: EvictionPolicy::Deallocate,
     /// };
     /// let row = SpotState::after(Some(SpotState::Running), SpotInput::Evict, allocation).unwrap();
-    /// assert_eq!((row.to, row.charges), (SpotState::Stopped, Charges::Disks));
+    /// assert_eq!(row.to, SpotState::Stopped);
     /// ```
     pub fn after(
         state: Option<Self>,
@@ -485,5 +429,20 @@ impl SpotState {
         SPOT_TRANSITIONS
             .iter()
             .find(|row| row.matches(state, input, allocation))
+    }
+
+    /// What is paid for a machine in this state.
+    ///
+    /// ```
+    /// use scheduled_events_core::spot::{Charges, SpotState};
+    ///
+    /// assert_eq!(SpotState::Stopped.charges(), Charges::Disks);
+    /// ```
+    pub const fn charges(self) -> Charges {
+        match self {
+            Self::Running => Charges::MachineAndDisks,
+            Self::Stopped => Charges::Disks,
+            Self::Deleted => Charges::Nothing,
+        }
     }
 }

@@ -25,6 +25,6 @@ mod lifecycle;
 
 pub use eviction::{
     Allocation, Charges, EvictionCause, EvictionEffect, EvictionPolicy, EvictionType, MaxPrice,
-    Replacement, SPOT_TRANSITIONS, SpotInput, SpotState, SpotTransition, evictions,
+    Replacement, SPOT_TRANSITIONS, SpotInput, SpotState, SpotTransition,
 };
 pub use lifecycle::{Phase, Signal};

@@ -3,7 +3,7 @@
 
 use scheduled_events_core::spot::{
     Allocation, Charges, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Replacement,
-    SPOT_TRANSITIONS, Signal, SpotInput, SpotState, evictions,
+    SPOT_TRANSITIONS, Signal, SpotInput, SpotState,
 };
 
 /// Every transition that the life cycle has. All other pairs have none.
@@ -104,39 +104,34 @@ fn an_evicted_workload_passes_through_recover_resume_and_warm_up_before_it_proce
 #[test]
 fn the_eviction_type_decides_when_and_the_policy_what_happens() {
     // "Eviction type": capacity only; price or capacity, "even if capacity exists".
-    let causes: Vec<_> = evictions()
-        .map(|(kind, cause, policy, _)| (kind, cause, policy))
-        .collect();
-    let (capacity, price) = (EvictionCause::Capacity, EvictionCause::Price);
-    let rows = [
-        (EvictionType::CapacityOnly, capacity),
-        (EvictionType::PriceOrCapacity, capacity),
-        (EvictionType::PriceOrCapacity, price),
-    ];
-    let both = |(kind, cause)| EvictionPolicy::ALL.map(|policy| (kind, cause, policy));
-    assert_eq!(causes, rows.into_iter().flat_map(both).collect::<Vec<_>>());
+    let is_evicted_for =
+        |kind: EvictionType| EvictionCause::ALL.map(|cause| kind.is_evicted_for(cause));
+    assert_eq!(
+        EvictionCause::ALL,
+        [EvictionCause::Capacity, EvictionCause::Price]
+    );
+    assert_eq!(is_evicted_for(EvictionType::CapacityOnly), [true, false]);
+    assert_eq!(is_evicted_for(EvictionType::PriceOrCapacity), [true, true]);
 
     // "Stop/Deallocate policy", paragraphs 2 to 4.
     let stopped = EvictionPolicy::Deallocate.effect();
     assert_eq!(
-        (stopped.state, stopped.charges),
+        (stopped.state, stopped.state.charges()),
         (SpotState::Stopped, Charges::Disks)
     );
     assert!(stopped.keeps_data_disks && stopped.keeps_local_checkpoints && stopped.occupies_cores);
-    assert!(!stopped.keeps_capacity && !stopped.keeps_dynamic_addresses);
     assert_eq!(stopped.keeps_static_addresses, Some(true));
     assert_eq!(stopped.replacement, Replacement::Reallocate);
 
     // "Delete policy", paragraphs 1 and 2; "Application states", Shutdown, last sentence; "Replace VMs", Deleted VM.
     let deleted = EvictionPolicy::Delete.effect();
     assert_eq!(
-        (deleted.state, deleted.charges),
+        (deleted.state, deleted.state.charges()),
         (SpotState::Deleted, Charges::Nothing)
     );
     assert!(
         !deleted.keeps_data_disks && !deleted.keeps_local_checkpoints && !deleted.occupies_cores
     );
-    assert!(!deleted.keeps_capacity && !deleted.keeps_dynamic_addresses);
     assert_eq!(deleted.keeps_static_addresses, None);
     assert_eq!(deleted.replacement, Replacement::Recreate);
 }
@@ -197,20 +192,15 @@ fn each_state_of_a_machine_follows_from_the_first_row_that_matches() {
         }
     }
     assert!(used.iter().all(|times| *times > 0), "{used:?}");
-    // The column "Next State" and, in "Output", what is paid: both follow from the state.
     for row in SPOT_TRANSITIONS {
-        let charges = match row.to {
-            SpotState::Running => Charges::MachineAndDisks,
-            SpotState::Stopped => Charges::Disks,
-            SpotState::Deleted => Charges::Nothing,
-        };
-        assert_eq!(row.charges, charges, "{row:?}");
         // The table and the description of the policies agree.
         if let (SpotInput::Evict, Some(policy)) = (row.input, row.policy) {
-            assert_eq!(
-                (row.to, row.charges),
-                (policy.effect().state, policy.effect().charges)
-            );
+            assert_eq!(row.to, policy.effect().state);
         }
     }
+    // The column "Output": what is paid follows from the state.
+    assert_eq!(
+        SpotState::ALL.map(SpotState::charges),
+        [Charges::MachineAndDisks, Charges::Disks, Charges::Nothing]
+    );
 }

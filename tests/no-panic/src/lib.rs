@@ -17,7 +17,8 @@ use scheduled_events_core::record::{
     ResourceList,
 };
 use scheduled_events_core::spot::{
-    self, Allocation, EvictionPolicy, MaxPrice, Phase, Signal, SpotInput, SpotState,
+    Allocation, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Signal, SpotInput,
+    SpotState,
 };
 use scheduled_events_core::terminate::{
     FifteenMinutes, NotBeforeTimeout, OsImageNotificationProfile, ScheduledEventsProfile,
@@ -695,16 +696,13 @@ fn the_spot_machine(number: i64) {
             shown(signal),
         ));
     }
-    for (kind, cause, policy, effect) in spot::evictions() {
-        reach((
-            kind.is_evicted_for(cause),
-            policy.effect() == effect,
-            shown(&kind),
-            shown(&cause),
-            shown(&policy),
-        ));
+    for kind in EvictionType::ALL {
+        for cause in EvictionCause::ALL {
+            reach((kind.is_evicted_for(cause), shown(&kind), shown(&cause)));
+        }
     }
     let policy = black_box(EvictionPolicy::Delete);
+    reach((policy.effect(), shown(&policy)));
     let allocation = Allocation {
         has_capacity: black_box(true),
         max_price: black_box(MaxPrice::Unlimited),
@@ -715,6 +713,7 @@ fn the_spot_machine(number: i64) {
         for state in SpotState::ALL {
             reach((
                 SpotState::after(Some(state), input, allocation),
+                state.charges(),
                 shown(&state),
                 shown(&input),
             ));
