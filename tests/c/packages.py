@@ -14,6 +14,17 @@ PROGRAM = PACKAGING / "conan/test_package/program.c"
 ENV = {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "CARGO_NET_OFFLINE": "true"}
 
 
+def program_finds(prefix, folder):
+    """A CMake project finds the library installed in `prefix`, and its program runs."""
+    project = folder / "project"
+    project.mkdir()
+    shutil.copy(PACKAGING / "conan/test_package/CMakeLists.txt", project)
+    shutil.copy(PROGRAM, project)
+    run("cmake", "-S", project, "-B", project / "b", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", project / "b")
+    run(project / "b/program")
+
+
 def moved(prefix):
     """An installation that was moved, as a package manager does, works through pkg-config and CMake."""
     there = WORK / "moved/elsewhere"
@@ -25,13 +36,7 @@ def moved(prefix):
         out = WORK / "moved/program"
         run("gcc", *WARNINGS, PROGRAM, "-o", out, *found, f"-Wl,-rpath,{there}/lib")
         run(out)
-    project = WORK / "moved/project"
-    project.mkdir()
-    (project / "CMakeLists.txt").write_text((PACKAGING / "conan/test_package/CMakeLists.txt").read_text())
-    shutil.copy(PROGRAM, project)
-    run("cmake", "-S", project, "-B", project / "b", f"-DCMAKE_PREFIX_PATH={there}")
-    run("cmake", "--build", project / "b")
-    run(project / "b/program")
+    program_finds(there, WORK / "moved")
 
 
 def loader(prefix):
@@ -50,8 +55,6 @@ def private_libraries():
         expect(wanted in (ROOT / path).read_text(), f"{path} does not name the libraries of ffi-c/install.sh: {wanted}")
     version = re.search(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.M)[1]
     expect(f"version: '{version}'" in (ROOT / "meson.build").read_text(), f"meson.build is not version {version}")
-    port = json.loads((PACKAGING / "vcpkg/scheduled-events/vcpkg.json").read_text())
-    expect(port["version"] == version, f"vcpkg.json is not version {version}")
 
 
 def cmake_source_tree():
@@ -67,6 +70,16 @@ def cmake_source_tree():
         run("cmake", "--build", project / "b", env=ENV)
         for name in ("c_shared", "c_static", "cxx_shared", "cxx_static"):
             run(project / "b" / name)
+
+
+def cmake_install():
+    """CMake configures, builds and installs the tree."""
+    folder = WORK / "cmake-install"
+    folder.mkdir()
+    run("cmake", "-S", ROOT, "-B", folder / "b", f"-DCMAKE_INSTALL_PREFIX={folder}/prefix", "-DCMAKE_INSTALL_LIBDIR=lib", env=ENV)
+    run("cmake", "--build", folder / "b", env=ENV)
+    run("cmake", "--install", folder / "b", env=ENV)
+    program_finds(folder / "prefix", folder)
 
 
 def meson_subproject():
@@ -101,61 +114,12 @@ def conan():
         expect(re.search(r"^scheduled_events \d", out, re.M), out[-2000:])
 
 
-STUBS = """
-cmake_minimum_required(VERSION 3.20)
-# What vcpkg defines, as far as the port uses it: configure, build and install with the host's CMake.
-set(PORT scheduled-events)
-function(vcpkg_cmake_configure)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" SOURCE_PATH "")
-  execute_process(COMMAND ${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${BUILD} -DCMAKE_INSTALL_LIBDIR=lib
-    -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} COMMAND_ERROR_IS_FATAL ANY)
-endfunction()
-function(vcpkg_cmake_install)
-  execute_process(COMMAND ${CMAKE_COMMAND} --build ${BUILD} COMMAND_ERROR_IS_FATAL ANY)
-  execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} COMMAND_ERROR_IS_FATAL ANY)
-endfunction()
-function(vcpkg_cmake_config_fixup)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "PACKAGE_NAME;CONFIG_PATH" "")
-  if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH}/${arg_PACKAGE_NAME}Config.cmake")
-    message(FATAL_ERROR "no ${arg_PACKAGE_NAME}Config.cmake in ${arg_CONFIG_PATH}")
-  endif()
-endfunction()
-function(vcpkg_fixup_pkgconfig)
-endfunction()
-function(vcpkg_install_copyright)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" FILE_LIST)
-  file(INSTALL ${arg_FILE_LIST} DESTINATION ${CURRENT_PACKAGES_DIR}/share/${PORT})
-endfunction()
-"""
-
-
-def vcpkg_port():
-    """Runs the port with stand-ins for vcpkg's functions: vcpkg's tool is only on GitHub. This shows that the port's own
-    commands work, not that vcpkg accepts it."""
-    for linkage, there, gone in (("static", "libscheduled_events.a", "libscheduled_events.so"),
-                                 ("dynamic", "libscheduled_events.so", "libscheduled_events.a")):
-        folder = WORK / f"vcpkg-{linkage}"
-        folder.mkdir()
-        script = folder / "run.cmake"
-        script.write_text(f'{STUBS}\nset(VCPKG_LIBRARY_LINKAGE {linkage})\nset(BUILD "{folder}/build")\n'
-                          f'set(CURRENT_PACKAGES_DIR "{folder}/package")\n'
-                          f'include("{PACKAGING}/vcpkg/scheduled-events/portfile.cmake")\n')
-        run("cmake", "-P", script, env=ENV)
-        libraries = [path.name for path in (folder / "package/lib").iterdir()]
-        expect(there in libraries and gone not in libraries, f"vcpkg, {linkage}: {libraries}")
-        project = folder / "project"
-        shutil.copytree(PACKAGING / "conan/test_package", project)
-        run("cmake", "-S", project, "-B", project / "b", f"-DCMAKE_PREFIX_PATH={folder}/package")
-        run("cmake", "--build", project / "b")
-        run(project / "b/program")
-
-
 def check(prefix):
     private_libraries()
     loader(prefix)
     moved(prefix)
     cmake_source_tree()
+    cmake_install()
     meson_subproject()
     conan()
-    vcpkg_port()
-    return "moved prefix, FetchContent, add_subdirectory, Meson, Conan; vcpkg itself was NOT RUN, only its port with stand-ins"
+    return "moved prefix, FetchContent, add_subdirectory, cmake --install, Meson, Conan"

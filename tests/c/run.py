@@ -473,7 +473,7 @@ class NoEvents(http.server.BaseHTTPRequestHandler):
 
 @check
 def package_managers():
-    """The library builds, and a program with it, through CMake from the source tree, Meson and Conan; the vcpkg port."""
+    """The library builds, and a program with it, through CMake from the source tree, Meson and Conan."""
     return packages.check(installed())
 
 
