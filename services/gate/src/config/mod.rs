@@ -89,7 +89,7 @@ pub enum EngineKind {
     Blob,
     /// Lease objects of a Kubernetes API server.
     Kubernetes,
-    /// A folder that the machines share.
+    /// A folder, for tests and for machines that share one disk.
     Folder,
 }
 

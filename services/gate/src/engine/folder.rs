@@ -1,4 +1,4 @@
-//! Registers in a folder that the machines share: a local file system, or NFS.
+//! Registers in a folder, for tests and for machines that share one disk: a local file system, or NFS.
 //!
 //! A register is a folder of its own with one file per version: `.1`, `.2`, and so on, which are no parts of keys. The highest number is the current version.
 //! A writer puts the new version into a temporary file and gives it the next number with `link(2)`, which the file system
