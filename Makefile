@@ -72,6 +72,9 @@ clean: ## remove what was built
 	$(CARGO) clean
 	rm -rf fuzz/target tests/bench/target
 
+t: ## run tests by name, wherever they are, and build only what they need: make t NAME=part_of_the_name
+	@tests/one '$(NAME)'
+
 ##@ Steps of `make check` and `make test`
 check-format: ## check that the code is formatted
 	@tests/setup rust
