@@ -47,7 +47,7 @@ fn run(session: &mut Session<4>, count: usize) -> Vec<String> {
                     now,
                 );
             }
-            Step::Prepare { event, attempt } => {
+            Step::Prepare { event, attempt, .. } => {
                 steps.push(format!("prepare {}", event.event_id()));
                 assert_eq!(
                     session.prepared(attempt, Preparation::Ready),

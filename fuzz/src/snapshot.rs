@@ -196,14 +196,14 @@ fn check_usable<const N: usize>(mut session: Session<N>) {
                 panic!("a step for something that never began")
             }
             Step::Recover {
-                event,
+                events,
                 own,
                 attempt,
             } => {
                 let whose = if own {
                     None
                 } else {
-                    Some(event.event_id().clone())
+                    Some(events.last().event_id().clone())
                 };
                 assert!(!recovered.contains(&whose), "recovers twice");
                 assert_eq!(

@@ -27,21 +27,26 @@ mod last_call;
 pub mod limits;
 mod next_step;
 mod pacer;
+mod pending;
+mod recovering;
 mod recovery;
 mod response;
 mod snapshot;
 mod step;
 mod waiting;
+mod would_prepare;
 
 pub use apply::NotificationOutcome;
-pub use command::{AnswerOutcome, GatePhase};
+pub use command::{AnswerOutcome, GatePhase, Preparation};
 pub use config::{SessionConfig, SessionConfigError, SessionSource};
 pub use gate::GateAnswer;
 pub use last_call::LastCall;
+pub use recovering::Recovering;
 pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::{SnapshotError, snapshot_length};
-pub use step::{Preparation, Report, Step, Untracked};
+pub use step::{Report, Step, Untracked};
 pub use waiting::{RecoveryStatus, Waiting, WaitsFor};
+pub use would_prepare::WouldPrepare;
 
 use crate::event::Problem;
 use crate::event_id::EventId;
@@ -120,7 +125,7 @@ use recovery::Recovery;
 ///             session.on_response(&Response { status: 200, body, ..Response::default() }, now);
 ///             assert!(session.events().count() <= 1);
 ///         }
-///         Step::Prepare { event, attempt } => {
+///         Step::Prepare { event, attempt, .. } => {
 ///             done.push(format!("prepare for {}", event.event_id().as_str()));
 ///             assert_eq!(session.prepared(attempt, Preparation::Ready), AnswerOutcome::Accepted);
 ///             assert_eq!(session.out_of_service_since(), Some(now));
@@ -130,8 +135,8 @@ use recovery::Recovery;
 ///             session.on_response(&Response { status: 200, ..Response::default() }, now);
 ///             body = br#"{"DocumentIncarnation":2,"Events":[]}"#;
 ///         }
-///         Step::Recover { attempt, .. } => {
-///             assert!(session.recovering().any(|event| event.event_id().as_str() == "a"));
+///         Step::Recover { events, attempt, .. } => {
+///             assert_eq!(events.last().event_id().as_str(), "a");
 ///             assert_eq!(session.recovery().unwrap().attempt, Some(attempt));
 ///             done.push("recover".to_owned());
 ///             assert_eq!(session.recovered(attempt, true, now), AnswerOutcome::Accepted);
@@ -202,6 +207,8 @@ enum Request {
     Get,
     /// A POST that approves the events in these slots.
     Post(ApprovalSlots),
+    /// A POST that was answered just now. Its events keep their slots until the next step.
+    Answered(ApprovalSlots),
 }
 
 impl<const N: usize> Session<N> {
@@ -451,26 +458,34 @@ impl<const N: usize> Session<N> {
         }
     }
 
-    /// The events that the recovery of this machine is for: those that ended while it was out of service, each once. If there
-    /// are too many events to track, some may be missing, but not the one that ended last.
+    /// The events that the recovery of this machine is for: those that ended while it was out of service, each once, the one
+    /// that ended last first. If there are too many events to track, some may be missing, but not that one.
     pub fn recovering(&self) -> impl Iterator<Item = &TrackedEvent> {
-        let ended = || {
-            self.tracked()
-                .filter(|(_, _, progress)| progress.ended.is_some())
-                .map(|(_, event, _)| event)
-        };
-        // It may have returned and ended again.
-        let last = self
-            .last_ended
-            .iter()
-            .filter(move |last| ended().all(|event| event.event_id != last.event_id));
-        last.chain(ended())
+        let (tracked, dropped) = (self.tracker.slots(), self.last_ended.as_ref());
+        Recovering::of(tracked, &self.progress, dropped)
+            .into_iter()
+            .flat_map(|events| events.iter())
     }
 
-    /// The ids of the events that the POST in progress approves.
+    /// The ids of the events that the POST in progress approves, and after its result of those that it was for, until the next
+    /// step or notification.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Policy, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig { policy: Policy::sample(), ..SessionConfig::new(VmNames::new(&["vm"])) })?;
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"],"EventSource":"User"}]}"#;
+    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+    /// while !matches!(session.next(now.plus(200)), Step::Post { .. }) {}
+    /// session.on_response(&Response { status: 200, ..Response::default() }, now.plus(300));
+    /// assert!(session.posted().map(|id| id.as_str()).eq(["a"])); // for the record of the approval
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn posted(&self) -> impl Iterator<Item = &EventId> {
         let slots = match &self.request {
-            Request::Post(slots) => slots.as_slice(),
+            Request::Post(slots) | Request::Answered(slots) => slots.as_slice(),
             Request::None | Request::Get => &[],
         };
         slots
@@ -484,9 +499,16 @@ impl<const N: usize> Session<N> {
         matches!(&self.request, Request::Post(slots) if slots.contains(&slot))
     }
 
+    /// Forgets which events the last POST was for: from now on, others may get their slots.
+    fn forget_answered(&mut self) {
+        if matches!(self.request, Request::Answered(_)) {
+            self.request = Request::None;
+        }
+    }
+
     /// Whether a request is in progress, so that its result must be passed to the session.
     pub const fn awaits_answer(&self) -> bool {
-        !matches!(self.request, Request::None)
+        matches!(self.request, Request::Get | Request::Post(_))
     }
 
     /// The tracked events. This includes events that are gone and not recovered from yet.

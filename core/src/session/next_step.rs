@@ -1,8 +1,9 @@
 //! Chooses the next step: reports, preparations and recoveries first, then approvals and polls.
 
 use super::approvals::write_start_requests;
-use super::event_progress::Context;
 use super::limits::{TIMEOUT_MS, WAIT_MAX_MS};
+use super::pending::Context;
+use super::recovering::Recovering;
 use super::step::{Report, Step};
 use super::{Request, Session, SessionSource};
 use crate::time::UnixMillis;
@@ -14,6 +15,7 @@ impl<const N: usize> Session<N> {
     /// returned.
     pub fn next(&mut self, now: UnixMillis) -> Step<'_> {
         self.set_clock(now);
+        self.forget_answered();
         self.forget_finished_events();
         let context = self.context(now);
         for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
@@ -32,18 +34,12 @@ impl<const N: usize> Session<N> {
             };
         }
         if self.machine.may_start(now) && self.may_recover() {
-            let ended = self
-                .tracked()
-                .filter_map(|(slot, _, progress)| Some((progress.ended?, slot)));
-            let last = ended
-                .max()
-                .and_then(|(_, slot)| self.tracker.get(slot))
-                .or(self.last_ended.as_ref());
-            if let Some(event) = last {
+            let (tracked, dropped) = (self.tracker.slots(), self.last_ended.as_ref());
+            if let Some(events) = Recovering::of(tracked, &self.progress, dropped) {
                 let attempt = self.attempts.next();
                 self.machine.start(attempt, now);
                 return Step::Recover {
-                    event,
+                    events,
                     own: true,
                     attempt,
                 };

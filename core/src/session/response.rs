@@ -69,9 +69,10 @@ pub enum RequestOutcome {
         /// Milliseconds until the next poll.
         retry_in_ms: u32,
     },
-    /// The approval succeeded.
+    /// The approval succeeded. [`Session::posted`](crate::Session::posted) lists its events.
     Approved,
-    /// The approval failed. It is repeated while the event is `Scheduled`.
+    /// The approval failed. It is repeated while the event is `Scheduled`. [`Session::posted`](crate::Session::posted) lists
+    /// its events.
     ApprovalFailed {
         /// Why it failed.
         cause: Cause,
@@ -215,13 +216,13 @@ impl<const N: usize> Session<N> {
             core::mem::replace(&mut self.request, Request::None),
             response.status,
         ) {
-            (Request::None, _) => RequestOutcome::Unexpected,
+            (request @ (Request::None | Request::Answered(_)), _) => self.unexpected(request),
             (Request::Post(slots), 200..=299) => {
                 self.pacer.answered(now);
-                self.approved(&slots)
+                self.approved(slots)
             }
             (Request::Post(slots), status) => {
-                self.approval_failed(&slots, Cause::of_status(status), now)
+                self.approval_failed(slots, Cause::of_status(status), now)
             }
             (Request::Get, 200) => self.on_body(response.body, now, on_document),
             (Request::Get, status) => self.poll_failed(Cause::of_status(status), now),
@@ -245,10 +246,16 @@ impl<const N: usize> Session<N> {
     /// ```
     pub fn on_failure(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {
         match core::mem::replace(&mut self.request, Request::None) {
-            Request::None => RequestOutcome::Unexpected,
-            Request::Post(slots) => self.approval_failed(&slots, cause, now),
+            request @ (Request::None | Request::Answered(_)) => self.unexpected(request),
+            Request::Post(slots) => self.approval_failed(slots, cause, now),
             Request::Get => self.poll_failed(cause, now),
         }
+    }
+
+    /// A result of which there is no request in progress.
+    fn unexpected(&mut self, request: Request) -> RequestOutcome {
+        self.request = request;
+        RequestOutcome::Unexpected
     }
 
     fn poll_failed(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {

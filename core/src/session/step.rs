@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::command::GatePhase;
+use super::recovering::Recovering;
 use crate::event::Problem;
 use crate::policy::Decision;
 use crate::time::UnixMillis;
@@ -28,7 +29,7 @@ pub enum Step<'s> {
         timeout_ms: u32,
     },
     /// Send this body with POST, and pass on the result as for a GET. [`Session::posted`](crate::Session::posted) lists
-    /// the events that it approves.
+    /// the events that it approves, also after the result.
     Post {
         /// The body, JSON.
         body: &'s [u8],
@@ -45,17 +46,18 @@ pub enum Step<'s> {
     Prepare {
         /// The event: of this machine, or of another one that a rule covers.
         event: &'s TrackedEvent,
+        /// Whether it is the last call: the gate has not answered yes.
+        by_last_call: bool,
         /// The number to return with the result.
         attempt: u32,
     },
     /// Take the machine back into service, then call [`recovered`](crate::Session::recovered). For this machine, it is
     /// issued once no event keeps it out of service; for another one that a rule covers, when its event is over.
     Recover {
-        /// The event that ended last, as it was last seen.
-        event: &'s TrackedEvent,
-        /// Whether it is this machine that recovers: from all events that
-        /// [`Session::recovering`](crate::Session::recovering) lists. Otherwise it is the event's other machine, from this
-        /// event only.
+        /// The events that it is for, as they were last seen, the one that ended last first.
+        events: Recovering<'s>,
+        /// Whether it is this machine that recovers: from all events that ended while it was out of service. Otherwise it is
+        /// the event's other machine, from this event only.
         own: bool,
         /// The number to return with the result.
         attempt: u32,
@@ -77,10 +79,13 @@ pub enum Step<'s> {
         attempt: u32,
     },
     /// Show or log this report.
-    Report(Report<'s>),
+    Report(Report<&'s TrackedEvent>),
 }
 
-/// Information for people and logs.
+/// Information for people and logs, about an event that is an `E`: a [`TrackedEvent`] as the session reports it, or what the
+/// host makes of that with [`map`](Self::map).
+///
+/// [`Record::from_report`](crate::record::Record::from_report) makes its record.
 ///
 /// ```
 /// use scheduled_events_core::{Report, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
@@ -98,26 +103,26 @@ pub enum Step<'s> {
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub enum Report<'s> {
+pub enum Report<E> {
     /// An event changed.
     Change {
         /// What changed.
         change: Change,
         /// The event after the change.
-        event: &'s TrackedEvent,
+        event: E,
     },
     /// The policy decided about an event for the first time, or differently than before.
     Decision {
         /// The decision.
         decision: Decision,
         /// The event.
-        event: &'s TrackedEvent,
+        event: E,
     },
     /// The last call: the machine prepares for the event although the gate has not answered yes. Approving it still takes the gate's
     /// yes. See [`SessionConfig::last_call`](crate::SessionConfig::last_call).
     LastCall {
         /// The event.
-        event: &'s TrackedEvent,
+        event: E,
     },
     /// A problem in the newest document. Its offset refers to the body of that document.
     Problem(Problem),
@@ -125,7 +130,51 @@ pub enum Report<'s> {
     Untracked(Untracked),
 }
 
-impl fmt::Display for Report<'_> {
+impl<E> Report<E> {
+    /// The event that it is about, if it is about one.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Change, Report, Untracked};
+    ///
+    /// let change = Report::Change { change: Change::Started, event: "a" };
+    /// assert_eq!(change.event(), Some(&"a"));
+    /// assert_eq!(Report::<&str>::Untracked(Untracked::default()).event(), None);
+    /// ```
+    pub const fn event(&self) -> Option<&E> {
+        match self {
+            Self::Change { event, .. }
+            | Self::Decision { event, .. }
+            | Self::LastCall { event } => Some(event),
+            Self::Problem(_) | Self::Untracked(_) => None,
+        }
+    }
+
+    /// The same report with what `of` makes of its event, such as a copy that outlives the session's step.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Change, Report};
+    ///
+    /// let report = Report::Change { change: Change::Started, event: "a" };
+    /// assert_eq!(report.map(str::to_owned).event(), Some(&"a".to_owned()));
+    /// ```
+    pub fn map<F>(self, of: impl FnOnce(E) -> F) -> Report<F> {
+        match self {
+            Self::Change { change, event } => Report::Change {
+                change,
+                event: of(event),
+            },
+            Self::Decision { decision, event } => Report::Decision {
+                decision,
+                event: of(event),
+            },
+            Self::LastCall { event } => Report::LastCall { event: of(event) },
+            Self::Problem(problem) => Report::Problem(problem),
+            Self::Untracked(untracked) => Report::Untracked(untracked),
+        }
+    }
+}
+
+impl fmt::Display for Report<&TrackedEvent> {
     /// Writes one line. Ids are written as received: escape control characters before you print it to a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -162,10 +211,10 @@ impl fmt::Display for Report<'_> {
 /// An event of another machine that is evicted for one of this machine's is reported as new when it is tracked again.
 ///
 /// ```
-/// use scheduled_events_core::{Report, Untracked};
+/// use scheduled_events_core::{Report, TrackedEvent, Untracked};
 ///
 /// let untracked = Untracked { own: 0, others: 936 };
-/// assert_eq!(Report::Untracked(untracked).to_string(), "not tracked: 0 own events, 936 of other machines");
+/// assert_eq!(Report::<&TrackedEvent>::Untracked(untracked).to_string(), "not tracked: 0 own events, 936 of other machines");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Untracked {
@@ -173,21 +222,4 @@ pub struct Untracked {
     pub own: usize,
     /// Events of other machines.
     pub others: usize,
-}
-
-/// The result of a preparation.
-///
-/// ```
-/// use scheduled_events_core::Preparation;
-///
-/// // The result of a drain script.
-/// let preparation = |succeeded| if succeeded { Preparation::Ready } else { Preparation::Failed };
-/// assert_eq!(preparation(false), Preparation::Failed);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preparation {
-    /// The host is ready: the event may be approved.
-    Ready,
-    /// The host is not ready and will not be: the event is not approved, unless it becomes another one.
-    Failed,
 }

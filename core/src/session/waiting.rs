@@ -4,7 +4,8 @@
 
 use super::Session;
 use super::command::{Command, GatePhase};
-use super::event_progress::{Context, EventProgress, PreparationState};
+use super::event_progress::{EventProgress, PreparationState};
+use super::pending::Context;
 use super::recovery::Recovery;
 use crate::policy::{Action, Decision, Reason};
 use crate::time::{UnixMillis, UnixSeconds};

@@ -389,17 +389,14 @@ fn task(session: &mut Watcher, now: UnixMillis, name: &str) -> Task {
             Task::Post(body, ids)
         }
         Step::Wait { until } => Task::Wait(until),
-        Step::Prepare { event, attempt } => {
+        Step::Prepare { event, attempt, .. } => {
             Task::Prepare(event.event_id().as_str().to_owned(), attempt)
         }
-        Step::Recover { event, attempt, .. } => {
-            let last = event.event_id().as_str().to_owned();
-            let others = session
-                .recovering()
-                .map(|event| event.event_id().as_str().to_owned());
-            let mut ids = vec![last.clone()];
-            ids.extend(others.filter(|id| *id != last));
-            Task::Recover(ids, attempt)
+        Step::Recover {
+            events, attempt, ..
+        } => {
+            let ids = events.iter().map(|event| event.event_id().to_string());
+            Task::Recover(ids.collect(), attempt)
         }
         Step::Gate {
             event,

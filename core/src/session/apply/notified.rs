@@ -104,6 +104,7 @@ impl<const N: usize> Session<N> {
         arrival: Arrival,
         now: UnixMillis,
     ) -> NotificationOutcome {
+        self.forget_answered();
         if self.source == SessionSource::Documents || arrival == Arrival::Late {
             return NotificationOutcome::Ignored;
         }
