@@ -37,6 +37,7 @@ mod platform;
 pub mod policy_file;
 pub mod record;
 pub mod resource_name;
+pub mod session;
 pub mod state;
 pub mod suggest;
 pub mod watch;

@@ -149,6 +149,30 @@ impl<E> Report<E> {
         }
     }
 
+    /// The same report about a reference to the event, for [`map`](Self::map).
+    ///
+    /// ```
+    /// use scheduled_events_core::{Change, Report};
+    ///
+    /// let report = Report::Change { change: Change::Started, event: "a".to_owned() };
+    /// assert_eq!(report.as_ref().map(String::as_str).event(), Some(&"a"));
+    /// ```
+    pub const fn as_ref(&self) -> Report<&E> {
+        match self {
+            Self::Change { change, event } => Report::Change {
+                change: *change,
+                event,
+            },
+            Self::Decision { decision, event } => Report::Decision {
+                decision: *decision,
+                event,
+            },
+            Self::LastCall { event } => Report::LastCall { event },
+            Self::Problem(problem) => Report::Problem(*problem),
+            Self::Untracked(untracked) => Report::Untracked(*untracked),
+        }
+    }
+
     /// The same report with what `of` makes of its event, such as a copy that outlives the session's step.
     ///
     /// ```

@@ -635,7 +635,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
         match session.next(now) {
             Step::Report(report) => {
                 reach(shown(&report));
-                reach(report.event());
+                reach((report.event(), report.as_ref().event()));
                 let report = report.map(|event| {
                     let newest = Some(EventMembers::unknown(Text::plain(
                         event.event_id().as_str(),
