@@ -2196,8 +2196,9 @@ SCHEDEV_API schedev_status schedev_session_next(schedev_session *session, int64_
  * --json` emits it. docs/records.md describes the members.
  *
  * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
- * others have none. A session does not keep an event's resources, description, source and resource type, nor where a problem
- * is: they are from the newest document, and null without it, or if the event is no longer in it. The outcome of "prepare" and
+ * others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
+ * is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
+ * resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
  * "recover" is null, because the step is their beginning. Control characters, invisible characters and those that change the
  * direction of text are escaped, so that the record is safe to print.
  *

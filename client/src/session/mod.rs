@@ -1,5 +1,5 @@
 //! What every host of core's [`Session`](scheduled_events_core::Session) needs beside it: whole events, steps that borrow nothing of
-//! the session, and which answers of the gate were reported. [`watch`](crate::watch) is such a host.
+//! the session, records, and which answers of the gate were reported. [`watch`](crate::watch) is such a host.
 //!
 //! A host has one loop, with one place that stores the state and then acts:
 //!
@@ -20,9 +20,11 @@
 
 mod events;
 mod gate_answers;
+mod records;
 
 pub use events::EventRecords;
 pub use gate_answers::GateAnswers;
+pub use records::{with_approval, with_recovery, with_report};
 
 use scheduled_events_core::{GatePhase, Report, Step, TrackedEvent, UnixMillis};
 

@@ -10,7 +10,7 @@ use super::message::Message;
 use super::{StopReason, Watcher};
 use crate::imds::{HttpResponse, RequestFailure};
 use crate::record::{EventRecord, HookOutcome, Record, event_key};
-use crate::session::EventRecords;
+use crate::session::{EventRecords, with_approval, with_recovery};
 
 impl Watcher {
     pub(super) fn on_message(
@@ -56,15 +56,9 @@ impl Watcher {
                     .recovered(attempt, outcome.has_recovered(), now);
                 // Saved before it is reported, so that a recovery that was reported never runs again.
                 if let Some(outcome) = self.answered(answer, outcome, host) {
-                    let ids: Vec<_> = events.iter().map(|event| event.event_id.as_str()).collect();
-                    let names = events[0].resource_names();
-                    let event = events[0].members(names.as_deref());
-                    let record = Record::Recover {
-                        event_ids: &ids,
-                        outcome: Some(outcome),
-                        event,
-                    };
-                    host.record(&record.at(self.time_of_day()));
+                    with_recovery(&events, outcome, |record| {
+                        host.record(&record.at(self.time_of_day()));
+                    });
                 }
             }
             Message::Gate {
@@ -228,20 +222,9 @@ impl Watcher {
                 let events: Vec<_> = posted
                     .map(|id| self.events.named(id.as_str(), &self.session))
                     .collect();
-                let event_ids: Vec<_> =
-                    events.iter().map(|event| event.event_id.as_str()).collect();
-                let names: Vec<_> = events.iter().map(EventRecord::resource_names).collect();
-                let members: Vec<_> = events
-                    .iter()
-                    .zip(&names)
-                    .map(|(event, names)| event.members(names.as_deref()))
-                    .collect();
-                let record = Record::Approval {
-                    event_ids: &event_ids,
-                    status,
-                    events: &members,
-                };
-                host.record(&record.at(self.time_of_day()));
+                with_approval(&events, status, |record| {
+                    host.record(&record.at(self.time_of_day()));
+                });
             }
             _ => {}
         }

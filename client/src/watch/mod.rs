@@ -37,7 +37,7 @@ use crate::imds::{Imds, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
 use crate::platform;
 use crate::record::{EventRecord, HookOutcome, Record};
-use crate::session::{EventRecords, GateAnswers, OwnedStep};
+use crate::session::{EventRecords, GateAnswers, OwnedStep, with_report};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
 pub use host::{Host, Note, Poll, Severity, WatchStatus};
@@ -407,10 +407,9 @@ impl Watcher {
     }
 
     fn on_report(&mut self, report: Report<EventRecord>, host: &mut dyn Host) {
-        let names = report.event().and_then(EventRecord::resource_names);
-        let members = report.as_ref().map(|event| event.members(names.as_deref()));
-        let record = Record::from_report(&members, Some(&self.body));
-        host.record(&record.at(self.time_of_day()));
+        with_report(&report, Some(&self.body), |record| {
+            host.record(&record.at(self.time_of_day()));
+        });
         if let Report::Change { change, event } = report {
             self.start_hook(PendingHook { change, event }, host);
         }

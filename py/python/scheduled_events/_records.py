@@ -248,7 +248,7 @@ def _step(name: str, about: str, fields: str, *, about_event: bool = False) -> A
 Get = _step("Get", "Send the GET request.", "timeout")
 Post = _step("Post", "Send this body with POST.", "body timeout event_ids")
 Wait = _step("Wait", "Do nothing before this time.", "until seconds")
-PrepareDue = _step("PrepareDue", "Prepare for the event.", "event_id attempt", about_event=True)
+PrepareDue = _step("PrepareDue", "Prepare for the event.", "event_id attempt by_last_call", about_event=True)
 GateDue = _step("GateDue", "Ask the gate.", "event_id phase attempt", about_event=True)
 RecoverDue = _step(
     "RecoverDue",
