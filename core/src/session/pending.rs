@@ -1,4 +1,4 @@
-//! What is pending for one event: the next step for it, when that may become due, and what it waits for until then.
+//! What is pending for one event: the next step for it, when one becomes due, and what people see follow from that.
 
 use super::command::{Attempts, Command, GatePhase};
 use super::event_progress::{EventProgress, PreparationState};
@@ -34,7 +34,116 @@ impl Context {
     }
 }
 
+/// What has to happen next for an event, whatever the host works on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pending {
+    /// The recovery, if one is due: the event is over.
+    Recovery,
+    /// The end of the event, which has started.
+    End,
+    /// The start of the event, which is approved.
+    Start,
+    /// The first document since the start, or for the present names: it decides.
+    Decision,
+    /// The time before which the rule neither prepares nor approves.
+    DueTime(UnixMillis),
+    /// The gate's yes to the preparation, or the last call.
+    GateToPrepare {
+        /// When the gate is asked.
+        ask_at: UnixMillis,
+        /// When the preparation does not wait for the gate any longer; `None` for never.
+        last_call_at: Option<UnixMillis>,
+    },
+    /// The end of this machine's recovery, which gives way to the preparation.
+    RecoveryGivesWay(Command),
+    /// The preparation.
+    Preparation,
+    /// The start of the event, whose preparation failed.
+    StartUnprepared,
+    /// The end of this machine's recovery: the machine was prepared, and is taken back into service before it could approve.
+    RecoveryOfPrepared(Command),
+    /// The start of the event, which is not approved.
+    StartUnapproved,
+    /// The gate's yes to a preparation that was made by the last call. The gate is asked at this time.
+    LateYes(UnixMillis),
+    /// The gate's yes to the approval. The gate is asked at this time.
+    GateToApprove(UnixMillis),
+    /// A poll that shows the event as it was when the gate opened.
+    Confirmation,
+    /// The approval, from this time on.
+    Approval(UnixMillis),
+}
+
 impl EventProgress {
+    /// What has to happen next. `machine` is the recovery of this machine.
+    pub(super) fn pending(
+        &self,
+        event: &TrackedEvent,
+        context: Context,
+        machine: &Recovery,
+    ) -> Pending {
+        if event.is_gone() {
+            return Pending::Recovery;
+        }
+        if event.status == TrackedStatus::Started {
+            return Pending::End;
+        }
+        let needs_preparation = context.acts && self.needs_preparation(event);
+        if event.is_approved() && !needs_preparation {
+            return Pending::Start;
+        }
+        let Some(decision) = self.decision.filter(|_| context.acts) else {
+            return Pending::Decision;
+        };
+        let act_at = self.act_at(context);
+        let is_early = act_at > context.now;
+        if needs_preparation {
+            return match machine.command {
+                _ if is_early => Pending::DueTime(act_at),
+                _ if self.gate_holds(context) => Pending::GateToPrepare {
+                    ask_at: self.gate.ask_at(GatePhase::Prepare).unwrap_or(context.now),
+                    last_call_at: self.last_call_at(event, context),
+                },
+                Some(command) if self.own => Pending::RecoveryGivesWay(command),
+                _ => Pending::Preparation,
+            };
+        }
+        if self.preparation == PreparationState::Failed
+            && matches!(decision.action, Action::Approve | Action::Prepare)
+        {
+            return Pending::StartUnprepared;
+        }
+        let Some(approve_at) = self.may_approve_at(event, machine) else {
+            let was_prepared =
+                self.preparation == PreparationState::Ready && decision.approve_after.is_some();
+            return match machine.command {
+                Some(command) if was_prepared => Pending::RecoveryOfPrepared(command),
+                _ => Pending::StartUnapproved,
+            };
+        };
+        if is_early {
+            return Pending::DueTime(act_at);
+        }
+        if !context.has_gate {
+            return Pending::Approval(approve_at);
+        }
+        let ask_at = self.gate.ask_at(GatePhase::Approve);
+        let may_start = event
+            .not_before()
+            .is_some_and(|start| start <= context.time_of_day);
+        match ask_at {
+            // No gate is asked any more.
+            _ if may_start && (self.lacks_yes() || ask_at.is_some()) => Pending::StartUnapproved,
+            _ if self.lacks_yes() => {
+                let ask_at = self.gate.ask_at(GatePhase::Prepare);
+                Pending::LateYes(ask_at.unwrap_or(context.now))
+            }
+            Some(ask_at) => Pending::GateToApprove(ask_at.max(approve_at)),
+            None if !self.gate.lets_approve() => Pending::Confirmation,
+            None => Pending::Approval(approve_at),
+        }
+    }
+
     /// Takes the next step for the event and records that it was issued. `machine` is the recovery of this machine.
     pub(super) fn next_step<'s>(
         &mut self,
@@ -62,8 +171,11 @@ impl EventProgress {
         if self.lacks_yes() && self.may_ask(event, GatePhase::Prepare, context) {
             return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
         }
-        let is_preparation_due =
-            context.acts && self.needs_preparation(event) && self.act_at(context) <= context.now;
+        let pending = self.pending(event, context, machine);
+        let is_preparation_due = matches!(
+            pending,
+            Pending::GateToPrepare { .. } | Pending::RecoveryGivesWay(_) | Pending::Preparation
+        );
         if let Some(recovery) = self
             .recovery
             .command
@@ -78,67 +190,64 @@ impl EventProgress {
                 .take_cancellation()
                 .then_some(Step::Cancel { attempt });
         }
-        if is_preparation_due {
-            return self.prepare(event, context, attempts, machine);
+        match pending {
+            Pending::GateToPrepare { last_call_at, .. } => {
+                if self.may_ask(event, GatePhase::Prepare, context) {
+                    return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
+                }
+                let is_last_call = last_call_at.is_some_and(|at| at <= context.now);
+                self.by_last_call |= is_last_call;
+                is_last_call.then_some(Step::Report(Report::LastCall { event }))
+            }
+            Pending::RecoveryGivesWay(_) => {
+                if let Some(recovery) = &mut machine.command {
+                    recovery.cancel();
+                }
+                None
+            }
+            Pending::Preparation => Some(self.prepare(event, context, attempts, machine)),
+            _ if self.recovery.may_start(context.now)
+                && (event.is_gone() || !self.prepare_was_issued()) =>
+            {
+                let attempt = attempts.next();
+                self.recovery.start(attempt, context.now);
+                Some(Step::Recover {
+                    events: Recovering::one(event),
+                    own: false,
+                    attempt,
+                })
+            }
+            Pending::GateToApprove(at)
+                if at <= context.now && self.may_ask(event, GatePhase::Approve, context) =>
+            {
+                Some(self.ask_gate(event, GatePhase::Approve, attempts, context.now))
+            }
+            _ => None,
         }
-        if self.recovery.may_start(context.now) && (event.is_gone() || !self.prepare_was_issued()) {
-            let attempt = attempts.next();
-            self.recovery.start(attempt, context.now);
-            return Some(Step::Recover {
-                events: Recovering::one(event),
-                own: false,
-                attempt,
-            });
-        }
-        let is_approval_due = !self.lacks_yes()
-            && self
-                .may_approve_at(event, machine)
-                .is_some_and(|at| at <= context.now)
-            && self.act_at(context) <= context.now;
-        if is_approval_due && self.may_ask(event, GatePhase::Approve, context) {
-            return Some(self.ask_gate(event, GatePhase::Approve, attempts, context.now));
-        }
-        None
     }
 
-    /// Issues the preparation, or what precedes it.
+    /// Issues the preparation.
     fn prepare<'s>(
         &mut self,
         event: &'s TrackedEvent,
         context: Context,
         attempts: &mut Attempts,
         machine: &mut Recovery,
-    ) -> Option<Step<'s>> {
-        if self.gate_holds(context) {
-            if self.may_ask(event, GatePhase::Prepare, context) {
-                return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
-            }
-            if self
-                .last_call_at(event, context)
-                .is_none_or(|at| at > context.now)
-            {
-                return None;
-            }
-            self.by_last_call = true;
-            return Some(Step::Report(Report::LastCall { event }));
-        }
-        if self.own {
-            if let Some(recovery) = &mut machine.command {
-                recovery.cancel();
-                return None;
-            }
-            machine.require(context.now);
+    ) -> Step<'s> {
+        let recovery = if self.own {
+            machine
         } else {
-            self.recovery.require(context.now);
-        }
+            &mut self.recovery
+        };
+        recovery.require(context.now);
         let attempt = attempts.next();
         self.command = Some(Command::new(attempt, context.now));
         self.preparation = PreparationState::Running;
-        Some(Step::Prepare {
+        Step::Prepare {
             event,
             by_last_call: self.by_last_call,
             attempt,
-        })
+        }
     }
 
     fn ask_gate<'s>(
@@ -190,25 +299,20 @@ impl EventProgress {
         context: Context,
         machine: &Recovery,
     ) -> Option<UnixMillis> {
-        let gate = self
-            .gate
-            .ask_at(GatePhase::Prepare)
-            .or(self.gate.ask_at(GatePhase::Approve));
-        let gate = gate.filter(|_| context.has_gate);
-        let approval = self.may_approve_at(event, machine);
-        let waits_for_gate = self.gate_holds(context) && self.needs_preparation(event);
-        let last_call = if waits_for_gate {
-            self.last_call_at(event, context)
-        } else {
-            None
+        let (at, last_call_at) = match self.pending(event, context, machine) {
+            Pending::DueTime(at) | Pending::GateToApprove(at) | Pending::Approval(at) => {
+                (Some(at), None)
+            }
+            Pending::GateToPrepare {
+                ask_at,
+                last_call_at,
+            } => (Some(ask_at), last_call_at),
+            _ => (None, None),
         };
-        let times = [
-            Some(self.act_at(context)),
-            gate,
-            last_call,
-            approval,
-            self.recovery.retry_at(),
-        ];
+        // The gate is asked while the preparation by the last call runs, too.
+        let late_yes = self.gate.ask_at(GatePhase::Prepare);
+        let late_yes = late_yes.filter(|_| context.has_gate && self.lacks_yes());
+        let times = [at, last_call_at, late_yes, self.recovery.retry_at()];
         times
             .into_iter()
             .flatten()
@@ -217,13 +321,13 @@ impl EventProgress {
     }
 
     /// The earliest time at which the event may be prepared for or approved, on the session's clock.
-    pub(super) fn act_at(&self, context: Context) -> UnixMillis {
+    fn act_at(&self, context: Context) -> UnixMillis {
         let from = self.decision.and_then(|decision| decision.act_from);
         from.map_or(UnixMillis(i64::MIN), |from| context.at(from))
     }
 
     /// Whether the preparation waits for the gate's yes: the last call has not come.
-    pub(super) const fn gate_holds(&self, context: Context) -> bool {
+    const fn gate_holds(&self, context: Context) -> bool {
         context.has_gate && !self.gate.lets_prepare() && !self.by_last_call
     }
 
@@ -234,21 +338,14 @@ impl EventProgress {
         context: Context,
         machine: &Recovery,
     ) -> Option<UnixMillis> {
-        if context.has_gate && (self.lacks_yes() || !self.gate.lets_approve()) {
-            return None;
+        match self.pending(event, context, machine) {
+            Pending::Approval(at) => Some(at),
+            _ => None,
         }
-        Some(
-            self.may_approve_at(event, machine)?
-                .max(self.act_at(context)),
-        )
     }
 
-    /// The same, whatever the gate says.
-    pub(super) fn may_approve_at(
-        &self,
-        event: &TrackedEvent,
-        machine: &Recovery,
-    ) -> Option<UnixMillis> {
+    /// The earliest time at which the event may be approved, as far as the decision and the preparation say.
+    fn may_approve_at(&self, event: &TrackedEvent, machine: &Recovery) -> Option<UnixMillis> {
         let decision = self.decision?;
         let allowed = match decision.action {
             // The event may have required a preparation before it changed.
