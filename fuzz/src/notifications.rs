@@ -314,7 +314,7 @@ fn check_session(notifications: &Notifications<'_>, document: &[u8], source: Ses
         assert!(outcome != NotificationOutcome::Untracked || session.events().count() == 4);
         for step in 0.. {
             assert!(step < 200, "a session asks for ever");
-            match session.next(now) {
+            match session.take_step(now) {
                 Step::Get { .. } => {
                     let body = if polls < 2 {
                         document

@@ -451,7 +451,7 @@ impl Host {
         }
         for _ in 0..3_000 {
             self.check_waiting();
-            let step = self.session.next(self.now);
+            let step = self.session.take_step(self.now);
             if let Step::Report(report) = &step {
                 check_record(report, &self.body, self.now);
             }

@@ -14,7 +14,7 @@ use crate::record::{EventRecord, event_key};
 ///
 /// let (names, now) = (VmNames::new(&["vm"]), UnixMillis(1_600_000_000_000));
 /// let (mut session, mut events) = (Session::<16>::new(&SessionConfig::new(names))?, EventRecords::default());
-/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// assert!(matches!(session.take_step(now), Step::Get { .. }));
 /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","Resources":["vm"],"Description":"Host update"}]}"#;
 /// session.on_response_with(&Response { status: 200, body, ..Response::default() }, now, |document| events.apply(document, names));
 /// let event = events.of(session.events().next().unwrap());

@@ -9,7 +9,7 @@
 //!
 //! let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
 //! let events = EventRecords::default();
-//! let step = OwnedStep::new(session.next(UnixMillis(0)), |event| events.of(event));
+//! let step = OwnedStep::new(session.take_step(UnixMillis(0)), |event| events.of(event));
 //! if step.is_stored_first() && session.is_changed() {
 //!     // Write the snapshot and the events here.
 //!     session.saved();

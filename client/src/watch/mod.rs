@@ -289,7 +289,7 @@ impl Watcher {
         }
         self.check_clock(host);
         let now = self.clock.clock.now();
-        let step = OwnedStep::new(self.session.next(now), |event| self.events.of(event));
+        let step = OwnedStep::new(self.session.take_step(now), |event| self.events.of(event));
         // The last poll may be so long ago that the next one is due without a wait.
         if matches!(step, OwnedStep::Get { .. }) && self.polls_done() {
             return Some(self.finish(host));

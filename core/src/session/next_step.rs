@@ -9,11 +9,12 @@ use super::{Request, Session, SessionSource};
 use crate::time::UnixMillis;
 
 impl<const N: usize> Session<N> {
-    /// Returns what to do now. Call it after each result that is passed to the session, and when a wait is over.
+    /// Returns what to do now, and records that it was issued: no step is issued twice, unless it is due again. Call it after each
+    /// result that is passed to the session, and when a wait is over.
     ///
     /// There is at most one request in progress: until its result is passed to the session, only other steps are
     /// returned.
-    pub fn next(&mut self, now: UnixMillis) -> Step<'_> {
+    pub fn take_step(&mut self, now: UnixMillis) -> Step<'_> {
         self.set_clock(now);
         self.forget_answered();
         self.forget_finished_events();

@@ -17,7 +17,7 @@ use crate::tracker::Flags;
 ///
 /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
 /// let now = UnixMillis(1_600_000_000_000);
-/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// assert!(matches!(session.take_step(now), Step::Get { .. }));
 /// let busy = Response { status: 429, retry_after: Some(3), body: b"" };
 /// let outcome = session.on_response(&busy, now);
 /// assert!(matches!(outcome, RequestOutcome::PollFailed { cause: Cause::Status(429), .. }));
@@ -43,7 +43,7 @@ pub struct Response<'a> {
 /// let response = Response { status: 200, body: br#"{"DocumentIncarnation":1,"Events":[]}"#, ..Response::default() };
 /// let mut outcomes = Vec::new();
 /// while outcomes.len() < 2 {
-///     match session.next(now) {
+///     match session.take_step(now) {
 ///         Step::Get { .. } => outcomes.push(session.on_response(&response, now)),
 ///         Step::Wait { until } => now = until,
 ///         _ => unreachable!("there is no event"),
@@ -194,7 +194,7 @@ impl<const N: usize> Session<N> {
     ///
     /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
     /// let now = UnixMillis(1_600_000_000_000);
-    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
     /// let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","Description":"Host maintenance"}]}"#;
     /// let mut descriptions = Vec::new();
     /// session.on_response_with(&Response { status: 200, body, ..Response::default() }, now, |document| {
@@ -236,12 +236,12 @@ impl<const N: usize> Session<N> {
     ///
     /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
     /// let now = UnixMillis(1_600_000_000_000);
-    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
     /// let RequestOutcome::PollFailed { cause, retry_in_ms } = session.on_failure(Cause::Timeout, now) else {
     ///     panic!("expected a failed poll");
     /// };
     /// assert_eq!(cause, Cause::Timeout);
-    /// assert!(matches!(session.next(now), Step::Wait { until } if until == now.plus(retry_in_ms)));
+    /// assert!(matches!(session.take_step(now), Step::Wait { until } if until == now.plus(retry_in_ms)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_failure(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {

@@ -9,14 +9,14 @@ use crate::policy::Decision;
 use crate::time::UnixMillis;
 use crate::tracker::{Change, TrackedEvent};
 
-/// What the host does next, as returned by [`Session::next`](crate::Session::next).
+/// What the host does next, as returned by [`Session::take_step`](crate::Session::take_step).
 ///
 /// ```
 /// use scheduled_events_core::{Session, SessionConfig, Step, UnixMillis, VmNames};
 ///
 /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
 /// // The first request may wait for the service to start.
-/// let Step::Get { timeout_ms } = session.next(UnixMillis(1_600_000_000_000)) else { panic!("expected a poll") };
+/// let Step::Get { timeout_ms } = session.take_step(UnixMillis(1_600_000_000_000)) else { panic!("expected a poll") };
 /// assert_eq!(timeout_ms, 130_000);
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
@@ -36,9 +36,9 @@ pub enum Step<'s> {
         /// The timeout of the request, in milliseconds.
         timeout_ms: u32,
     },
-    /// There is nothing to do until this time. Call `next` again then, or earlier after any other call.
+    /// There is nothing to do until this time. Call `take_step` again then, or earlier after any other call.
     Wait {
-        /// When to call `next` again.
+        /// When to call `take_step` again.
         until: UnixMillis,
     },
     /// Prepare for the event, then pass the result to [`prepared`](crate::Session::prepared). The machine counts as out of
@@ -92,11 +92,11 @@ pub enum Step<'s> {
 ///
 /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
 /// let now = UnixMillis(1_600_000_000_000);
-/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// assert!(matches!(session.take_step(now), Step::Get { .. }));
 /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
 /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
 /// let mut lines = Vec::new();
-/// while let Step::Report(report) = session.next(now) {
+/// while let Step::Report(report) = session.take_step(now) {
 ///     lines.push(report.to_string());
 /// }
 /// assert_eq!(lines, ["a: scheduled", "a: hold (the policy only observes)"]);

@@ -77,10 +77,10 @@ words!(WaitsFor {
 /// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
 /// let mut session = Session::<16>::new(&SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) })?;
 /// let now = UnixMillis(1_600_000_000_000);
-/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// assert!(matches!(session.take_step(now), Step::Get { .. }));
 /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
 /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
-/// while let Step::Report(_) = session.next(now) {}
+/// while let Step::Report(_) = session.take_step(now) {}
 /// // The preparation was issued, and the host works on it.
 /// let (_, waiting) = session.waiting(now).next().unwrap();
 /// assert_eq!(waiting.waits_for, WaitsFor::Preparation);
@@ -150,7 +150,7 @@ impl<const N: usize> Session<N> {
     ///
     /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
     /// let now = UnixMillis(1_600_000_000_000);
-    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
     /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
     /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
     /// let (event, waiting) = session.waiting(now).next().unwrap();

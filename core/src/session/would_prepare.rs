@@ -40,10 +40,10 @@ impl<const N: usize> Session<N> {
     /// let mut session = Session::<16>::new(&config)?;
     /// let now = UnixMillis(1_600_000_000_000);
     /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
-    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
     /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
     /// let attempt = loop {
-    ///     if let Step::Gate { attempt, .. } = session.next(now) { break attempt }
+    ///     if let Step::Gate { attempt, .. } = session.take_step(now) { break attempt }
     /// };
     /// // The gate has answered yes, which the session does not know yet.
     /// let mut file = vec![0; Session::<16>::SNAPSHOT_MAX];
@@ -52,7 +52,7 @@ impl<const N: usize> Session<N> {
     ///     ahead.snapshot(&mut file)?;
     /// }
     /// assert_eq!(session.gate_answered(attempt, GateAnswer::Open, now), AnswerOutcome::Accepted);
-    /// assert!(matches!(session.next(now), Step::Prepare { .. }));
+    /// assert!(matches!(session.take_step(now), Step::Prepare { .. }));
     /// # let mut same = vec![0; Session::<16>::SNAPSHOT_MAX];
     /// # session.snapshot(&mut same)?;
     /// # assert_eq!(file, same);

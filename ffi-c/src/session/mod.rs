@@ -310,7 +310,7 @@ pub unsafe extern "C" fn schedev_session_next(
     boundary(|| {
         let (value, output) = (checked!(object_mut(session)), checked!(output(step)));
         output.write(schedev_step::from_core(
-            &value.next(UnixMillis(now_ms)),
+            &value.take_step(UnixMillis(now_ms)),
             now_ms,
             session,
         ));

@@ -381,7 +381,7 @@ fn write(file: &mut File, record: &Value) {
 
 /// The session's next step.
 fn task(session: &mut Watcher, now: UnixMillis, name: &str) -> Task {
-    match session.next(now) {
+    match session.take_step(now) {
         Step::Get { .. } => Task::Get,
         Step::Post { body, .. } => {
             let body = body.to_vec();

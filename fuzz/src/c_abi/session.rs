@@ -366,7 +366,7 @@ impl Pair {
             }
             StepView::c(&step)
         };
-        assert_eq!(step, StepView::core(&self.core.next(self.now)));
+        assert_eq!(step, StepView::core(&self.core.take_step(self.now)));
         if let StepView::Wait(until) = step {
             self.now = UnixMillis(until);
         }

@@ -236,7 +236,7 @@ impl Machine {
             self.shared.journal.capacity().await;
             let now = self.set_time();
             let events = &self.events;
-            let step = OwnedStep::new(self.session.next(now), |event| event_of(events, event));
+            let step = OwnedStep::new(self.session.take_step(now), |event| event_of(events, event));
             let is_begun = matches!(
                 step,
                 OwnedStep::Prepare { .. } | OwnedStep::Recover { .. } | OwnedStep::Post { .. }

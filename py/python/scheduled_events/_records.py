@@ -23,6 +23,7 @@ _FIELDS = {
     "action": "What is done: an Action.",
     "attempt": "The number to return with the answer.",
     "body": "The body to send.",
+    "by_last_call": "Whether it is the last call: the gate has not answered yes.",
     "cause": "Why, as a word: ``timeout``, ``unreachable``, ``status-503``.",
     "change": "What happened, as a word: ``scheduled``, ``started``, ``rescheduled``, ``completed``, ``cancelled``.",
     "column": "The column in characters, from 1.",

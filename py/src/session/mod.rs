@@ -450,7 +450,7 @@ impl Inner {
 
     fn next(&mut self, now: Option<Moment>) -> Issued {
         let now = self.now(now);
-        let step = OwnedStep::new(self.core.next(now), |event| self.events.of(event));
+        let step = OwnedStep::new(self.core.take_step(now), |event| self.events.of(event));
         let mut issued = Issued {
             step,
             now,

@@ -205,7 +205,7 @@ fn preparing() -> Policy {
 
 fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut Counts) {
     let one_more = |count: &mut u32| *count = count.wrapping_add(1);
-    match session.next(*now) {
+    match session.take_step(*now) {
         Step::Get { timeout_ms } => {
             reach(timeout_ms);
             let body = if counts.posted == 0 { input } else { EMPTY };
@@ -632,7 +632,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
     let now = UnixMillis(number);
     session.set_time_of_day_ahead(black_box(number));
     for _ in 0..black_box(9) {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Report(report) => {
                 reach(shown(&report));
                 reach((report.event(), report.as_ref().event()));

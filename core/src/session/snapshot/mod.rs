@@ -173,7 +173,7 @@ impl<const N: usize> Session<N> {
     /// let config = SessionConfig::new(VmNames::new(&["vm"]));
     /// let now = UnixMillis(1_600_000_000_000);
     /// let mut before = Session::<16>::new(&config)?;
-    /// assert!(matches!(before.next(now), Step::Get { .. }));
+    /// assert!(matches!(before.take_step(now), Step::Get { .. }));
     /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","Resources":["vm"]}]}"#;
     /// before.on_response(&Response { status: 200, body, ..Response::default() }, now);
     /// let mut snapshot = vec![0; Session::<16>::SNAPSHOT_MAX];

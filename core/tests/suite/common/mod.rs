@@ -288,7 +288,7 @@ impl<const N: usize> Host<N> {
             self.dies_after_steps = None;
             self.restart();
         }
-        let what = match self.session.next(self.now) {
+        let what = match self.session.take_step(self.now) {
             Step::Wait { until } => return Some(until),
             Step::Get { timeout_ms } => {
                 self.polling = true;
@@ -558,7 +558,7 @@ impl<const N: usize> Host<N> {
     fn check_would_prepare(&self, attempt: u32) {
         let mut yes = self.session.clone();
         let _ = yes.gate_answered(attempt, GateAnswer::Open, self.now);
-        let prepares = matches!(yes.next(self.now), Step::Prepare { .. });
+        let prepares = matches!(yes.take_step(self.now), Step::Prepare { .. });
         match self.session.would_prepare(attempt, self.now) {
             Some(ahead) if prepares => {
                 let (mut expected, mut found) = (vec![0; 1 << 16], vec![0; 1 << 16]);

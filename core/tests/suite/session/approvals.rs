@@ -230,7 +230,7 @@ fn posted_lists_the_events_of_the_post_until_the_step_after_its_answer() {
             .collect::<Vec<_>>()
     };
     assert!(posted(&session).is_empty() && !session.awaits_answer());
-    session.next(START);
+    session.take_step(START);
     assert!(posted(&session).is_empty() && session.awaits_answer());
     let body = document(1, &[event("a"), event("b")]);
     session.on_response(
@@ -241,13 +241,13 @@ fn posted_lists_the_events_of_the_post_until_the_step_after_its_answer() {
         },
         START,
     );
-    while let Step::Report(_) = session.next(START) {}
+    while let Step::Report(_) = session.take_step(START) {}
     let at = START.plus(limits::REQUEST_SPACING_MS);
-    assert!(matches!(session.next(at), Step::Post { .. }));
+    assert!(matches!(session.take_step(at), Step::Post { .. }));
     assert_eq!(posted(&session), ["a", "b"]);
     // It waits for the response for the timeout of the request, and returns no other step.
     assert!(
-        matches!(session.next(at), Step::Wait { until } if until == at.plus(limits::TIMEOUT_MS))
+        matches!(session.take_step(at), Step::Wait { until } if until == at.plus(limits::TIMEOUT_MS))
     );
     assert!(session.awaits_answer());
     assert_eq!(
@@ -269,7 +269,7 @@ fn posted_lists_the_events_of_the_post_until_the_step_after_its_answer() {
         RequestOutcome::Unexpected
     );
     assert_eq!(posted(&session), ["a", "b"]);
-    assert!(matches!(session.next(at), Step::Wait { .. }));
+    assert!(matches!(session.take_step(at), Step::Wait { .. }));
     assert!(posted(&session).is_empty());
 }
 
