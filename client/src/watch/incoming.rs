@@ -97,7 +97,7 @@ impl Watcher {
             }
             // Said once, and only where it matters.
             Err(reason)
-                if self.events.len() > 0
+                if !self.events.is_empty()
                     && !std::mem::replace(&mut self.id_unknown_noted, true) =>
             {
                 host.note(&Note::MachineIdUnknown(reason));

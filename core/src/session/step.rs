@@ -20,7 +20,7 @@ use crate::tracker::{Change, TrackedEvent};
 /// assert_eq!(timeout_ms, 130_000);
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Step<'s> {
     /// Send a GET. Pass the response to [`on_response`](crate::Session::on_response), or the failure to
     /// [`on_failure`](crate::Session::on_failure).
