@@ -1943,7 +1943,7 @@ typedef enum schedev_step_kind {
   SCHEDEV_STEP_GET = 2,
   /**
    * Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
-   * of the events that it approves.
+   * of the events that it approves, also after the result.
    */
   SCHEDEV_STEP_POST = 3,
   /**
@@ -1954,7 +1954,7 @@ typedef enum schedev_step_kind {
   /**
    * No event keeps the machine out of service any more: return it to service. Call schedev_session_recovered() with
    * attempt when that has ended, now or later. event is the one that ended last; schedev_session_recovering() returns the
-   * ids of all events that the recovery is for. For another machine that a rule covers, the step is given when its event
+   * ids of all events that the recovery is for, that one first. For another machine that a rule covers, the step is given when its event
    * is over.
    */
   SCHEDEV_STEP_RECOVER = 5,
@@ -2032,6 +2032,8 @@ typedef struct schedev_step {
   schedev_problem problem;
   /** CHANGE: a schedev_change. */
   uint32_t change;
+  /** PREPARE: whether it is the last call: the gate has not answered yes. */
+  bool by_last_call;
   /** UNTRACKED: the number of this machine's events that are not followed, those with the latest NotBefore. */
   size_t untracked_own;
   /** UNTRACKED: the number of other machines' events that are not followed. */
@@ -2068,8 +2070,9 @@ SCHEDEV_API schedev_status schedev_session_next(schedev_session *session, int64_
  * --json` emits it. docs/records.md describes the members.
  *
  * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
- * others have none. A session does not keep an event's resources, description, source and resource type, nor where a problem
- * is: they are from the newest document, and null without it, or if the event is no longer in it. The outcome of "prepare" and
+ * others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
+ * is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
+ * resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
  * "recover" is null, because the step is their beginning. Control characters, invisible characters and those that change the
  * direction of text are escaped, so that the record is safe to print.
  *
@@ -2116,7 +2119,7 @@ typedef enum schedev_outcome_kind {
   SCHEDEV_OUTCOME_STALE = 3,
   /** The poll failed, see cause. It ends no event. The next poll follows after retry_in_ms. */
   SCHEDEV_OUTCOME_POLL_FAILED = 4,
-  /** The approval succeeded. */
+  /** The approval succeeded; schedev_session_posted() returns the ids of its events. */
   SCHEDEV_OUTCOME_APPROVED = 5,
   /** The approval failed, see cause. It is tried again as long as the event is Scheduled. */
   SCHEDEV_OUTCOME_APPROVAL_FAILED = 6,
@@ -2366,7 +2369,7 @@ SCHEDEV_API schedev_status schedev_session_gate_answered(schedev_session *sessio
 
 /**
  * Returns the id of an event that the recovery of this machine is for: those that ended while the machine was out of
- * service. After a SCHEDEV_STEP_RECOVER for another machine, the step's event is not among them, and the recovery is for
+ * service, the one that ended last first. After a SCHEDEV_STEP_RECOVER for another machine, the step's event is not among them, and the recovery is for
  * that event only.
  *
  * @param session   the session.
@@ -2391,7 +2394,8 @@ SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_session_out_of_service_since(const schedev_session *session, int64_t *since_ms);
 
 /**
- * Returns the id of an event that the POST in progress approves.
+ * Returns the id of an event that the POST in progress approves, and after its result of one that it was for, until the
+ * next call of schedev_session_next() or schedev_session_on_notification().
  *
  * @param session   the session.
  * @param index     the index, from 0.

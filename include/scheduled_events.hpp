@@ -425,11 +425,15 @@ struct post {
 struct prepare {
   tracked_event event;
   std::uint32_t attempt;
+  /// Whether it is the last call: the gate has not answered yes.
+  bool by_last_call;
 };
 struct recover {
-  /// The event that ended last; session::recovering() returns all.
+  /// The event that ended last; session::recovering() returns all, this one first.
   tracked_event event;
   std::uint32_t attempt;
+  /// Whether it is this machine that recovers, and not another one from its event.
+  bool own;
 };
 struct gate {
   tracked_event event;
@@ -727,9 +731,9 @@ private:
     case SCHEDEV_STEP_POST:
       return step::post{std::string_view(c.body, c.body_len), timeout};
     case SCHEDEV_STEP_PREPARE:
-      return step::prepare{tracked_event(c.event), c.attempt};
+      return step::prepare{tracked_event(c.event), c.attempt, c.by_last_call};
     case SCHEDEV_STEP_RECOVER:
-      return step::recover{tracked_event(c.event), c.attempt};
+      return step::recover{tracked_event(c.event), c.attempt, c.session != nullptr};
     case SCHEDEV_STEP_GATE:
       return step::gate{tracked_event(c.event), static_cast<gate_phase>(c.gate_phase), c.attempt};
     case SCHEDEV_STEP_CANCEL:

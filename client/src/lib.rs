@@ -11,7 +11,8 @@
 //!                    scheduled_events_core::Session: what to do next
 //! ```
 //!
-//! * [`watch`]: the watcher, a session with all that it needs around it. Start here.
+//! * [`watch`]: the watcher, a session with all that it needs around it. Start here. [`session`]: what a host of a session of your own
+//!   needs beside it; `examples/host.rs` is one.
 //! * [`imds`]: HTTP requests to the metadata service.
 //! * [`state`]: the state file, which survives restarts. [`hooks`]: the user's commands. [`clock`]: time.
 //! * [`policy_file`]: policies in TOML. [`record`]: what a run reports, as JSON Lines. [`limits`]: all limits.
@@ -37,6 +38,7 @@ mod platform;
 pub mod policy_file;
 pub mod record;
 pub mod resource_name;
+pub mod session;
 pub mod state;
 pub mod suggest;
 pub mod watch;

@@ -88,28 +88,30 @@ impl EventRecord {
         Self::from(&EventMembers::from_tracked(event))
     }
 
-    /// Replaces the members that a tracker knows better than the last document: the status never goes back, and
-    /// `NotBefore` stays known when a document blanks it.
+    /// All that is known of a tracked event whose newest record this is: of the status, `NotBefore` and whether it is this
+    /// machine's, the tracker knows more. See [`EventMembers::with_newest`].
     ///
     /// ```
     /// use scheduled_events::record::EventRecord;
     /// use scheduled_events_core::{Document, Tracker, UnixSeconds, VmNames};
     ///
-    /// let names = VmNames::new(&["web_0"]);
     /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Started","Description":"Reboot"}]}"#)?;
-    /// let mut record = EventRecord::new(&document.events().next().unwrap(), names);
-    /// record.not_before = Some(UnixSeconds(600)); // from an earlier document
-    /// let mut tracker = Tracker::<16>::new();
-    /// tracker.observe(&document, names, UnixSeconds(700), |_, event| record.update(event))?;
-    /// assert_eq!(record.event_status.as_deref(), Some("Started"));
-    /// assert_eq!((record.not_before, record.description.as_deref()), (Some(UnixSeconds(600)), Some("Reboot")));
+    /// let newest = EventRecord::new(&document.events().next().unwrap(), VmNames::UNKNOWN);
+    /// let (mut tracker, mut records) = (Tracker::<16>::new(), Vec::new());
+    /// let on_change = |_, event: &_| records.push(newest.with_tracked(event));
+    /// tracker.observe(&document, VmNames::new(&["web_0"]), UnixSeconds(700), on_change)?;
+    /// assert_eq!((records[0].mine, records[0].description.as_deref()), (Some(false), Some("Reboot")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn update(&mut self, event: &TrackedEvent) {
-        let tracked = Self::of_tracked(event);
-        self.event_status = tracked.event_status.or(self.event_status.take());
-        self.not_before = tracked.not_before.or(self.not_before);
-        self.mine = tracked.mine.or(self.mine);
+    #[must_use]
+    pub fn with_tracked(&self, event: &TrackedEvent) -> Self {
+        let names = self.resource_names();
+        let newest = Some(self.members(names.as_deref()));
+        Self {
+            // A tracker cuts an id that is too long to be approved.
+            event_id: self.event_id.clone(),
+            ..Self::from(&EventMembers::from_tracked(event).with_newest(newest))
+        }
     }
 
     /// The names in `resources`, for [`members`](Self::members).

@@ -136,8 +136,9 @@ pub use policy::{
 };
 pub use session::{
     AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, NotificationOutcome, Preparation,
-    RecoveryStatus, Report, RequestOutcome, Response, Session, SessionConfig, SessionConfigError,
-    SessionSource, SnapshotError, Step, Untracked, Waiting, WaitsFor, limits, snapshot_length,
+    Recovering, RecoveryStatus, Report, RequestOutcome, Response, Session, SessionConfig,
+    SessionConfigError, SessionSource, SnapshotError, Step, Untracked, Waiting, WaitsFor,
+    WouldPrepare, limits, snapshot_length,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

@@ -26,7 +26,7 @@ fn run(session: &mut Session<4>, count: usize) -> Vec<String> {
     let mut now = UnixMillis::from(NOW);
     let mut steps = Vec::new();
     while steps.len() < count {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } => {
                 session.on_response(
                     &Response {
@@ -47,7 +47,7 @@ fn run(session: &mut Session<4>, count: usize) -> Vec<String> {
                     now,
                 );
             }
-            Step::Prepare { event, attempt } => {
+            Step::Prepare { event, attempt, .. } => {
                 steps.push(format!("prepare {}", event.event_id()));
                 assert_eq!(
                     session.prepared(attempt, Preparation::Ready),

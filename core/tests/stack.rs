@@ -124,7 +124,7 @@ fn session() -> Box<Session<128>> {
 fn drive(session: &mut Session<128>, body: &[u8], steps: u32) {
     let mut now = UnixMillis::from(NOW);
     for _ in 0..steps {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } | Step::Post { .. } => {
                 session.on_response(
                     &Response {
@@ -208,7 +208,7 @@ fn calls_stay_within_their_stack() {
         (
             "session: next",
             8192,
-            stack_of(|| hide(session.lock().unwrap().next(now.plus(900_000)))),
+            stack_of(|| hide(session.lock().unwrap().take_step(now.plus(900_000)))),
         ),
         (
             "session: on_response",
@@ -261,7 +261,7 @@ fn calls_stay_within_their_stack() {
 
 fn drive_once(session: &mut Session<128>, body: &[u8], now: UnixMillis) {
     for _ in 0..400 {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } | Step::Post { .. } => {
                 session.on_response(
                     &Response {
@@ -440,7 +440,7 @@ fn untracked(body: &[u8]) -> Option<usize> {
     let now = UnixMillis::from(NOW);
     let mut untracked = None;
     for _ in 0..100 {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } => {
                 session.on_response(
                     &Response {

@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
-use scheduled_events_core::record::{EventMembers, HookOutcome, Record, ResourceList};
-use scheduled_events_core::{Event, EventId, Resources, Session, Text, UnixSeconds};
+use scheduled_events_core::record::{EventMembers, HookOutcome, Record};
+use scheduled_events_core::{Event, EventId, Session, Text, UnixSeconds, VmNames};
 
 use crate::abi::pointers::{input, output_buffer, zero};
 use crate::abi::tagged::object;
@@ -38,8 +38,9 @@ const OTHER_MAX_BYTES: usize = 1024;
 /// --json` emits it. docs/records.md describes the members.
 ///
 /// PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
-/// others have none. A session does not keep an event's resources, description, source and resource type, nor where a problem
-/// is: they are from the newest document, and null without it, or if the event is no longer in it. The outcome of "prepare" and
+/// others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
+/// is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
+/// resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
 /// "recover" is null, because the step is their beginning. Control characters, invisible characters and those that change the
 /// direction of text are escaped, so that the record is safe to print.
 ///
@@ -164,23 +165,19 @@ fn record_of<'a>(
     })
 }
 
-/// The members that the session keeps, and the others from the document.
+/// The members that the session keeps, and those that the document has.
 #[cold]
 fn event_members<'a>(
     event: &schedev_tracked_event,
     texts: EventTexts<'a>,
     in_document: Option<Event<'a>>,
 ) -> EventMembers<'a> {
-    let resources = in_document
-        .map(|event| event.resources())
-        .filter(Resources::is_present);
     let event_status = match event.event_status {
         status if status == SCHEDEV_EVENT_STATUS_SCHEDULED as u32 => Some(Text::plain("Scheduled")),
         status if status == SCHEDEV_EVENT_STATUS_STARTED as u32 => Some(Text::plain("Started")),
         _ => None,
     };
-    EventMembers {
-        event_id: texts.id,
+    let kept = EventMembers {
         event_type: (!texts.event_type.is_empty()).then_some(texts.event_type),
         event_status,
         not_before: event
@@ -189,13 +186,9 @@ fn event_members<'a>(
             .then_some(UnixSeconds(event.not_before_seconds)),
         duration_in_seconds: event.has_duration.is_on().then_some(event.duration_seconds),
         mine: event.has_mine.is_on().then_some(event.mine.is_on()),
-        resource_type: in_document.and_then(|event| event.resource_type()),
-        resources: resources.map(ResourceList::Document),
-        description: in_document.and_then(|event| event.description()),
-        event_source: in_document
-            .and_then(|event| event.event_source())
-            .map(|word| word.text()),
-    }
+        ..EventMembers::unknown(texts.id)
+    };
+    kept.with_newest(in_document.map(|event| EventMembers::from_event(&event, VmNames::UNKNOWN)))
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ fn read(node: &Node) -> Reading {
                         let subject = string(element, "resourceId").or_else(|| subject.clone());
                         match member(element, "armResource") {
                             Some(inner @ Node::Object(_)) => {
-                                resource(inner, id.clone(), subject, &mut read)
+                                resource(inner, id.clone(), subject, &mut read);
                             }
                             _ => read.left_out += 1,
                         }
@@ -314,7 +314,7 @@ fn check_session(notifications: &Notifications<'_>, document: &[u8], source: Ses
         assert!(outcome != NotificationOutcome::Untracked || session.events().count() == 4);
         for step in 0.. {
             assert!(step < 200, "a session asks for ever");
-            match session.next(now) {
+            match session.take_step(now) {
                 Step::Get { .. } => {
                     let body = if polls < 2 {
                         document
@@ -372,7 +372,7 @@ fn check_session(notifications: &Notifications<'_>, document: &[u8], source: Ses
 /// end it has forgotten.
 fn are_too_many(notifications: &Notifications<'_>, document: &[u8], source: SessionSource) -> bool {
     let shown =
-        || Document::parse(document).map_or(0, |document| document.events().into_iter().count());
+        || Document::parse(document).map_or(0, |document| document.events().count());
     match source {
         SessionSource::Both => notifications.len() + shown() > 4,
         _ => notifications.len() > 64,

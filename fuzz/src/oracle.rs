@@ -165,7 +165,7 @@ pub fn read(input: &[u8]) -> Option<Reading> {
                     Err(kind) => {
                         reading
                             .problems
-                            .push((None, Some(Member::DocumentIncarnation), kind))
+                            .push((None, Some(Member::DocumentIncarnation), kind));
                     }
                 }
             }

@@ -256,7 +256,7 @@ fn live_on_spot(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         if let Some(next) = phase.next(signal) {
             match next {
                 Phase::Processing => {
-                    assert!(matches!(signal, Signal::WarmedUp | Signal::Withdrawn))
+                    assert!(matches!(signal, Signal::WarmedUp | Signal::Withdrawn));
                 }
                 Phase::Shutdown => assert_eq!((phase, signal), (Phase::Evicted, Signal::Stopped)),
                 _ => assert_eq!(

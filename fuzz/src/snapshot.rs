@@ -76,7 +76,7 @@ fn valid_snapshot(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
         {"EventId":"c","EventType":"Reboot","EventStatus":"Scheduled","Resources":["other"]}]}"#;
     let mut documents = 0;
     for _ in 0..u.int_in_range(0..=40)? {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } => {
                 documents += 1;
                 let body = if documents > 2 {
@@ -175,7 +175,7 @@ fn check_usable<const N: usize>(mut session: Session<N>) {
     let mut now = START;
     let mut recovered = Vec::new();
     for round in 0..2_000 {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } => {
                 assert!(round < 1_990);
                 session.on_response(
@@ -196,14 +196,14 @@ fn check_usable<const N: usize>(mut session: Session<N>) {
                 panic!("a step for something that never began")
             }
             Step::Recover {
-                event,
+                events,
                 own,
                 attempt,
             } => {
                 let whose = if own {
                     None
                 } else {
-                    Some(event.event_id().clone())
+                    Some(events.last().event_id().clone())
                 };
                 assert!(!recovered.contains(&whose), "recovers twice");
                 assert_eq!(

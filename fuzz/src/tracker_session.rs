@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 
 use arbitrary::Unstructured;
-use scheduled_events_core::record::{CauseWord, Record, is_unsafe_to_print};
+use scheduled_events_core::record::{CauseWord, EventMembers, Record, is_unsafe_to_print};
 use scheduled_events_core::{
     Action, AnswerOutcome, Cause, Change, Document, Event, EventId, EventKind, EventType,
     EventTypes, GateAnswer, GatePhase, Leader, Policy, Preparation, Report, RequestOutcome,
-    Response, Rule, Scope, Session, SessionConfig, Step, UnixMillis, VmNames, WaitsFor,
+    Response, Rule, Scope, Session, SessionConfig, Step, TrackedEvent, UnixMillis, VmNames,
+    WaitsFor,
 };
 
 use crate::grammar::{self, rarely};
@@ -193,7 +194,7 @@ fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             16 => host.end_cancelled(),
             13 => {
                 host.post_status =
-                    *u.choose(&[Some(200), Some(204), Some(400), Some(429), Some(500), None])?
+                    *u.choose(&[Some(200), Some(204), Some(400), Some(429), Some(500), None])?;
             }
             _ => host.restart(),
         }
@@ -258,8 +259,9 @@ fn session(policy: &Policy, gate: bool) -> Session<CAPACITY> {
 }
 
 /// The record of a report is JSON that any reader accepts, with its kind and its time. The line for people names the event.
-fn check_record(report: &Report<'_>, body: &str, now: UnixMillis) {
-    let record = Record::from_report(report, Some(body.as_bytes())).at(now.seconds());
+fn check_record(report: &Report<&TrackedEvent>, body: &str, now: UnixMillis) {
+    let members = report.map(EventMembers::from_tracked);
+    let record = Record::from_report(&members, Some(body.as_bytes())).at(now.seconds());
     let value = serde_json::to_value(record).unwrap();
     assert!(
         value["record"].is_string() && value["time"] == now.seconds().to_string().as_str(),
@@ -277,7 +279,7 @@ fn check_record(report: &Report<'_>, body: &str, now: UnixMillis) {
             "{line}"
         ),
         Report::Untracked(untracked) => {
-            assert!(line.contains(&format!("{} own", untracked.own)), "{line}")
+            assert!(line.contains(&format!("{} own", untracked.own)), "{line}");
         }
     }
 }
@@ -334,7 +336,7 @@ impl Host {
                     > CAPACITY;
             }
             RequestOutcome::Unchanged | RequestOutcome::Stale => {
-                assert_eq!(self.snapshot(), before)
+                assert_eq!(self.snapshot(), before);
             }
             other => panic!("{other:?} for {body}"),
         }
@@ -449,7 +451,7 @@ impl Host {
         }
         for _ in 0..3_000 {
             self.check_waiting();
-            let step = self.session.next(self.now);
+            let step = self.session.take_step(self.now);
             if let Step::Report(report) = &step {
                 check_record(report, &self.body, self.now);
             }
@@ -482,7 +484,11 @@ impl Host {
                     );
                     self.posted(&ids);
                 }
-                Step::Prepare { event, attempt } => {
+                Step::Prepare {
+                    event,
+                    by_last_call,
+                    attempt,
+                } => {
                     let id = key(event.event_id());
                     let is_own = event.mine() == Some(true);
                     let what = (
@@ -496,6 +502,7 @@ impl Host {
                         "{id} is prepared for without the gate"
                     );
                     event.by_last_call = !event.may_prepare;
+                    assert_eq!(by_last_call, self.has_gate && event.by_last_call);
                     assert!(!event.ended, "{id} is prepared for after its end");
                     assert!(
                         !is_own || self.recovering.is_none(),
@@ -533,19 +540,22 @@ impl Host {
                     }
                 }
                 Step::Recover {
-                    event,
+                    events,
                     own,
                     attempt,
                 } => {
-                    let id = key(event.event_id());
+                    let id = key(events.last().event_id());
+                    let ids: Vec<_> = events.iter().map(|event| key(event.event_id())).collect();
                     if own {
                         assert!(
                             self.session
                                 .recovering()
-                                .any(|event| key(event.event_id()) == id)
+                                .map(|event| key(event.event_id()))
+                                .eq(ids)
                         );
                         self.recovers_machine(attempt);
                     } else {
+                        assert_eq!(ids, std::slice::from_ref(&id));
                         let event = self.events.get_mut(&id).expect("known");
                         assert!(event.recovering.is_none(), "{id}: {event:?}");
                         event.recovering = Some(attempt);

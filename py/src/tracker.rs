@@ -7,13 +7,12 @@ use pyo3::types::PyList;
 use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::watch;
-use scheduled_events_core::record::Record;
-use scheduled_events_core::{EventId, Text, Tracker};
+use scheduled_events_core::record::{EventMembers, Record};
+use scheduled_events_core::{EventId, Text, Tracker, VmNames};
 
 use crate::convert::{Arg, Moment, Names};
 use crate::document::PyDocument;
 use crate::ids::EventIdArgument;
-use crate::session::members_of;
 use crate::{errors, words};
 
 /// Remembers the events of the last document, and reports what the next one changes.
@@ -73,7 +72,12 @@ impl PyTracker {
         let observed = {
             let State { core, ignored } = &mut *self.lock();
             let observed = core.observe(&document, names, now, |change, event| {
-                let event = members_of(&[Some(document)], event);
+                let mut events = document.events();
+                let newest =
+                    events.find(|newest| EventId::new(&newest.event_id()) == *event.event_id());
+                let newest =
+                    newest.map(|newest| EventMembers::from_event(&newest, VmNames::UNKNOWN));
+                let event = EventMembers::from_tracked(event).with_newest(newest);
                 records.push(words::json(&Record::Change { change, event }.at(now)));
             });
             observed.map(|count| *ignored = count)

@@ -47,7 +47,7 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     let clock = Clock::start();
     let (mut answered, mut last_failure) = (false, String::new());
     loop {
-        match pace.next(clock.now()) {
+        match pace.take_step(clock.now()) {
             Step::Get { timeout_ms } => {
                 let timeout = Duration::from_millis(timeout_ms.into())
                     .min(left())

@@ -16,7 +16,7 @@ fn polled(body: &str) -> Metrics {
         let mut metrics = Metrics::new();
         let config = SessionConfig::new(VmNames::new(&["vm_0"]));
         let mut session = Box::new(Session::new(&config).unwrap());
-        while !matches!(session.next(NOW), Step::Get { .. }) {}
+        while !matches!(session.take_step(NOW), Step::Get { .. }) {}
         let response = Response {
             status: 200,
             retry_after: None,

@@ -5,12 +5,12 @@ use scheduled_events_core::{
     AnswerOutcome, Cause, GateAnswer, GatePhase, RequestOutcome, Response,
 };
 
-use super::events::EventRecords;
 use super::host::{Host, Note, Poll};
 use super::message::Message;
 use super::{StopReason, Watcher};
 use crate::imds::{HttpResponse, RequestFailure};
-use crate::record::{EventRecord, HookOutcome, Record};
+use crate::record::{EventRecord, HookOutcome, Record, event_key};
+use crate::session::{EventRecords, with_approval, with_recovery};
 
 impl Watcher {
     pub(super) fn on_message(
@@ -49,26 +49,16 @@ impl Watcher {
                 outcome,
             } => {
                 self.running.remove(&attempt);
-                let events = self.ended_events(self.events.named(&event_id, &self.session));
-                let done = matches!(
-                    outcome,
-                    HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun
-                );
+                let events = self.recovered_from(attempt, &event_id);
                 let now = self.clock.clock.now();
-                let answer = self.session.recovered(attempt, done, now);
+                let answer = self
+                    .session
+                    .recovered(attempt, outcome.has_recovered(), now);
                 // Saved before it is reported, so that a recovery that was reported never runs again.
                 if let Some(outcome) = self.answered(answer, outcome, host) {
-                    let is_own = self.recovery == Some(attempt);
-                    let ids: Vec<_> = events.iter().map(|event| event.event_id.as_str()).collect();
-                    let event_ids = if is_own { &ids[..] } else { &ids[..1] };
-                    let names = events[0].resource_names();
-                    let event = events[0].members(names.as_deref());
-                    let record = Record::Recover {
-                        event_ids,
-                        outcome: Some(outcome),
-                        event,
-                    };
-                    host.record(&record.at(self.time_of_day()));
+                    with_recovery(&events, outcome, |record| {
+                        host.record(&record.at(self.time_of_day()));
+                    });
                 }
             }
             Message::Gate {
@@ -107,7 +97,7 @@ impl Watcher {
             }
             // Said once, and only where it matters.
             Err(reason)
-                if self.events.len() > 0
+                if !self.events.is_empty()
                     && !std::mem::replace(&mut self.id_unknown_noted, true) =>
             {
                 host.note(&Note::MachineIdUnknown(reason));
@@ -123,13 +113,22 @@ impl Watcher {
         outcome: HookOutcome,
         host: &mut dyn Host,
     ) -> Option<HookOutcome> {
-        let outcome = match answer {
-            AnswerOutcome::Accepted => outcome,
-            AnswerOutcome::Cancelled => HookOutcome::Cancelled,
-            AnswerOutcome::Unexpected => return None,
-        };
+        let outcome = outcome.to_report(answer)?;
         self.save(host);
         Some(outcome)
+    }
+
+    /// The events that a recovery is for, now that it has ended: the one that it began with, and for this machine those that
+    /// have ended since.
+    fn recovered_from(&self, attempt: u32, event_id: &str) -> Vec<EventRecord> {
+        let mut events = vec![self.events.named(event_id, &self.session)];
+        if self.recovery == Some(attempt) {
+            let others = self.session.recovering();
+            let others =
+                others.filter(|other| event_key(other.event_id().as_str()) != event_key(event_id));
+            events.extend(others.map(|event| self.events.of(event)));
+        }
+        events
     }
 
     /// Reports the gate's answer unless it is the same as before: a closed gate is asked every few seconds.
@@ -140,13 +139,9 @@ impl Watcher {
         outcome: GateAnswer,
         host: &mut dyn Host,
     ) {
-        self.gate_answers
-            .retain(|(id, _), _| self.events.get(id).is_some());
-        if self
-            .gate_answers
-            .insert((event_id.to_owned(), phase), outcome)
-            != Some(outcome)
-        {
+        let events = &self.events;
+        self.gate_answers.retain(|key| events.get(key).is_some());
+        if self.gate_answers.is_new(event_id, phase, outcome) {
             let event = self.events.named(event_id, &self.session);
             self.report(
                 &event,
@@ -223,24 +218,13 @@ impl Watcher {
                     host.note(&Note::ApprovalFailed(describe(cause, detail)));
                 }
                 self.save(host);
-                let posted = std::mem::take(&mut self.posted);
-                let event_ids: Vec<_> = posted.iter().map(String::as_str).collect();
+                let posted = self.session.posted();
                 let events: Vec<_> = posted
-                    .iter()
-                    .map(|id| self.events.named(id, &self.session))
+                    .map(|id| self.events.named(id.as_str(), &self.session))
                     .collect();
-                let names: Vec<_> = events.iter().map(EventRecord::resource_names).collect();
-                let members: Vec<_> = events
-                    .iter()
-                    .zip(&names)
-                    .map(|(event, names)| event.members(names.as_deref()))
-                    .collect();
-                let record = Record::Approval {
-                    event_ids: &event_ids,
-                    status,
-                    events: &members,
-                };
-                host.record(&record.at(self.time_of_day()));
+                with_approval(&events, status, |record| {
+                    host.record(&record.at(self.time_of_day()));
+                });
             }
             _ => {}
         }

@@ -8,10 +8,8 @@
 //! * `message`: how other threads report to the watcher.
 //! * this file: [`Watcher`], the loop that does what the session says. `incoming`: what it does with the answers that other threads
 //!   send.
-//! * `transport`, `name`, `identity`, `events`, `persistence`: its parts. Each has one responsibility and knows none of the
-//!   others but the event records.
+//! * `transport`, `name`, `identity`, `persistence`: its parts. Each has one responsibility and knows none of the others.
 
-mod events;
 mod host;
 mod identity;
 mod incoming;
@@ -21,7 +19,7 @@ mod options;
 mod persistence;
 mod transport;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -30,8 +28,7 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
-    Change, GateAnswer, GatePhase, Report, Session, SessionConfig, SessionConfigError, Step,
-    UnixMillis, UnixSeconds, Waiting,
+    Report, Session, SessionConfig, SessionConfigError, UnixMillis, UnixSeconds,
 };
 
 use crate::clock::{Clock, ClockMonitor};
@@ -39,14 +36,14 @@ use crate::failure_log::FailureLog;
 use crate::imds::{Imds, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
 use crate::platform;
-use crate::record::{EventRecord, HookOutcome, Record, event_key};
+use crate::record::{EventRecord, HookOutcome, Record};
+use crate::session::{EventRecords, GateAnswers, OwnedStep, with_report};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
 pub use host::{Host, Note, Poll, Severity, WatchStatus};
 pub use message::{Completion, Reply, WatcherHandle};
 pub use options::WatcherOptions;
 
-use events::EventRecords;
 use identity::MachineId;
 use message::Message;
 use name::MachineName;
@@ -130,12 +127,10 @@ pub struct Watcher {
     polls: Polls,
     /// The bytes of the newest document, which the offsets of problems refer to.
     body: Vec<u8>,
-    /// The ids in the approval in flight.
-    posted: Vec<String>,
     /// The newest attempt to recover this machine.
     recovery: Option<u32>,
-    /// What the gate answered last about each event that it was asked about.
-    gate_answers: HashMap<(String, GatePhase), GateAnswer>,
+    /// Which answers of the gate were reported.
+    gate_answers: GateAnswers,
     /// The attempts that the host works on.
     running: HashSet<u32>,
     machine_id: MachineId,
@@ -189,9 +184,8 @@ impl Watcher {
             persistence: Persistence::default(),
             polls: Polls::default(),
             body: Vec::new(),
-            posted: Vec::new(),
             recovery: None,
-            gate_answers: HashMap::new(),
+            gate_answers: GateAnswers::default(),
             running: HashSet::new(),
             machine_id,
             id_unknown_noted: false,
@@ -295,43 +289,22 @@ impl Watcher {
         }
         self.check_clock(host);
         let now = self.clock.clock.now();
-        let time = self.time_of_day();
-        let polls_done = self.polls_done();
-        match self.session.next(now) {
-            Step::Report(Report::Change { change, event }) => {
-                let event = self.events.of(event);
-                self.on_change(change, event, host);
-            }
-            Step::Report(Report::Decision { decision, event }) => {
-                let event = self.events.of(event);
-                self.report(
-                    &event,
-                    |event| Record::from_decision(&decision, event),
-                    host,
-                );
-            }
-            Step::Report(Report::LastCall { event }) => {
-                let event = self.events.of(event);
-                #[expect(
-                    clippy::redundant_closure,
-                    reason = "the function itself is for one lifetime only"
-                )]
-                self.report(&event, |event| Record::last_call(event), host);
-            }
-            Step::Report(report) => {
-                host.record(&Record::from_report(&report, Some(&self.body)).at(time));
-            }
-            Step::Prepare { event, attempt } => {
-                let event = self.events.of(event);
-                self.save(host);
-                let is_this = |waiting: &Waiting| waiting.attempt == Some(attempt);
-                let by_last_call = self
-                    .session
-                    .waiting(now)
-                    .any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
-                let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone())
-                    .with_last_call(by_last_call);
-                self.running.insert(attempt);
+        let step = OwnedStep::new(self.session.take_step(now), |event| self.events.of(event));
+        // The last poll may be so long ago that the next one is due without a wait.
+        if matches!(step, OwnedStep::Get { .. }) && self.polls_done() {
+            return Some(self.finish(host));
+        }
+        if step.is_stored_first() {
+            self.save(host);
+        }
+        match step {
+            OwnedStep::Report(report) => self.on_report(report, host),
+            OwnedStep::Prepare {
+                event,
+                by_last_call,
+                attempt,
+            } => {
+                let reply = self.reply(attempt, &event).with_last_call(by_last_call);
                 self.report(
                     &event,
                     |event| Record::Prepare {
@@ -346,56 +319,46 @@ impl Watcher {
                     reply,
                 );
             }
-            Step::Recover {
-                event,
+            OwnedStep::Recover {
+                events,
                 own,
                 attempt,
             } => {
-                let last = self.events.of(event);
-                let events = if own {
-                    self.ended_events(last)
-                } else {
-                    vec![last]
-                };
-                self.save(host);
-                let reply = Reply::new(attempt, events[0].event_id.clone(), self.sender.clone());
+                let reply = self.reply(attempt, &events[0]);
                 self.recovery = own.then_some(attempt).or(self.recovery);
-                self.running.insert(attempt);
                 if self.options.dry_run {
                     reply.recovered(HookOutcome::DryRun);
                 } else {
                     host.recover(&events, reply);
                 }
             }
-            Step::Gate {
+            OwnedStep::Gate {
                 event,
                 phase,
                 attempt,
             } => {
-                let event = self.events.of(event);
-                let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
-                self.running.insert(attempt);
+                let reply = self.reply(attempt, &event);
                 host.gate(&event, phase, reply);
             }
-            Step::Cancel { attempt } => host.cancel(attempt),
-            // The last poll may be so long ago that the next one is due without a wait.
-            Step::Get { .. } if polls_done => return Some(self.finish(host)),
-            Step::Get { timeout_ms } => {
-                let timeout = self.options.request_timeout(timeout_ms);
+            OwnedStep::Cancel { attempt } => host.cancel(attempt),
+            OwnedStep::Get { timeout_ms } => {
                 self.polls.started += 1;
-                self.save(host);
-                self.transport.get(timeout);
+                self.transport.get(self.options.request_timeout(timeout_ms));
             }
-            Step::Post { body, timeout_ms } => {
-                let (body, timeout) = (body.to_vec(), self.options.request_timeout(timeout_ms));
-                self.posted = self.session.posted().map(ToString::to_string).collect();
-                self.save(host);
+            OwnedStep::Post { body, timeout_ms } => {
                 host.before_approval();
+                let timeout = self.options.request_timeout(timeout_ms);
                 self.transport.post(body, timeout);
             }
-            Step::Wait { until } => return self.wait(until, wake_within, host),
+            OwnedStep::Wait { until } => return self.wait(until, wake_within, host),
         }
         None
+    }
+
+    /// What the host answers the attempt through, which it works on from now on.
+    fn reply(&mut self, attempt: u32, event: &EventRecord) -> Reply {
+        self.running.insert(attempt);
+        Reply::new(attempt, event.event_id.clone(), self.sender.clone())
     }
 
     /// Waits for a message, until the session or somebody else has something to do.
@@ -405,7 +368,6 @@ impl Watcher {
         wake_within: Option<Duration>,
         host: &mut dyn Host,
     ) -> Option<StopReason> {
-        self.save(host);
         self.events.retain_tracked(&self.session);
         if !self.session.awaits_answer() && self.polls_done() {
             return Some(self.finish(host));
@@ -444,21 +406,13 @@ impl Watcher {
         }
     }
 
-    /// The events that the recovery of this machine is for, the last one first.
-    fn ended_events(&self, last: EventRecord) -> Vec<EventRecord> {
-        let last_key = event_key(&last.event_id);
-        let others = self
-            .session
-            .recovering()
-            .filter(|event| event_key(event.event_id().as_str()) != last_key);
-        let mut events = vec![last];
-        events.extend(others.map(|event| self.events.of(event)));
-        events
-    }
-
-    fn on_change(&mut self, change: Change, event: EventRecord, host: &mut dyn Host) {
-        self.report(&event, |event| Record::Change { change, event }, host);
-        self.start_hook(PendingHook { change, event }, host);
+    fn on_report(&mut self, report: Report<EventRecord>, host: &mut dyn Host) {
+        with_report(&report, Some(&self.body), |record| {
+            host.record(&record.at(self.time_of_day()));
+        });
+        if let Report::Change { change, event } = report {
+            self.start_hook(PendingHook { change, event }, host);
+        }
     }
 
     /// Reports a record about an event.

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use scheduled_events_core::{Action, Reason, Session, UnixMillis, Waiting, WaitsFor};
 
-use super::events::EventRecords;
 use super::host::Note;
 use crate::failure_log::FailureLog;
 use crate::files::is_disk_full;
 use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_RETRY};
+use crate::session::EventRecords;
 use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile};
 
 /// What an event waits for and why, without times: these alone are no reason to write the file.

@@ -81,6 +81,39 @@ impl<'a> EventMembers<'a> {
             mine: event.mine(),
         }
     }
+
+    /// These members, which a tracker keeps, and all others as the newest document that had the event has them.
+    ///
+    /// A tracker knows more than a document of the status, which never goes back, of `NotBefore`, which documents blank when the
+    /// event starts, and of whether the event is this machine's. It keeps the case in which the id was first seen.
+    ///
+    /// ```
+    /// use scheduled_events_core::record::EventMembers;
+    /// use scheduled_events_core::{Document, Tracker, UnixSeconds, VmNames};
+    ///
+    /// let scheduled = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT"}]}"#;
+    /// let started = br#"{"Events":[{"EventId":"a","EventStatus":"Started","Description":"Reboot"}]}"#;
+    /// let mut tracker = Tracker::<16>::new();
+    /// for body in [&scheduled[..], started] {
+    ///     tracker.observe(&Document::parse(body)?, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ())?;
+    /// }
+    /// let newest = Document::parse(started)?.events().next().map(|event| EventMembers::from_event(&event, VmNames::UNKNOWN));
+    /// let members = EventMembers::from_tracked(tracker.iter().next().unwrap()).with_newest(newest);
+    /// assert!(members.event_status.is_some_and(|word| word == "Started"));
+    /// assert!(members.description.is_some_and(|text| text == "Reboot"));
+    /// assert_eq!(members.not_before, Some(UnixSeconds(1_649_716_018)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_newest(self, newest: Option<Self>) -> Self {
+        newest.map_or(self, |newest| Self {
+            event_id: self.event_id,
+            event_status: self.event_status.or(newest.event_status),
+            not_before: self.not_before.or(newest.not_before),
+            mine: self.mine.or(newest.mine),
+            ..newest
+        })
+    }
 }
 
 impl<'a> Record<'a> {
@@ -154,30 +187,26 @@ impl<'a> Record<'a> {
 
     /// A report of a [`Session`](crate::Session). `body` is the newest document, if it is still in memory.
     ///
-    /// An event in it has the members that the session keeps. A host that keeps whole events makes its own
-    /// [`Record::Change`] and [`Record::Decision`].
+    /// [`Report::map`] makes the event's members: by [`EventMembers::from_tracked`], or by the host that keeps whole events.
     ///
     /// ```
-    /// use scheduled_events_core::record::Record;
-    /// use scheduled_events_core::{Report, Untracked};
+    /// use scheduled_events_core::record::{EventMembers, Record};
+    /// use scheduled_events_core::{Change, Report, Text};
     ///
-    /// let report = Report::Untracked(Untracked { own: 0, others: 3 });
-    /// assert_eq!(
-    ///     serde_json::to_string(&Record::from_report(&report, None))?,
-    ///     r#"{"record":"untracked","own":0,"others":3}"#
-    /// );
+    /// let event = EventMembers::unknown(Text::plain("a"));
+    /// let report = Report::Change { change: Change::Started, event };
+    /// let record = serde_json::to_string(&Record::from_report(&report, None))?;
+    /// assert!(record.starts_with(r#"{"record":"change","change":"started","event_id":"a","#));
     /// # Ok::<(), serde_json::Error>(())
     /// ```
-    pub fn from_report(report: &Report<'a>, body: Option<&[u8]>) -> Self {
+    pub fn from_report(report: &Report<EventMembers<'a>>, body: Option<&[u8]>) -> Self {
         match report {
             Report::Change { change, event } => Self::Change {
                 change: *change,
-                event: EventMembers::from_tracked(event),
+                event: *event,
             },
-            Report::Decision { decision, event } => {
-                Self::from_decision(decision, EventMembers::from_tracked(event))
-            }
-            Report::LastCall { event } => Self::last_call(EventMembers::from_tracked(event)),
+            Report::Decision { decision, event } => Self::from_decision(decision, *event),
+            Report::LastCall { event } => Self::last_call(*event),
             Report::Problem(problem) => Self::from_problem(problem, body),
             Report::Untracked(Untracked { own, others }) => Self::Untracked {
                 own: *own,

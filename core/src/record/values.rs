@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::event::Resources;
 use crate::json::Text;
-use crate::session::{Cause, GateAnswer};
+use crate::session::{AnswerOutcome, Cause, GateAnswer, Preparation};
 use crate::words::words;
 
 /// The names of machines in a record: those of a document, or a list of the caller's.
@@ -82,6 +82,52 @@ pub enum HookOutcome {
 }
 
 impl HookOutcome {
+    /// What to report of a command with this outcome, after the session made `answer` of it: that it was cancelled if it does
+    /// not count, and nothing if the session did not expect it.
+    ///
+    /// ```
+    /// use scheduled_events_core::AnswerOutcome;
+    /// use scheduled_events_core::record::HookOutcome;
+    ///
+    /// assert_eq!(HookOutcome::Ready.to_report(AnswerOutcome::Accepted), Some(HookOutcome::Ready));
+    /// assert_eq!(HookOutcome::Ready.to_report(AnswerOutcome::Cancelled), Some(HookOutcome::Cancelled));
+    /// assert_eq!(HookOutcome::Ready.to_report(AnswerOutcome::Unexpected), None);
+    /// ```
+    pub const fn to_report(self, answer: AnswerOutcome) -> Option<Self> {
+        match answer {
+            AnswerOutcome::Accepted => Some(self),
+            AnswerOutcome::Cancelled => Some(Self::Cancelled),
+            AnswerOutcome::Unexpected => None,
+        }
+    }
+
+    /// What a session is answered about a preparation with this outcome.
+    ///
+    /// ```
+    /// use scheduled_events_core::Preparation;
+    /// use scheduled_events_core::record::HookOutcome;
+    ///
+    /// assert_eq!(HookOutcome::Ready.preparation(), Preparation::Ready);
+    /// assert_eq!(HookOutcome::NoCommand.preparation(), Preparation::Failed);
+    /// ```
+    pub const fn preparation(self) -> Preparation {
+        match self {
+            Self::Ready => Preparation::Ready,
+            _ => Preparation::Failed,
+        }
+    }
+
+    /// Whether a machine is back in service after a recovery with this outcome: it is if there was nothing to run.
+    ///
+    /// ```
+    /// use scheduled_events_core::record::HookOutcome;
+    ///
+    /// assert!(HookOutcome::NoCommand.has_recovered() && !HookOutcome::TimedOut.has_recovered());
+    /// ```
+    pub const fn has_recovered(self) -> bool {
+        matches!(self, Self::Done | Self::NoCommand | Self::DryRun)
+    }
+
     /// The outcome as a word, as records spell it: `timed-out`.
     pub const fn word(self) -> &'static str {
         match self {

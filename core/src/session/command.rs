@@ -82,6 +82,23 @@ impl Attempts {
     }
 }
 
+/// The result of a preparation.
+///
+/// ```
+/// use scheduled_events_core::Preparation;
+///
+/// // The result of a drain script.
+/// let preparation = |succeeded| if succeeded { Preparation::Ready } else { Preparation::Failed };
+/// assert_eq!(preparation(false), Preparation::Failed);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// The host is ready: the event may be approved.
+    Ready,
+    /// The host is not ready and will not be: the event is not approved, unless it becomes another one.
+    Failed,
+}
+
 /// What the session made of the host's answer to a step.
 ///
 /// ```

@@ -83,7 +83,7 @@ impl<'a> SessionConfig<'a> {
 /// config.source = SessionSource::Notifications;
 /// assert_eq!(config.source.word(), "notifications");
 /// // There is nothing to poll.
-/// assert!(matches!(Session::<16>::new(&config)?.next(UnixMillis(0)), Step::Wait { .. }));
+/// assert!(matches!(Session::<16>::new(&config)?.take_step(UnixMillis(0)), Step::Wait { .. }));
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -93,7 +93,7 @@ pub enum SessionSource {
     Documents,
     /// Notifications outside the machine, passed to [`on_notification`](crate::Session::on_notification). The session never
     /// asks to poll. After a restart, pass the notifications that are known, such as the rows of Resource Graph, before you
-    /// call [`next`](crate::Session::next). A gate that opens for an approval needs no poll to confirm the event.
+    /// call [`take_step`](crate::Session::take_step). A gate that opens for an approval needs no poll to confirm the event.
     ///
     /// The events of one [`Step::Post`](crate::Step::Post) can be of the machine and of its set: send a request for each of
     /// these resources, and report a failure if one fails.

@@ -1,11 +1,9 @@
 //! How far the session has got with one event.
 
-use super::command::{AnswerOutcome, Attempts, Command, GatePhase};
+use super::command::{AnswerOutcome, Command, GatePhase, Preparation};
 use super::gate::{Gate, GateAnswer};
-use super::last_call::LastCall;
-use super::limits::{LAST_CALL_ANSWER_MS, LEAVE_MS};
+use super::limits::LEAVE_MS;
 use super::recovery::Recovery;
-use super::step::{Preparation, Report, Step};
 use crate::policy::{Action, Decision, Reason};
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tracker::{Change, Changes, Flags, TrackedEvent, TrackedStatus};
@@ -21,7 +19,7 @@ pub(super) struct EventProgress {
     /// The decision about the event in the newest document. `None` until the first document after a start: until then,
     /// nothing is prepared or approved.
     pub(super) decision: Option<Decision>,
-    decision_unreported: bool,
+    pub(super) decision_unreported: bool,
     pub(super) preparation: PreparationState,
     /// The preparation that the host runs, possibly a cancelled one.
     pub(super) command: Option<Command>,
@@ -41,7 +39,7 @@ pub(super) struct EventProgress {
     pub(super) recovery: Recovery,
     /// How many approvals of this event failed in a row.
     pub(super) approval_failures: u8,
-    approval_retry_at: Option<UnixMillis>,
+    pub(super) approval_retry_at: Option<UnixMillis>,
 }
 
 /// How far the preparation for an event is. The numbers are those in a snapshot.
@@ -58,29 +56,6 @@ pub(super) enum PreparationState {
     Ready = 3,
     /// The preparation failed.
     Failed = 4,
-}
-
-/// What the steps of all events depend on.
-#[derive(Clone, Copy)]
-pub(super) struct Context {
-    pub(super) now: UnixMillis,
-    pub(super) time_of_day: UnixSeconds,
-    /// Whether the session prepares, not only reports.
-    pub(super) acts: bool,
-    pub(super) has_gate: bool,
-    pub(super) last_call: LastCall,
-}
-
-impl Context {
-    /// This time of day on the session's clock; `now` if it has passed.
-    fn at(self, time: UnixSeconds) -> UnixMillis {
-        let left = time.since(self.time_of_day);
-        if left <= 0 {
-            self.now
-        } else {
-            UnixMillis(self.now.0.saturating_add(left.saturating_mul(1000)))
-        }
-    }
 }
 
 impl EventProgress {
@@ -119,183 +94,6 @@ impl EventProgress {
             recovery: self.recovery.clone(),
             ..Self::new(first_seen, noticed)
         };
-    }
-
-    /// Takes the next step for the event and records that it was issued. `machine` is the recovery of this machine.
-    pub(super) fn next_step<'s>(
-        &mut self,
-        event: &'s TrackedEvent,
-        context: Context,
-        attempts: &mut Attempts,
-        machine: &mut Recovery,
-    ) -> Option<Step<'s>> {
-        if let Some(change) = self.changes.take_first() {
-            return Some(Step::Report(Report::Change { change, event }));
-        }
-        if core::mem::take(&mut self.decision_unreported)
-            && let Some(decision) = self.decision
-        {
-            return Some(Step::Report(Report::Decision { decision, event }));
-        }
-        if let Some((_, question)) = &mut self.question
-            && question.take_cancellation()
-        {
-            return Some(Step::Cancel {
-                attempt: question.attempt,
-            });
-        }
-        // What the gate answers after the last call counts as usual.
-        if self.lacks_yes() && self.may_ask(event, GatePhase::Prepare, context) {
-            return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
-        }
-        let is_preparation_due =
-            context.acts && self.needs_preparation(event) && self.act_at(context) <= context.now;
-        if let Some(recovery) = self
-            .recovery
-            .command
-            .as_mut()
-            .filter(|_| is_preparation_due)
-        {
-            recovery.cancel();
-        }
-        if let Some(command) = self.command.as_mut().or(self.recovery.command.as_mut()) {
-            let attempt = command.attempt;
-            return command
-                .take_cancellation()
-                .then_some(Step::Cancel { attempt });
-        }
-        if is_preparation_due {
-            return self.prepare(event, context, attempts, machine);
-        }
-        if self.recovery.may_start(context.now) && (event.is_gone() || !self.prepare_was_issued()) {
-            let attempt = attempts.next();
-            self.recovery.start(attempt, context.now);
-            return Some(Step::Recover {
-                event,
-                own: false,
-                attempt,
-            });
-        }
-        let is_approval_due = !self.lacks_yes()
-            && self
-                .may_approve_at(event, machine)
-                .is_some_and(|at| at <= context.now)
-            && self.act_at(context) <= context.now;
-        if is_approval_due && self.may_ask(event, GatePhase::Approve, context) {
-            return Some(self.ask_gate(event, GatePhase::Approve, attempts, context.now));
-        }
-        None
-    }
-
-    /// Issues the preparation, or what precedes it.
-    fn prepare<'s>(
-        &mut self,
-        event: &'s TrackedEvent,
-        context: Context,
-        attempts: &mut Attempts,
-        machine: &mut Recovery,
-    ) -> Option<Step<'s>> {
-        if self.gate_holds(context) {
-            if self.may_ask(event, GatePhase::Prepare, context) {
-                return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
-            }
-            if self
-                .last_call_at(event, context)
-                .is_none_or(|at| at > context.now)
-            {
-                return None;
-            }
-            self.by_last_call = true;
-            return Some(Step::Report(Report::LastCall { event }));
-        }
-        if self.own {
-            if let Some(recovery) = &mut machine.command {
-                recovery.cancel();
-                return None;
-            }
-            machine.require(context.now);
-        } else {
-            self.recovery.require(context.now);
-        }
-        let attempt = attempts.next();
-        self.command = Some(Command::new(attempt, context.now));
-        self.preparation = PreparationState::Running;
-        Some(Step::Prepare { event, attempt })
-    }
-
-    fn ask_gate<'s>(
-        &mut self,
-        event: &'s TrackedEvent,
-        phase: GatePhase,
-        attempts: &mut Attempts,
-        now: UnixMillis,
-    ) -> Step<'s> {
-        let attempt = attempts.next();
-        self.question = Some((phase, Command::new(attempt, now)));
-        Step::Gate {
-            event,
-            phase,
-            attempt,
-        }
-    }
-
-    /// Whether the gate is to be asked now: it is not open, no question waits for an answer, and the event has not started.
-    fn may_ask(&self, event: &TrackedEvent, phase: GatePhase, context: Context) -> bool {
-        let has_started = event.is_gone()
-            || event.status == TrackedStatus::Started
-            || event
-                .not_before()
-                .is_some_and(|start| start <= context.time_of_day);
-        let is_due = self.gate.ask_at(phase).is_some_and(|at| at <= context.now);
-        context.acts && context.has_gate && self.question.is_none() && !has_started && is_due
-    }
-
-    /// When the event is prepared for although the gate has not answered yes; `None` for never.
-    fn last_call_at(&self, event: &TrackedEvent, context: Context) -> Option<UnixMillis> {
-        let at = context.at(context.last_call.from(
-            event.event_type(),
-            self.noticed,
-            event.not_before(),
-        )?);
-        let first_answer = self
-            .question
-            .filter(|_| !self.gate.has_refused_to_prepare());
-        Some(first_answer.map_or(at, |(_, question)| {
-            at.max(question.since.plus(LAST_CALL_ANSWER_MS))
-        }))
-    }
-
-    /// The next time at which a step may become due by itself.
-    pub(super) fn wake_at(
-        &self,
-        event: &TrackedEvent,
-        context: Context,
-        machine: &Recovery,
-    ) -> Option<UnixMillis> {
-        let gate = self
-            .gate
-            .ask_at(GatePhase::Prepare)
-            .or(self.gate.ask_at(GatePhase::Approve));
-        let gate = gate.filter(|_| context.has_gate);
-        let approval = self.may_approve_at(event, machine);
-        let waits_for_gate = self.gate_holds(context) && self.needs_preparation(event);
-        let last_call = if waits_for_gate {
-            self.last_call_at(event, context)
-        } else {
-            None
-        };
-        let times = [
-            Some(self.act_at(context)),
-            gate,
-            last_call,
-            approval,
-            self.recovery.retry_at(),
-        ];
-        times
-            .into_iter()
-            .flatten()
-            .filter(|&at| at > context.now)
-            .min()
     }
 
     /// Records the decision about the event in the newest document.
@@ -435,20 +233,9 @@ impl EventProgress {
                 .is_some_and(|decision| decision.action == Action::Prepare)
     }
 
-    /// The earliest time at which the event may be prepared for or approved, on the session's clock.
-    pub(super) fn act_at(&self, context: Context) -> UnixMillis {
-        let from = self.decision.and_then(|decision| decision.act_from);
-        from.map_or(UnixMillis(i64::MIN), |from| context.at(from))
-    }
-
     /// Whether `Step::Prepare` was issued, so that `Step::Recover` must follow.
     pub(super) fn prepare_was_issued(&self) -> bool {
         self.preparation != PreparationState::NotIssued
-    }
-
-    /// Whether the preparation waits for the gate's yes: the last call has not come.
-    pub(super) const fn gate_holds(&self, context: Context) -> bool {
-        context.has_gate && !self.gate.lets_prepare() && !self.by_last_call
     }
 
     /// Whether the machine has gone out of service by the last call, and the gate's yes to that is still missing.
@@ -499,53 +286,6 @@ impl EventProgress {
             && !self.decision_unreported
             && self.ended.is_none()
             && self.is_at_rest()
-    }
-
-    /// The earliest time at which the event may be approved; `None` if it may not be, or not yet.
-    pub(super) fn approve_at(
-        &self,
-        event: &TrackedEvent,
-        context: Context,
-        machine: &Recovery,
-    ) -> Option<UnixMillis> {
-        if context.has_gate && (self.lacks_yes() || !self.gate.lets_approve()) {
-            return None;
-        }
-        Some(
-            self.may_approve_at(event, machine)?
-                .max(self.act_at(context)),
-        )
-    }
-
-    /// The same, whatever the gate says.
-    pub(super) fn may_approve_at(
-        &self,
-        event: &TrackedEvent,
-        machine: &Recovery,
-    ) -> Option<UnixMillis> {
-        let decision = self.decision?;
-        let allowed = match decision.action {
-            // The event may have required a preparation before it changed.
-            Action::Approve => {
-                self.command.is_none() && self.preparation != PreparationState::Failed
-            }
-            Action::Prepare => {
-                let is_out = !self.own || machine.is_due() && machine.command.is_none();
-                self.preparation == PreparationState::Ready && is_out
-            }
-            Action::Hold | Action::Ignore => false,
-        };
-        if !allowed
-            || event.is_approved()
-            || event.is_gone()
-            || event.status != TrackedStatus::Scheduled
-        {
-            return None;
-        }
-        let turn = self
-            .first_seen
-            .plus(decision.approve_after?.saturating_mul(1000));
-        Some(self.approval_retry_at.map_or(turn, |retry| retry.max(turn)))
     }
 
     /// Records the result of the preparation with this attempt number, if it is the one in progress.

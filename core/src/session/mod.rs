@@ -1,21 +1,26 @@
 //! The client as a state machine without I/O: it decides what to do next, and the host does it.
 //!
-//! The host calls [`Session::next`] in a loop, performs the [`Step`] that it returns, and passes the result back. Read
-//! the files in this order:
+//! [`Session`] says what a host may call when, in four kinds of methods. `client/examples/host.rs` is a whole host in under a
+//! hundred lines, and the watcher of the crate `scheduled-events` a large one.
 //!
-//! - `config`: the configuration, and `limits`: every constant with its reason.
-//! - `step`: what a session asks of its host.
-//! - `mod` (this file): the session, and how the host reports what it did.
-//! - `next_step`: chooses the next step.
-//! - `response`: classifies the answer to a request; `documents` recognises repeated and stale documents.
-//! - `apply`: updates the tracked events from a new document, and from notifications outside the machine.
-//! - `event_progress`: what the session keeps about one event, and the next step for it; `command` is what the host runs
-//!   for it, `gate` what the host's gate said about it, and `last_call` when the machine prepares although the gate has not answered yes.
-//! - `recovery`: taking a machine back into service.
-//! - `approvals`: selects and writes approvals; `approved_ids` holds which events they are for.
-//! - `pacer`: when the next request may be sent.
-//! - `snapshot`: what survives a restart, and its format.
+//! | methods | kind | file |
+//! |---|---|---|
+//! | `take_step` | 1 | `next_step`: chooses the step; `pending`: the step for one event |
+//! | `on_response`, `on_response_with`, `on_failure` | 2 | `response`; `documents` recognises repeated and stale documents; `apply` updates the events |
+//! | `prepared`, `recovered`, `gate_answered` | 2 | `answers` |
+//! | `on_notification` | 3 | `apply/notified` |
+//! | `new`, `set_names`, `set_machine_id`, `set_time_of_day_ahead` | 3 | this file; `config`: the configuration |
+//! | `restore`, `saved`, `snapshot`, `is_changed` | 3, 4 | `snapshot` |
+//! | `would_prepare` | 4 | `would_prepare` |
+//! | `waiting`, `recovery` | 4 | `waiting` |
+//! | `posted`, `recovering`, `events`, `is_idle` and others | 4 | this file |
+//!
+//! Below them: `step` is what a session asks of its host. `event_progress` is what it keeps about one event, with a `command` that the
+//! host runs for it, and the answers of the `gate`; `last_call` is when the machine prepares although the gate has not answered yes.
+//! `recovery` is how far the machine is on its way back into service, and `recovering` the events that it is for. `approvals`
+//! selects and writes approvals. `pacer` says when the next request may be sent, and `limits` has every constant with its reason.
 
+mod answers;
 mod apply;
 mod approvals;
 mod command;
@@ -27,21 +32,26 @@ mod last_call;
 pub mod limits;
 mod next_step;
 mod pacer;
+mod pending;
+mod recovering;
 mod recovery;
 mod response;
 mod snapshot;
 mod step;
 mod waiting;
+mod would_prepare;
 
 pub use apply::NotificationOutcome;
-pub use command::{AnswerOutcome, GatePhase};
+pub use command::{AnswerOutcome, GatePhase, Preparation};
 pub use config::{SessionConfig, SessionConfigError, SessionSource};
 pub use gate::GateAnswer;
 pub use last_call::LastCall;
+pub use recovering::Recovering;
 pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::{SnapshotError, snapshot_length};
-pub use step::{Preparation, Report, Step, Untracked};
+pub use step::{Report, Step, Untracked};
 pub use waiting::{RecoveryStatus, Waiting, WaitsFor};
+pub use would_prepare::WouldPrepare;
 
 use crate::event::Problem;
 use crate::event_id::EventId;
@@ -59,7 +69,29 @@ use limits::{BODY_MAX, INTERVAL_MIN_MS, NAME_MAX, NAMES_MAX, PROBLEMS_MAX};
 use pacer::Pacer;
 use recovery::Recovery;
 
-/// The client as a state machine without I/O: call [`next`](Self::next), do what it returns, and report the result.
+/// The client as a state machine without I/O: call [`take_step`](Self::take_step), do what it returns, and report the result.
+///
+/// It has four kinds of methods:
+///
+/// 1. **The step.** [`take_step`](Self::take_step) returns what to do now, and records that it was issued. Call it after each call
+///    of the kinds 2 and 3, and when a wait is over, until it returns [`Step::Wait`].
+/// 2. **Results of steps.** [`on_response`](Self::on_response) or [`on_failure`](Self::on_failure) completes the request in progress,
+///    of which there is at most one. [`prepared`](Self::prepared), [`recovered`](Self::recovered) and
+///    [`gate_answered`](Self::gate_answered) complete the attempt whose number the step has: in any order, at any time, each once,
+///    and also after [`Step::Cancel`]. A result that nothing waits for changes nothing.
+/// 3. **What the host learns by itself**: [a notification](Self::on_notification), the [names](Self::set_names) and the
+///    [id](Self::set_machine_id) of this machine, the [time of day](Self::set_time_of_day_ahead), and that a snapshot was
+///    [stored](Self::saved). [`restore`](Self::restore) comes before the first step.
+/// 4. **Questions**, which take `&self` and change nothing: [`snapshot`](Self::snapshot), [`waiting`](Self::waiting),
+///    [`events`](Self::events) and all others.
+///
+/// A host keeps four rules:
+///
+/// - **Store, then act.** If the session [`is_changed`](Self::is_changed) after a step, store a snapshot before you do what the step
+///   asks. After a crash in between, the step is issued again if it still makes sense.
+/// - **One clock.** `now` is in milliseconds of a clock that never jumps. If it does go back, no delay becomes longer.
+/// - **A step borrows the session.** Copy what you need after the next call.
+/// - **Nothing blocks.** While a request or a command runs, go on taking steps.
 ///
 /// A session tracks up to `N` events. It schedules polls, reports changes, decides, asks the host to prepare, approves
 /// events when the host is ready, retries failed requests, and asks the host to recover. A request or a preparation in
@@ -81,7 +113,7 @@ use recovery::Recovery;
 /// let mut now = UnixMillis(1_600_000_000_000);
 /// let (mut reports, mut posted) = (Vec::new(), Vec::new());
 /// for _ in 0..20 {
-///     match session.next(now) {
+///     match session.take_step(now) {
 ///         Step::Get { .. } => {
 ///             // A host sends GET /metadata/scheduledevents?api-version=2020-07-01 with `Metadata: true`.
 ///             let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","EventStatus":"Scheduled",
@@ -114,13 +146,13 @@ use recovery::Recovery;
 ///     "EventType":"Reboot","Resources":["vm"]}]}"#[..];
 /// let (mut now, mut done) = (UnixMillis(1_600_000_000_000), Vec::new());
 /// while !(session.has_seen_event() && session.is_idle()) {
-///     match session.next(now) {
+///     match session.take_step(now) {
 ///         Step::Get { .. } => {
 ///             assert!(session.awaits_answer());
 ///             session.on_response(&Response { status: 200, body, ..Response::default() }, now);
 ///             assert!(session.events().count() <= 1);
 ///         }
-///         Step::Prepare { event, attempt } => {
+///         Step::Prepare { event, attempt, .. } => {
 ///             done.push(format!("prepare for {}", event.event_id().as_str()));
 ///             assert_eq!(session.prepared(attempt, Preparation::Ready), AnswerOutcome::Accepted);
 ///             assert_eq!(session.out_of_service_since(), Some(now));
@@ -130,8 +162,8 @@ use recovery::Recovery;
 ///             session.on_response(&Response { status: 200, ..Response::default() }, now);
 ///             body = br#"{"DocumentIncarnation":2,"Events":[]}"#;
 ///         }
-///         Step::Recover { attempt, .. } => {
-///             assert!(session.recovering().any(|event| event.event_id().as_str() == "a"));
+///         Step::Recover { events, attempt, .. } => {
+///             assert_eq!(events.last().event_id().as_str(), "a");
 ///             assert_eq!(session.recovery().unwrap().attempt, Some(attempt));
 ///             done.push("recover".to_owned());
 ///             assert_eq!(session.recovered(attempt, true, now), AnswerOutcome::Accepted);
@@ -148,51 +180,65 @@ use recovery::Recovery;
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 pub struct Session<const N: usize> {
+    // Configuration.
     policy: Policy,
-    names: heapless::Vec<heapless::String<NAME_MAX, u8>, NAMES_MAX>,
-    underscored: bool,
-    /// Whether the names changed after the current decisions were made.
-    renamed: bool,
     dry_run: bool,
     has_gate: bool,
     last_call: LastCall,
     recover_all: bool,
+    source: SessionSource,
+
+    // Who this machine is.
+    names: heapless::Vec<heapless::String<NAME_MAX, u8>, NAMES_MAX>,
+    underscored: bool,
+    /// Whether the names changed after the current decisions were made.
+    renamed: bool,
     /// Hashes of the ids of this machine and of its boot; 0 if they are unknown.
     machine_id: u64,
     boot_id: u64,
-    source: SessionSource,
+
+    // Time.
+    /// The last time that the caller passed to `take_step`.
+    clock: UnixMillis,
     /// How far the time of day is ahead of the caller's clock.
     time_of_day_ahead_ms: i64,
+
+    // Requests, and the documents that they brought.
     pacer: Pacer,
     request: Request,
     /// The body of a POST.
     body: heapless::Vec<u8, BODY_MAX>,
+    /// How many polls have begun.
+    polls: u32,
     documents: Documents,
-    /// How many events of the newest document are not over.
-    open_events: usize,
+
+    // Events.
     tracker: Tracker<N>,
     /// Indexed by the slots of the tracker.
     progress: heapless::Vec<EventProgress, N, u16>,
+    /// How many events of the newest document are not over.
+    open_events: usize,
+    event_seen: bool,
+    approved_ids: ApprovedIds<N>,
+    attempts: Attempts,
+
+    // This machine's way back into service.
     /// The recovery of this machine.
     machine: Recovery,
     /// When the last recovery of this machine succeeded.
     recovered_at: Option<UnixMillis>,
     /// The event that the recovery is for, if it was dropped for others: the newest of those.
     last_ended: Option<TrackedEvent>,
-    attempts: Attempts,
-    /// How many polls have begun.
-    polls: u32,
-    /// The last time that the caller passed to `next`.
-    clock: UnixMillis,
-    approved_ids: ApprovedIds<N>,
-    /// The checksum of the snapshot that was stored last.
-    saved: Option<u64>,
+
+    // Reports that are not about one event.
     /// The problems of the newest document.
     problems: heapless::Vec<Problem, PROBLEMS_MAX>,
     problems_reported: usize,
     untracked: Untracked,
     untracked_unreported: bool,
-    event_seen: bool,
+
+    /// The checksum of the snapshot that was stored last.
+    saved: Option<u64>,
 }
 
 /// The request in progress.
@@ -202,6 +248,8 @@ enum Request {
     Get,
     /// A POST that approves the events in these slots.
     Post(ApprovalSlots),
+    /// A POST that was answered just now. Its events keep their slots until the next step.
+    Answered(ApprovalSlots),
 }
 
 impl<const N: usize> Session<N> {
@@ -348,93 +396,6 @@ impl<const N: usize> Session<N> {
         self.time_of_day_ahead_ms = milliseconds;
     }
 
-    /// Reports the result of [`Step::Prepare`] with this attempt number, also if it was cancelled.
-    pub fn prepared(&mut self, attempt: u32, preparation: Preparation) -> AnswerOutcome {
-        self.each_progress(|progress| progress.prepared(attempt, preparation))
-    }
-
-    /// Reports that the recovery with this attempt number ended. One that is not `done` is issued again, after 5 seconds at
-    /// first and 5 minutes at last, until it succeeds or a preparation replaces it.
-    pub fn recovered(&mut self, attempt: u32, done: bool, now: UnixMillis) -> AnswerOutcome {
-        match self.machine.answer(attempt, done, now) {
-            AnswerOutcome::Unexpected => {
-                self.each_progress(|progress| progress.recovery.answer(attempt, done, now))
-            }
-            outcome => {
-                if !self.machine.is_due() {
-                    self.recovered_at = Some(now);
-                    self.last_ended = None;
-                    for progress in &mut self.progress {
-                        progress.ended = None;
-                    }
-                }
-                outcome
-            }
-        }
-    }
-
-    /// Reports the answer to [`Step::Gate`] with this attempt number. A gate that is not open is asked again after five
-    /// seconds. An event is approved only if a poll that began after the answer shows it unchanged. That poll does not
-    /// wait for the end of the interval.
-    ///
-    /// ```
-    /// use scheduled_events_core::{
-    ///     Action, AnswerOutcome, GateAnswer, GatePhase, Policy, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames,
-    /// };
-    ///
-    /// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
-    /// let config = SessionConfig { policy, gate: true, ..SessionConfig::new(VmNames::new(&["vm"])) };
-    /// let mut session = Session::<16>::new(&config)?;
-    /// let mut now = UnixMillis(1_600_000_000_000);
-    /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
-    /// loop {
-    ///     match session.next(now) {
-    ///         Step::Get { .. } => drop(session.on_response(&Response { status: 200, body, ..Response::default() }, now)),
-    ///         Step::Gate { phase, attempt, .. } => {
-    ///             assert_eq!(phase, GatePhase::Prepare);
-    ///             assert_eq!(session.gate_answered(attempt, GateAnswer::Open, now), AnswerOutcome::Accepted);
-    ///         }
-    ///         Step::Prepare { .. } => break, // the gate is open
-    ///         Step::Wait { until } => now = until,
-    ///         _ => {}
-    ///     }
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn gate_answered(
-        &mut self,
-        attempt: u32,
-        answer: GateAnswer,
-        now: UnixMillis,
-    ) -> AnswerOutcome {
-        let polls = self.polls;
-        let is_polling = self.source != SessionSource::Notifications;
-        let mut awaits_confirmation = false;
-        let outcome = self.each_progress(|progress| {
-            let outcome = progress.gate_answered(attempt, answer, polls, now);
-            if !is_polling {
-                progress.confirm(u32::MAX);
-            }
-            awaits_confirmation |=
-                outcome == AnswerOutcome::Accepted && progress.awaits_confirmation();
-            outcome
-        });
-        if awaits_confirmation {
-            self.pacer.poll_soon(now);
-        }
-        outcome
-    }
-
-    /// The first outcome other than `Unexpected`.
-    fn each_progress(
-        &mut self,
-        mut answer: impl FnMut(&mut EventProgress) -> AnswerOutcome,
-    ) -> AnswerOutcome {
-        let outcomes = self.progress.iter_mut().map(&mut answer);
-        let mut expected = outcomes.filter(|outcome| *outcome != AnswerOutcome::Unexpected);
-        expected.next().unwrap_or(AnswerOutcome::Unexpected)
-    }
-
     /// Since when this machine is out of service: since the first preparation that it was not recovered from. `None` if it
     /// is in service.
     pub const fn out_of_service_since(&self) -> Option<UnixMillis> {
@@ -451,26 +412,34 @@ impl<const N: usize> Session<N> {
         }
     }
 
-    /// The events that the recovery of this machine is for: those that ended while it was out of service, each once. If there
-    /// are too many events to track, some may be missing, but not the one that ended last.
+    /// The events that the recovery of this machine is for: those that ended while it was out of service, each once, the one
+    /// that ended last first. If there are too many events to track, some may be missing, but not that one.
     pub fn recovering(&self) -> impl Iterator<Item = &TrackedEvent> {
-        let ended = || {
-            self.tracked()
-                .filter(|(_, _, progress)| progress.ended.is_some())
-                .map(|(_, event, _)| event)
-        };
-        // It may have returned and ended again.
-        let last = self
-            .last_ended
-            .iter()
-            .filter(move |last| ended().all(|event| event.event_id != last.event_id));
-        last.chain(ended())
+        let (tracked, dropped) = (self.tracker.slots(), self.last_ended.as_ref());
+        Recovering::of(tracked, &self.progress, dropped)
+            .into_iter()
+            .flat_map(|events| events.iter())
     }
 
-    /// The ids of the events that the POST in progress approves.
+    /// The ids of the events that the POST in progress approves, and after its result of those that it was for, until the next
+    /// step or notification.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Policy, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig { policy: Policy::sample(), ..SessionConfig::new(VmNames::new(&["vm"])) })?;
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"],"EventSource":"User"}]}"#;
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
+    /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+    /// while !matches!(session.take_step(now.plus(200)), Step::Post { .. }) {}
+    /// session.on_response(&Response { status: 200, ..Response::default() }, now.plus(300));
+    /// assert!(session.posted().map(|id| id.as_str()).eq(["a"])); // for the record of the approval
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn posted(&self) -> impl Iterator<Item = &EventId> {
         let slots = match &self.request {
-            Request::Post(slots) => slots.as_slice(),
+            Request::Post(slots) | Request::Answered(slots) => slots.as_slice(),
             Request::None | Request::Get => &[],
         };
         slots
@@ -484,9 +453,16 @@ impl<const N: usize> Session<N> {
         matches!(&self.request, Request::Post(slots) if slots.contains(&slot))
     }
 
+    /// Forgets which events the last POST was for: from now on, others may get their slots.
+    fn forget_answered(&mut self) {
+        if matches!(self.request, Request::Answered(_)) {
+            self.request = Request::None;
+        }
+    }
+
     /// Whether a request is in progress, so that its result must be passed to the session.
     pub const fn awaits_answer(&self) -> bool {
-        !matches!(self.request, Request::None)
+        matches!(self.request, Request::Get | Request::Post(_))
     }
 
     /// The tracked events. This includes events that are gone and not recovered from yet.

@@ -1,19 +1,22 @@
 //! Chooses the next step: reports, preparations and recoveries first, then approvals and polls.
 
 use super::approvals::write_start_requests;
-use super::event_progress::Context;
 use super::limits::{TIMEOUT_MS, WAIT_MAX_MS};
+use super::pending::Context;
+use super::recovering::Recovering;
 use super::step::{Report, Step};
 use super::{Request, Session, SessionSource};
 use crate::time::UnixMillis;
 
 impl<const N: usize> Session<N> {
-    /// Returns what to do now. Call it after each result that is passed to the session, and when a wait is over.
+    /// Returns what to do now, and records that it was issued: no step is issued twice, unless it is due again. Call it after each
+    /// result that is passed to the session, and when a wait is over.
     ///
     /// There is at most one request in progress: until its result is passed to the session, only other steps are
     /// returned.
-    pub fn next(&mut self, now: UnixMillis) -> Step<'_> {
+    pub fn take_step(&mut self, now: UnixMillis) -> Step<'_> {
         self.set_clock(now);
+        self.forget_answered();
         self.forget_finished_events();
         let context = self.context(now);
         for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
@@ -32,18 +35,12 @@ impl<const N: usize> Session<N> {
             };
         }
         if self.machine.may_start(now) && self.may_recover() {
-            let ended = self
-                .tracked()
-                .filter_map(|(slot, _, progress)| Some((progress.ended?, slot)));
-            let last = ended
-                .max()
-                .and_then(|(_, slot)| self.tracker.get(slot))
-                .or(self.last_ended.as_ref());
-            if let Some(event) = last {
+            let (tracked, dropped) = (self.tracker.slots(), self.last_ended.as_ref());
+            if let Some(events) = Recovering::of(tracked, &self.progress, dropped) {
                 let attempt = self.attempts.next();
                 self.machine.start(attempt, now);
                 return Step::Recover {
-                    event,
+                    events,
                     own: true,
                     attempt,
                 };

@@ -17,7 +17,7 @@ use crate::tracker::Flags;
 ///
 /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
 /// let now = UnixMillis(1_600_000_000_000);
-/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// assert!(matches!(session.take_step(now), Step::Get { .. }));
 /// let busy = Response { status: 429, retry_after: Some(3), body: b"" };
 /// let outcome = session.on_response(&busy, now);
 /// assert!(matches!(outcome, RequestOutcome::PollFailed { cause: Cause::Status(429), .. }));
@@ -43,7 +43,7 @@ pub struct Response<'a> {
 /// let response = Response { status: 200, body: br#"{"DocumentIncarnation":1,"Events":[]}"#, ..Response::default() };
 /// let mut outcomes = Vec::new();
 /// while outcomes.len() < 2 {
-///     match session.next(now) {
+///     match session.take_step(now) {
 ///         Step::Get { .. } => outcomes.push(session.on_response(&response, now)),
 ///         Step::Wait { until } => now = until,
 ///         _ => unreachable!("there is no event"),
@@ -69,9 +69,10 @@ pub enum RequestOutcome {
         /// Milliseconds until the next poll.
         retry_in_ms: u32,
     },
-    /// The approval succeeded.
+    /// The approval succeeded. [`Session::posted`](crate::Session::posted) lists its events.
     Approved,
-    /// The approval failed. It is repeated while the event is `Scheduled`.
+    /// The approval failed. It is repeated while the event is `Scheduled`. [`Session::posted`](crate::Session::posted) lists
+    /// its events.
     ApprovalFailed {
         /// Why it failed.
         cause: Cause,
@@ -193,7 +194,7 @@ impl<const N: usize> Session<N> {
     ///
     /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
     /// let now = UnixMillis(1_600_000_000_000);
-    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
     /// let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","Description":"Host maintenance"}]}"#;
     /// let mut descriptions = Vec::new();
     /// session.on_response_with(&Response { status: 200, body, ..Response::default() }, now, |document| {
@@ -215,13 +216,13 @@ impl<const N: usize> Session<N> {
             core::mem::replace(&mut self.request, Request::None),
             response.status,
         ) {
-            (Request::None, _) => RequestOutcome::Unexpected,
+            (request @ (Request::None | Request::Answered(_)), _) => self.unexpected(request),
             (Request::Post(slots), 200..=299) => {
                 self.pacer.answered(now);
-                self.approved(&slots)
+                self.approved(slots)
             }
             (Request::Post(slots), status) => {
-                self.approval_failed(&slots, Cause::of_status(status), now)
+                self.approval_failed(slots, Cause::of_status(status), now)
             }
             (Request::Get, 200) => self.on_body(response.body, now, on_document),
             (Request::Get, status) => self.poll_failed(Cause::of_status(status), now),
@@ -235,20 +236,26 @@ impl<const N: usize> Session<N> {
     ///
     /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
     /// let now = UnixMillis(1_600_000_000_000);
-    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
     /// let RequestOutcome::PollFailed { cause, retry_in_ms } = session.on_failure(Cause::Timeout, now) else {
     ///     panic!("expected a failed poll");
     /// };
     /// assert_eq!(cause, Cause::Timeout);
-    /// assert!(matches!(session.next(now), Step::Wait { until } if until == now.plus(retry_in_ms)));
+    /// assert!(matches!(session.take_step(now), Step::Wait { until } if until == now.plus(retry_in_ms)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_failure(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {
         match core::mem::replace(&mut self.request, Request::None) {
-            Request::None => RequestOutcome::Unexpected,
-            Request::Post(slots) => self.approval_failed(&slots, cause, now),
+            request @ (Request::None | Request::Answered(_)) => self.unexpected(request),
+            Request::Post(slots) => self.approval_failed(slots, cause, now),
             Request::Get => self.poll_failed(cause, now),
         }
+    }
+
+    /// A result of which there is no request in progress.
+    fn unexpected(&mut self, request: Request) -> RequestOutcome {
+        self.request = request;
+        RequestOutcome::Unexpected
     }
 
     fn poll_failed(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {

@@ -3,23 +3,24 @@
 use core::fmt;
 
 use super::command::GatePhase;
+use super::recovering::Recovering;
 use crate::event::Problem;
 use crate::policy::Decision;
 use crate::time::UnixMillis;
 use crate::tracker::{Change, TrackedEvent};
 
-/// What the host does next, as returned by [`Session::next`](crate::Session::next).
+/// What the host does next, as returned by [`Session::take_step`](crate::Session::take_step).
 ///
 /// ```
 /// use scheduled_events_core::{Session, SessionConfig, Step, UnixMillis, VmNames};
 ///
 /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
 /// // The first request may wait for the service to start.
-/// let Step::Get { timeout_ms } = session.next(UnixMillis(1_600_000_000_000)) else { panic!("expected a poll") };
+/// let Step::Get { timeout_ms } = session.take_step(UnixMillis(1_600_000_000_000)) else { panic!("expected a poll") };
 /// assert_eq!(timeout_ms, 130_000);
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Step<'s> {
     /// Send a GET. Pass the response to [`on_response`](crate::Session::on_response), or the failure to
     /// [`on_failure`](crate::Session::on_failure).
@@ -28,16 +29,16 @@ pub enum Step<'s> {
         timeout_ms: u32,
     },
     /// Send this body with POST, and pass on the result as for a GET. [`Session::posted`](crate::Session::posted) lists
-    /// the events that it approves.
+    /// the events that it approves, also after the result.
     Post {
         /// The body, JSON.
         body: &'s [u8],
         /// The timeout of the request, in milliseconds.
         timeout_ms: u32,
     },
-    /// There is nothing to do until this time. Call `next` again then, or earlier after any other call.
+    /// There is nothing to do until this time. Call `take_step` again then, or earlier after any other call.
     Wait {
-        /// When to call `next` again.
+        /// When to call `take_step` again.
         until: UnixMillis,
     },
     /// Prepare for the event, then pass the result to [`prepared`](crate::Session::prepared). The machine counts as out of
@@ -45,17 +46,18 @@ pub enum Step<'s> {
     Prepare {
         /// The event: of this machine, or of another one that a rule covers.
         event: &'s TrackedEvent,
+        /// Whether it is the last call: the gate has not answered yes.
+        by_last_call: bool,
         /// The number to return with the result.
         attempt: u32,
     },
     /// Take the machine back into service, then call [`recovered`](crate::Session::recovered). For this machine, it is
     /// issued once no event keeps it out of service; for another one that a rule covers, when its event is over.
     Recover {
-        /// The event that ended last, as it was last seen.
-        event: &'s TrackedEvent,
-        /// Whether it is this machine that recovers: from all events that
-        /// [`Session::recovering`](crate::Session::recovering) lists. Otherwise it is the event's other machine, from this
-        /// event only.
+        /// The events that it is for, as they were last seen, the one that ended last first.
+        events: Recovering<'s>,
+        /// Whether it is this machine that recovers: from all events that ended while it was out of service. Otherwise it is
+        /// the event's other machine, from this event only.
         own: bool,
         /// The number to return with the result.
         attempt: u32,
@@ -77,47 +79,50 @@ pub enum Step<'s> {
         attempt: u32,
     },
     /// Show or log this report.
-    Report(Report<'s>),
+    Report(Report<&'s TrackedEvent>),
 }
 
-/// Information for people and logs.
+/// Information for people and logs, about an event that is an `E`: a [`TrackedEvent`] as the session reports it, or what the
+/// host makes of that with [`map`](Self::map).
+///
+/// [`Record::from_report`](crate::record::Record::from_report) makes its record.
 ///
 /// ```
 /// use scheduled_events_core::{Report, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
 ///
 /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
 /// let now = UnixMillis(1_600_000_000_000);
-/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// assert!(matches!(session.take_step(now), Step::Get { .. }));
 /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
 /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
 /// let mut lines = Vec::new();
-/// while let Step::Report(report) = session.next(now) {
+/// while let Step::Report(report) = session.take_step(now) {
 ///     lines.push(report.to_string());
 /// }
 /// assert_eq!(lines, ["a: scheduled", "a: hold (the policy only observes)"]);
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub enum Report<'s> {
+pub enum Report<E> {
     /// An event changed.
     Change {
         /// What changed.
         change: Change,
         /// The event after the change.
-        event: &'s TrackedEvent,
+        event: E,
     },
     /// The policy decided about an event for the first time, or differently than before.
     Decision {
         /// The decision.
         decision: Decision,
         /// The event.
-        event: &'s TrackedEvent,
+        event: E,
     },
     /// The last call: the machine prepares for the event although the gate has not answered yes. Approving it still takes the gate's
     /// yes. See [`SessionConfig::last_call`](crate::SessionConfig::last_call).
     LastCall {
         /// The event.
-        event: &'s TrackedEvent,
+        event: E,
     },
     /// A problem in the newest document. Its offset refers to the body of that document.
     Problem(Problem),
@@ -125,7 +130,75 @@ pub enum Report<'s> {
     Untracked(Untracked),
 }
 
-impl fmt::Display for Report<'_> {
+impl<E> Report<E> {
+    /// The event that it is about, if it is about one.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Change, Report, Untracked};
+    ///
+    /// let change = Report::Change { change: Change::Started, event: "a" };
+    /// assert_eq!(change.event(), Some(&"a"));
+    /// assert_eq!(Report::<&str>::Untracked(Untracked::default()).event(), None);
+    /// ```
+    pub const fn event(&self) -> Option<&E> {
+        match self {
+            Self::Change { event, .. }
+            | Self::Decision { event, .. }
+            | Self::LastCall { event } => Some(event),
+            Self::Problem(_) | Self::Untracked(_) => None,
+        }
+    }
+
+    /// The same report about a reference to the event, for [`map`](Self::map).
+    ///
+    /// ```
+    /// use scheduled_events_core::{Change, Report};
+    ///
+    /// let report = Report::Change { change: Change::Started, event: "a".to_owned() };
+    /// assert_eq!(report.as_ref().map(String::as_str).event(), Some(&"a"));
+    /// ```
+    pub const fn as_ref(&self) -> Report<&E> {
+        match self {
+            Self::Change { change, event } => Report::Change {
+                change: *change,
+                event,
+            },
+            Self::Decision { decision, event } => Report::Decision {
+                decision: *decision,
+                event,
+            },
+            Self::LastCall { event } => Report::LastCall { event },
+            Self::Problem(problem) => Report::Problem(*problem),
+            Self::Untracked(untracked) => Report::Untracked(*untracked),
+        }
+    }
+
+    /// The same report with what `of` makes of its event, such as a copy that outlives the session's step.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Change, Report};
+    ///
+    /// let report = Report::Change { change: Change::Started, event: "a" };
+    /// assert_eq!(report.map(str::to_owned).event(), Some(&"a".to_owned()));
+    /// ```
+    pub fn map<F>(self, of: impl FnOnce(E) -> F) -> Report<F> {
+        match self {
+            Self::Change { change, event } => Report::Change {
+                change,
+                event: of(event),
+            },
+            Self::Decision { decision, event } => Report::Decision {
+                decision,
+                event: of(event),
+            },
+            Self::LastCall { event } => Report::LastCall { event: of(event) },
+            Self::Problem(problem) => Report::Problem(problem),
+            Self::Untracked(untracked) => Report::Untracked(untracked),
+        }
+    }
+}
+
+impl fmt::Display for Report<&TrackedEvent> {
     /// Writes one line. Ids are written as received: escape control characters before you print it to a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -162,10 +235,10 @@ impl fmt::Display for Report<'_> {
 /// An event of another machine that is evicted for one of this machine's is reported as new when it is tracked again.
 ///
 /// ```
-/// use scheduled_events_core::{Report, Untracked};
+/// use scheduled_events_core::{Report, TrackedEvent, Untracked};
 ///
 /// let untracked = Untracked { own: 0, others: 936 };
-/// assert_eq!(Report::Untracked(untracked).to_string(), "not tracked: 0 own events, 936 of other machines");
+/// assert_eq!(Report::<&TrackedEvent>::Untracked(untracked).to_string(), "not tracked: 0 own events, 936 of other machines");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Untracked {
@@ -173,21 +246,4 @@ pub struct Untracked {
     pub own: usize,
     /// Events of other machines.
     pub others: usize,
-}
-
-/// The result of a preparation.
-///
-/// ```
-/// use scheduled_events_core::Preparation;
-///
-/// // The result of a drain script.
-/// let preparation = |succeeded| if succeeded { Preparation::Ready } else { Preparation::Failed };
-/// assert_eq!(preparation(false), Preparation::Failed);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preparation {
-    /// The host is ready: the event may be approved.
-    Ready,
-    /// The host is not ready and will not be: the event is not approved, unless it becomes another one.
-    Failed,
 }

@@ -4,11 +4,12 @@
 
 use super::Session;
 use super::command::{Command, GatePhase};
-use super::event_progress::{Context, EventProgress, PreparationState};
+use super::event_progress::EventProgress;
+use super::pending::{Context, Pending};
 use super::recovery::Recovery;
-use crate::policy::{Action, Decision, Reason};
+use crate::policy::{Decision, Reason};
 use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{TrackedEvent, TrackedStatus};
+use crate::tracker::TrackedEvent;
 use crate::words::words;
 
 /// What has to happen next for an event.
@@ -76,10 +77,10 @@ words!(WaitsFor {
 /// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
 /// let mut session = Session::<16>::new(&SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) })?;
 /// let now = UnixMillis(1_600_000_000_000);
-/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// assert!(matches!(session.take_step(now), Step::Get { .. }));
 /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
 /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
-/// while let Step::Report(_) = session.next(now) {}
+/// while let Step::Report(_) = session.take_step(now) {}
 /// // The preparation was issued, and the host works on it.
 /// let (_, waiting) = session.waiting(now).next().unwrap();
 /// assert_eq!(waiting.waits_for, WaitsFor::Preparation);
@@ -149,7 +150,7 @@ impl<const N: usize> Session<N> {
     ///
     /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
     /// let now = UnixMillis(1_600_000_000_000);
-    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
     /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
     /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
     /// let (event, waiting) = session.waiting(now).next().unwrap();
@@ -161,17 +162,15 @@ impl<const N: usize> Session<N> {
         let context = self.context(now);
         let machine = self.shown_machine();
         self.tracked().map(move |(_, event, progress)| {
-            let pending = progress.waits_for(event, context, &machine);
+            let shown = progress.shown(event, context, &machine);
             let waiting = Waiting {
-                waits_for: pending.waits_for,
-                since: pending
-                    .command
-                    .map(|command| self.time_of_day(command.since)),
-                until: pending.until.map(|until| match until {
+                waits_for: shown.waits_for,
+                since: shown.command.map(|command| self.time_of_day(command.since)),
+                until: shown.until.map(|until| match until {
                     Until::Clock(at) => self.time_of_day(at),
                     Until::TimeOfDay(at) => at,
                 }),
-                attempt: pending.command.map(|command| command.attempt),
+                attempt: shown.command.map(|command| command.attempt),
                 by_last_call: progress.by_last_call,
                 decision: progress.decision,
             };
@@ -203,7 +202,7 @@ impl<const N: usize> Session<N> {
 }
 
 /// [`Waiting`] before its times are known as times of day.
-struct Pending {
+struct Shown {
     waits_for: WaitsFor,
     command: Option<Command>,
     until: Option<Until>,
@@ -216,7 +215,7 @@ enum Until {
     TimeOfDay(UnixSeconds),
 }
 
-impl Pending {
+impl Shown {
     fn new(waits_for: WaitsFor) -> Self {
         Self {
             waits_for,
@@ -246,100 +245,57 @@ impl Pending {
 }
 
 impl EventProgress {
-    fn waits_for(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Pending {
-        let start = event.not_before().map(Until::TimeOfDay);
+    /// What people see of the event: what the host works on, or else what is pending.
+    fn shown(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Shown {
         if let Some(command) = self.command {
-            return Pending::of_command(WaitsFor::Preparation, command);
+            return Shown::of_command(WaitsFor::Preparation, command);
         }
         if let Some((phase, question)) = self.question {
             let waits_for = match phase {
                 GatePhase::Prepare => WaitsFor::GateToPrepare,
                 GatePhase::Approve => WaitsFor::GateToApprove,
             };
-            return Pending::of_command(waits_for, question);
+            return Shown::of_command(waits_for, question);
         }
         if let Some(command) = self.recovery.command {
-            return Pending::of_command(WaitsFor::Recovery, command);
+            return Shown::of_command(WaitsFor::Recovery, command);
         }
-        if event.is_gone() {
-            let recovery = if self.recovery.is_due() {
-                &self.recovery
-            } else {
-                machine
-            };
-            return Pending {
-                command: recovery.command,
-                ..Pending::until(WaitsFor::Recovery, recovery.retry_at().map(Until::Clock))
-            };
+        let start = event.not_before().map(Until::TimeOfDay);
+        let later = |at: UnixMillis| Some(Until::Clock(at)).filter(|_| at > context.now);
+        match self.pending(event, context, machine) {
+            Pending::Recovery => {
+                let recovery = if self.recovery.is_due() {
+                    &self.recovery
+                } else {
+                    machine
+                };
+                Shown {
+                    command: recovery.command,
+                    ..Shown::until(WaitsFor::Recovery, recovery.retry_at().map(Until::Clock))
+                }
+            }
+            Pending::End => Shown::new(WaitsFor::End),
+            Pending::Start => Shown::until(WaitsFor::Start, start),
+            Pending::Decision | Pending::Confirmation => Shown::new(WaitsFor::Document),
+            Pending::DueTime(_) => {
+                let from = self.decision.and_then(|decision| decision.act_from);
+                Shown::until(WaitsFor::DueTime, from.map(Until::TimeOfDay))
+            }
+            Pending::GateToPrepare { ask_at, .. } | Pending::LateYes(ask_at) => {
+                Shown::until(WaitsFor::GateToPrepare, later(ask_at))
+            }
+            Pending::RecoveryGivesWay(command) => {
+                Shown::of_command(WaitsFor::CancelledCommand, command)
+            }
+            Pending::Preparation => Shown::new(WaitsFor::Preparation),
+            Pending::StartUnprepared => Shown::until(WaitsFor::StartUnprepared, start),
+            Pending::RecoveryOfPrepared(command) => Shown::of_command(WaitsFor::Recovery, command),
+            Pending::StartUnapproved => Shown::until(WaitsFor::StartUnapproved, start),
+            Pending::GateToApprove(ask_at) => Shown::until(WaitsFor::GateToApprove, later(ask_at)),
+            Pending::Approval(at) if at > context.now && self.approval_failures == 0 => {
+                Shown::until(WaitsFor::Turn, later(at))
+            }
+            Pending::Approval(at) => Shown::until(WaitsFor::Approval, later(at)),
         }
-        if event.status == TrackedStatus::Started {
-            return Pending::new(WaitsFor::End);
-        }
-        if event.is_approved() {
-            return Pending::until(WaitsFor::Start, start);
-        }
-        let Some(decision) = self.decision.filter(|_| context.acts) else {
-            return Pending::new(WaitsFor::Document);
-        };
-        let is_early = self.act_at(context) > context.now;
-        let due = || Pending::until(WaitsFor::DueTime, decision.act_from.map(Until::TimeOfDay));
-        let gate_retry = |phase| {
-            self.gate
-                .ask_at(phase)
-                .filter(|&at| at > context.now)
-                .map(Until::Clock)
-        };
-        if self.needs_preparation(event) {
-            return if is_early {
-                due()
-            } else if self.gate_holds(context) {
-                Pending::until(WaitsFor::GateToPrepare, gate_retry(GatePhase::Prepare))
-            } else if let Some(command) = machine.command.filter(|_| self.own) {
-                Pending::of_command(WaitsFor::CancelledCommand, command)
-            } else {
-                Pending::new(WaitsFor::Preparation)
-            };
-        }
-        if self.preparation == PreparationState::Failed
-            && matches!(decision.action, Action::Approve | Action::Prepare)
-        {
-            return Pending::until(WaitsFor::StartUnprepared, start);
-        }
-        let Some(at) = self.may_approve_at(event, machine) else {
-            // Ready, but the machine is being taken back into service, or is in service again.
-            let recovers =
-                self.preparation == PreparationState::Ready && decision.approve_after.is_some();
-            return match machine.command {
-                Some(command) if recovers => Pending::of_command(WaitsFor::Recovery, command),
-                _ => Pending::until(WaitsFor::StartUnapproved, start),
-            };
-        };
-        if is_early {
-            return due();
-        }
-        let awaits_yes = context.has_gate
-            && (self.lacks_yes() || self.gate.ask_at(GatePhase::Approve).is_some());
-        if awaits_yes
-            && event
-                .not_before()
-                .is_some_and(|start| start <= context.time_of_day)
-        {
-            // No gate is asked any more.
-            return Pending::until(WaitsFor::StartUnapproved, start);
-        }
-        if context.has_gate && self.lacks_yes() {
-            return Pending::until(WaitsFor::GateToPrepare, gate_retry(GatePhase::Prepare));
-        }
-        if context.has_gate && !self.gate.lets_approve() {
-            return match self.gate.ask_at(GatePhase::Approve) {
-                None => Pending::new(WaitsFor::Document),
-                Some(_) => Pending::until(WaitsFor::GateToApprove, gate_retry(GatePhase::Approve)),
-            };
-        }
-        let later = Some(Until::Clock(at)).filter(|_| at > context.now);
-        if later.is_some() && self.approval_failures == 0 {
-            return Pending::until(WaitsFor::Turn, later);
-        }
-        Pending::until(WaitsFor::Approval, later)
     }
 }

@@ -73,6 +73,19 @@ struct Slot {
 
 const NO_SLOT: u16 = u16::MAX;
 
+/// The slots of a tracker of any capacity.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slots<'t>(&'t [Slot]);
+
+impl<'t> Slots<'t> {
+    pub(crate) const NONE: Self = Self(&[]);
+
+    /// The event of each slot that is in use.
+    pub(crate) fn iter(self) -> impl Iterator<Item = Option<&'t TrackedEvent>> {
+        self.0.iter().map(|slot| slot.used.then_some(&slot.event))
+    }
+}
+
 impl<const N: usize> Default for Tracker<N> {
     fn default() -> Self {
         Self::new()
@@ -447,6 +460,10 @@ impl<const N: usize> Tracker<N> {
             .get_mut(usize::from(slot))
             .filter(|slot| slot.used)
             .map(|slot| &mut slot.event)
+    }
+
+    pub(crate) fn slots(&self) -> Slots<'_> {
+        Slots(&self.slots)
     }
 
     /// The number of slots in use or free again: every slot is below it.

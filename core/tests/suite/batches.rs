@@ -35,7 +35,7 @@ fn more_events_than_fit_into_one_request_are_all_approved_once() {
             let mut now = UnixMillis(1_700_000_000_000);
             let mut posted: Vec<String> = Vec::new();
             for _ in 0..2_000 {
-                match session.next(now) {
+                match session.take_step(now) {
                     Step::Get { .. } => {
                         session.on_response(
                             &Response {

@@ -576,7 +576,7 @@ fn consume(input: &[u8]) {
     let mut session = Setup::new(Policy::sample()).session::<4>();
     let _ = session.restore(input);
     for _ in 0..30 {
-        if let Step::Get { .. } = session.next(START) {
+        if let Step::Get { .. } = session.take_step(START) {
             session.on_response(
                 &Response {
                     status: 200,
@@ -654,7 +654,7 @@ fn invariant_9_time_is_linear_in_the_input() {
         let mut tracker = Tracker::<64>::new();
         let _ = tracker.observe(&document, names, UnixSeconds(0), |_, _| ());
         let mut session = Setup::new(Policy::sample()).session::<64>();
-        assert!(matches!(session.next(START), Step::Get { .. }));
+        assert!(matches!(session.take_step(START), Step::Get { .. }));
         session.on_response(
             &Response {
                 status: 200,

@@ -14,7 +14,7 @@ fn an_approval_is_of_the_event_that_it_was_sent_for_although_that_is_over_and_an
         for status in [200, 503] {
             let mut host = Host::new(&config(SessionSource::Notifications, Action::Approve));
             let _ = host.notify(&message("a", "Scheduled", 0, 0));
-            while !matches!(host.session.next(START), Step::Post { .. }) {}
+            while !matches!(host.session.take_step(START), Step::Post { .. }) {}
             let _ = host.notify(&message("a", "Completed", 1, 0));
             if works_between {
                 host.work();
@@ -67,7 +67,7 @@ fn an_event_whose_approval_is_under_way_is_not_evicted() {
     for number in 0..8 {
         let _ = host.notify(&message(&format!("a{number}"), "Scheduled", 0, 30 + number));
     }
-    while !matches!(host.session.next(START), Step::Post { .. }) {}
+    while !matches!(host.session.take_step(START), Step::Post { .. }) {}
     let mut posted: Vec<_> = host
         .session
         .posted()
@@ -106,7 +106,7 @@ fn a_document_that_comes_before_a_notification_is_reported_loses_no_change() {
     ];
     for shown in ends {
         let mut host = Host::new(&config(SessionSource::Both, Action::Hold));
-        assert!(matches!(host.session.next(START), Step::Get { .. }));
+        assert!(matches!(host.session.take_step(START), Step::Get { .. }));
         let _ = host.notify(&message("a", "Scheduled", 0, 30));
         let body = document(1, shown);
         let _ = host.session.on_response(
@@ -215,7 +215,7 @@ fn an_event_that_made_room_for_a_notified_one_is_counted() {
     assert_eq!(host.notify(&urgent), NotificationOutcome::Applied);
     let mut untracked = Vec::new();
     for _ in 0..50 {
-        match host.session.next(host.now) {
+        match host.session.take_step(host.now) {
             Step::Get { .. } => {
                 let response = Response {
                     status: 200,

@@ -87,7 +87,7 @@ impl Host {
     /// Does what is due.
     pub(crate) fn work(&mut self) {
         for _ in 0..200 {
-            match self.session.next(self.now) {
+            match self.session.take_step(self.now) {
                 Step::Get { .. } => {
                     self.steps.push("get");
                     let body = self.document.clone();
@@ -319,7 +319,7 @@ fn without_documents_there_is_no_poll_and_a_restart_awaits_the_event() {
         NotificationOutcome::Applied
     );
     // The host dies while it prepares.
-    while !matches!(host.session.next(START), Step::Prepare { .. }) {}
+    while !matches!(host.session.take_step(START), Step::Prepare { .. }) {}
     let mut snapshot = vec![0; Session::<8>::SNAPSHOT_MAX];
     host.session.snapshot(&mut snapshot).unwrap();
     *host.session = Session::new(&config).unwrap();

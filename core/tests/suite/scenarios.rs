@@ -68,7 +68,7 @@ impl Player {
     fn work(&mut self) -> Vec<&'static str> {
         let mut done = Vec::new();
         loop {
-            match self.session.next(self.now) {
+            match self.session.take_step(self.now) {
                 Step::Wait { until } if until.0 - self.now.0 >= 500 => return done,
                 Step::Wait { until } => self.now = until,
                 Step::Get { .. } => {

@@ -310,7 +310,7 @@ pub unsafe extern "C" fn schedev_session_next(
     boundary(|| {
         let (value, output) = (checked!(object_mut(session)), checked!(output(step)));
         output.write(schedev_step::from_core(
-            &value.next(UnixMillis(now_ms)),
+            &value.take_step(UnixMillis(now_ms)),
             now_ms,
             session,
         ));
@@ -496,7 +496,7 @@ fn write_accepted(outcome: AnswerOutcome, output: Output<Flag>) -> Result {
 }
 
 /// Returns the id of an event that the recovery of this machine is for: those that ended while the machine was out of
-/// service. After a SCHEDEV_STEP_RECOVER for another machine, the step's event is not among them, and the recovery is for
+/// service, the one that ended last first. After a SCHEDEV_STEP_RECOVER for another machine, the step's event is not among them, and the recovery is for
 /// that event only.
 ///
 /// @param session   the session.
@@ -538,7 +538,8 @@ pub unsafe extern "C" fn schedev_session_out_of_service_since(
     })
 }
 
-/// Returns the id of an event that the POST in progress approves.
+/// Returns the id of an event that the POST in progress approves, and after its result of one that it was for, until the
+/// next call of schedev_session_next() or schedev_session_on_notification().
 ///
 /// @param session   the session.
 /// @param index     the index, from 0.

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char};
 use scheduled_events_core::{Cause, GatePhase, Report, RequestOutcome, Step};
 
 use super::object::schedev_session;
+use crate::abi::pointers::Flag;
 use crate::document::problem::schedev_problem;
 use crate::error::schedev_error;
 use crate::policy::schedev_decision;
@@ -21,14 +22,14 @@ pub enum schedev_step_kind {
     /// response to schedev_session_on_response(), or call schedev_session_on_failure() if there is none.
     SCHEDEV_STEP_GET = 2,
     /// Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
-    /// of the events that it approves.
+    /// of the events that it approves, also after the result.
     SCHEDEV_STEP_POST = 3,
     /// Prepare for event, which takes the machine out of service. Call schedev_session_prepared() with attempt when that has
     /// ended, now or later.
     SCHEDEV_STEP_PREPARE = 4,
     /// No event keeps the machine out of service any more: return it to service. Call schedev_session_recovered() with
     /// attempt when that has ended, now or later. event is the one that ended last; schedev_session_recovering() returns the
-    /// ids of all events that the recovery is for. For another machine that a rule covers, the step is given when its event
+    /// ids of all events that the recovery is for, that one first. For another machine that a rule covers, the step is given when its event
     /// is over.
     SCHEDEV_STEP_RECOVER = 5,
     /// To report: event changed, see change.
@@ -94,6 +95,8 @@ pub struct schedev_step {
     pub problem: schedev_problem,
     /// CHANGE: a schedev_change.
     pub change: u32,
+    /// PREPARE: whether it is the last call: the gate has not answered yes.
+    pub by_last_call: Flag,
     /// UNTRACKED: the number of this machine's events that are not followed, those with the latest NotBefore.
     pub untracked_own: usize,
     /// UNTRACKED: the number of other machines' events that are not followed.
@@ -118,6 +121,7 @@ impl schedev_step {
         decision: schedev_decision::NONE,
         problem: schedev_problem::NONE,
         change: 0,
+        by_last_call: Flag::new(false),
         untracked_own: 0,
         untracked_others: 0,
         session: core::ptr::null(),
@@ -145,18 +149,23 @@ impl schedev_step {
                 result.timeout_ms = *timeout_ms;
                 (SCHEDEV_STEP_POST, None)
             }
-            Step::Prepare { event, attempt } => {
+            Step::Prepare {
+                event,
+                by_last_call,
+                attempt,
+            } => {
                 result.attempt = *attempt;
+                result.by_last_call = Flag::new(*by_last_call);
                 (SCHEDEV_STEP_PREPARE, Some(*event))
             }
             Step::Recover {
-                event,
+                events,
                 own,
                 attempt,
             } => {
                 result.attempt = *attempt;
                 result.session = if *own { session } else { core::ptr::null() };
-                (SCHEDEV_STEP_RECOVER, Some(*event))
+                (SCHEDEV_STEP_RECOVER, Some(events.last()))
             }
             Step::Gate {
                 event,
@@ -213,7 +222,7 @@ pub enum schedev_outcome_kind {
     SCHEDEV_OUTCOME_STALE = 3,
     /// The poll failed, see cause. It ends no event. The next poll follows after retry_in_ms.
     SCHEDEV_OUTCOME_POLL_FAILED = 4,
-    /// The approval succeeded.
+    /// The approval succeeded; schedev_session_posted() returns the ids of its events.
     SCHEDEV_OUTCOME_APPROVED = 5,
     /// The approval failed, see cause. It is tried again as long as the event is Scheduled.
     SCHEDEV_OUTCOME_APPROVAL_FAILED = 6,

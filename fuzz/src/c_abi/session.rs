@@ -71,7 +71,7 @@ enum StepView {
     Wait(i64),
     Get(u32),
     Post(String, u32),
-    Prepare(TrackedView, u32),
+    Prepare(TrackedView, bool, u32),
     Recover(TrackedView, bool, u32),
     Gate(TrackedView, u32, u32),
     Cancel(u32),
@@ -90,12 +90,16 @@ impl StepView {
             Step::Post { body, timeout_ms } => {
                 Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms)
             }
-            Step::Prepare { event, attempt } => Self::Prepare(TrackedView::core(event), *attempt),
-            Step::Recover {
+            Step::Prepare {
                 event,
+                by_last_call,
+                attempt,
+            } => Self::Prepare(TrackedView::core(event), *by_last_call, *attempt),
+            Step::Recover {
+                events,
                 own,
                 attempt,
-            } => Self::Recover(TrackedView::core(event), *own, *attempt),
+            } => Self::Recover(TrackedView::core(events.last()), *own, *attempt),
             Step::Gate {
                 event,
                 phase,
@@ -125,7 +129,11 @@ impl StepView {
             1 => Self::Wait(step.until_ms),
             2 => Self::Get(step.timeout_ms),
             3 => Self::Post(body_of(step), step.timeout_ms),
-            4 => Self::Prepare(TrackedView::c(&step.event), step.attempt),
+            4 => Self::Prepare(
+                TrackedView::c(&step.event),
+                step.by_last_call.is_on(),
+                step.attempt,
+            ),
             5 => Self::Recover(
                 TrackedView::c(&step.event),
                 !step.session.is_null(),
@@ -358,7 +366,7 @@ impl Pair {
             }
             StepView::c(&step)
         };
-        assert_eq!(step, StepView::core(&self.core.next(self.now)));
+        assert_eq!(step, StepView::core(&self.core.take_step(self.now)));
         if let StepView::Wait(until) = step {
             self.now = UnixMillis(until);
         }
@@ -428,14 +436,12 @@ impl Pair {
     fn notify(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         let specs = grammar::specs(u, 5)?;
         let document = grammar::document(u, None, &specs)?;
-        let rows: Vec<_> = Document::parse(document.as_bytes())
-            .map(|document| {
+        let rows: Vec<_> = Document::parse(document.as_bytes()).map_or_else(|_| Ok(Vec::new()), |document| {
                 document
                     .events()
                     .map(|event| row_of(u, event.object()))
                     .collect::<Result<_>>()
-            })
-            .unwrap_or_else(|_| Ok(Vec::new()))?;
+            })?;
         let body = format!("[{}]", rows.join(","));
         let Ok(notifications) = Notifications::parse(body.as_bytes()) else {
             return Ok(());

@@ -23,6 +23,7 @@ _FIELDS = {
     "action": "What is done: an Action.",
     "attempt": "The number to return with the answer.",
     "body": "The body to send.",
+    "by_last_call": "Whether it is the last call: the gate has not answered yes.",
     "cause": "Why, as a word: ``timeout``, ``unreachable``, ``status-503``.",
     "change": "What happened, as a word: ``scheduled``, ``started``, ``rescheduled``, ``completed``, ``cancelled``.",
     "column": "The column in characters, from 1.",
@@ -248,7 +249,7 @@ def _step(name: str, about: str, fields: str, *, about_event: bool = False) -> A
 Get = _step("Get", "Send the GET request.", "timeout")
 Post = _step("Post", "Send this body with POST.", "body timeout event_ids")
 Wait = _step("Wait", "Do nothing before this time.", "until seconds")
-PrepareDue = _step("PrepareDue", "Prepare for the event.", "event_id attempt", about_event=True)
+PrepareDue = _step("PrepareDue", "Prepare for the event.", "event_id attempt by_last_call", about_event=True)
 GateDue = _step("GateDue", "Ask the gate.", "event_id phase attempt", about_event=True)
 RecoverDue = _step(
     "RecoverDue",

@@ -510,6 +510,7 @@ class PrepareDue(_AboutEvent):
     __match_args__ = (
         "event_id",
         "attempt",
+        "by_last_call",
         "event_type",
         "event_status",
         "resource_type",
@@ -524,6 +525,7 @@ class PrepareDue(_AboutEvent):
         self,
         event_id: str,
         attempt: int,
+        by_last_call: bool,
         event_type: str | None = None,
         event_status: str | None = None,
         resource_type: str | None = None,
@@ -539,6 +541,9 @@ class PrepareDue(_AboutEvent):
     @property
     def attempt(self) -> int:
         """The number to return with the answer."""
+    @property
+    def by_last_call(self) -> bool:
+        """Whether it is the last call: the gate has not answered yes."""
 
 @final
 class GateDue(_AboutEvent):

@@ -22,11 +22,11 @@ struct Attempt {
 
 impl Attempts {
     /// Remembers that a step was issued.
-    pub(crate) fn issued(&mut self, number: u32, task: Task, event_id: &EventId) {
+    pub(crate) fn issued(&mut self, number: u32, task: Task, event_id: &str) {
         self.0.push(Attempt {
             number,
             task,
-            event_id: event_id.clone(),
+            event_id: EventId::new(&Text::plain(event_id)),
         });
     }
 

@@ -15,12 +15,12 @@ use scheduled_events::clock::Clock;
 use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::record::EventRecord;
+use scheduled_events::session::{EventRecords, OwnedStep, with_approval, with_report};
 use scheduled_events::watch;
-use scheduled_events_core::record::{CauseWord, EventMembers, Record};
+use scheduled_events_core::record::{CauseWord, Record};
 use scheduled_events_core::{
-    AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report,
-    RequestOutcome, Response, Session, SessionConfig, SessionSource, Step, Text, TrackedEvent,
-    UnixMillis, UnixSeconds, VmNames,
+    AnswerOutcome, Cause, Decision, GateAnswer, NotificationOutcome, Preparation, Report,
+    RequestOutcome, Response, Session, SessionConfig, SessionSource, UnixMillis, VmNames,
 };
 
 use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
@@ -53,61 +53,24 @@ pub(crate) struct PySession {
 struct Inner {
     core: Box<Session<EVENTS_MAX>>,
     clock: Clock,
-    /// The newest document, for the positions of problems and the members of events.
+    /// The newest document, for the positions of problems.
     body: Vec<u8>,
-    posted: Vec<String>,
+    events: EventRecords,
     attempts: Attempts,
     notified: Notified,
 }
 
-/// A step that borrows nothing. Python code may call the session again while the step becomes a Python object, so the
-/// session must not be locked then.
-enum OwnedStep {
-    Get {
-        timeout_ms: u32,
-    },
-    Post {
-        body: Vec<u8>,
-        timeout_ms: u32,
-        event_ids: Vec<String>,
-    },
-    Wait {
-        until: UnixMillis,
-        seconds: f64,
-    },
-    Prepare {
-        event: OwnedEvent,
-        attempt: u32,
-    },
-    Recover {
-        /// The events that it is for, the last one first.
-        events: Vec<OwnedEvent>,
-        own: bool,
-        attempt: u32,
-    },
-    Gate {
-        event: OwnedEvent,
-        phase: GatePhase,
-        attempt: u32,
-    },
-    Cancel {
-        attempt: u32,
-        event_id: Option<String>,
-    },
-    /// A record, in JSON, and what a decision says in addition.
-    Report {
-        json: String,
-        act_from: Option<UnixSeconds>,
-    },
-}
-
-/// An event that outlives its document.
-struct OwnedEvent {
-    event_id: String,
-    /// Its JSON object, as a document has it.
-    object: String,
-    /// Its members as a record has them, in JSON.
-    members: String,
+/// A step, and what only the session knows about it. It borrows nothing: Python code may call the session again while the step
+/// becomes a Python object, so the session must not be locked then.
+struct Issued {
+    step: OwnedStep,
+    now: UnixMillis,
+    /// The ids of the events that a POST approves.
+    posted: Vec<String>,
+    /// The event of an attempt that is cancelled.
+    cancelled: Option<String>,
+    /// The record of a report, in JSON.
+    record: String,
 }
 
 impl PySession {
@@ -163,7 +126,7 @@ impl PySession {
             core: Box::new(core),
             clock,
             body: Vec::new(),
-            posted: Vec::new(),
+            events: EventRecords::default(),
             attempts: Attempts::default(),
             notified: Notified::new(source),
         };
@@ -176,25 +139,35 @@ impl PySession {
     /// Returns what to do now: a Get, Post, Wait, PrepareDue, RecoverDue, GateDue, Cancel or Report.
     #[pyo3(signature = (now=None))]
     fn next<'py>(&self, py: Python<'py>, now: Option<Moment>) -> PyResult<Bound<'py, PyAny>> {
-        let step = self.lock().next(now);
+        let Issued {
+            step,
+            now,
+            posted,
+            cancelled,
+            record,
+        } = self.lock().next(now);
         let class = |name| words::record_class(py, name);
         let seconds = |millis: u32| f64::from(millis) / 1000.0;
         match step {
             OwnedStep::Get { timeout_ms } => class("Get")?.call1((seconds(timeout_ms),)),
-            OwnedStep::Post {
-                body,
-                timeout_ms,
-                event_ids,
-            } => class("Post")?.call1((
+            OwnedStep::Post { body, timeout_ms } => class("Post")?.call1((
                 PyBytes::new(py, &body),
                 seconds(timeout_ms),
-                PyTuple::new(py, event_ids)?,
+                PyTuple::new(py, posted)?,
             )),
-            OwnedStep::Wait { until, seconds } => {
-                class("Wait")?.call1((datetime(py, until.seconds())?, seconds))
-            }
-            OwnedStep::Prepare { event, attempt } => {
-                class("due")?.call1(("PrepareDue", event.fields(py, attempt)?))
+            #[allow(clippy::cast_precision_loss)] // Waits are short.
+            OwnedStep::Wait { until } => class("Wait")?.call1((
+                datetime(py, until.seconds())?,
+                until.millis_since(now) as f64 / 1000.0,
+            )),
+            OwnedStep::Prepare {
+                event,
+                by_last_call,
+                attempt,
+            } => {
+                let fields = fields(py, &event, attempt)?;
+                fields.set_item("by_last_call", by_last_call)?;
+                class("due")?.call1(("PrepareDue", fields))
             }
             OwnedStep::Recover {
                 events,
@@ -203,12 +176,12 @@ impl PySession {
             } => {
                 let objects = events
                     .iter()
-                    .map(|event| event.object(py))
+                    .map(|event| PyEvent::from_object(py, event_object(event).as_bytes()))
                     .collect::<PyResult<Vec<_>>>()?;
                 let Some(last) = events.first() else {
                     unreachable!("a recovery is for at least one event")
                 };
-                let fields = last.fields(py, attempt)?;
+                let fields = fields(py, last, attempt)?;
                 fields.set_item(
                     "event_ids",
                     PyTuple::new(py, events.iter().map(|event| &event.event_id))?,
@@ -222,24 +195,26 @@ impl PySession {
                 phase,
                 attempt,
             } => {
-                let fields = event.fields(py, attempt)?;
+                let fields = fields(py, &event, attempt)?;
                 fields.set_item("phase", phase.word())?;
                 class("due")?.call1(("GateDue", fields))
             }
-            OwnedStep::Cancel { attempt, event_id } => class("Cancel")?.call1((attempt, event_id)),
-            OwnedStep::Report {
-                json,
-                act_from: None,
-            } => class("Report")?.call1((words::record(py, &json)?,)),
-            OwnedStep::Report {
-                json,
-                act_from: Some(act_from),
-            } => {
+            OwnedStep::Cancel { attempt } => class("Cancel")?.call1((attempt, cancelled)),
+            OwnedStep::Report(Report::Decision {
+                decision:
+                    Decision {
+                        act_from: Some(act_from),
+                        ..
+                    },
+                ..
+            }) => {
                 let more = PyDict::new(py);
                 more.set_item("act_from", datetime(py, act_from)?)?;
-                let record = class("from_dict")?.call((words::loads(py, &json)?,), Some(&more))?;
+                let record =
+                    class("from_dict")?.call((words::loads(py, &record)?,), Some(&more))?;
                 class("Report")?.call1((record,))
             }
+            OwnedStep::Report(_) => class("Report")?.call1((words::record(py, &record)?,)),
         }
     }
 
@@ -263,14 +238,16 @@ impl PySession {
         let record = {
             let mut inner = self.lock();
             let now = inner.now(now);
-            let outcome = inner.core.on_response(
-                &Response {
-                    status,
-                    retry_after,
-                    body: &body,
-                },
-                now,
-            );
+            let Inner { core, events, .. } = &mut *inner;
+            let response = Response {
+                status,
+                retry_after,
+                body: &body,
+            };
+            let outcome = core.on_response_with(&response, now, |document| {
+                // Which events are this machine's, the session knows.
+                events.apply(document, VmNames::UNKNOWN);
+            });
             if outcome == RequestOutcome::Document {
                 inner.body = body;
             }
@@ -308,10 +285,18 @@ impl PySession {
     ) -> &'static str {
         let mut inner = self.lock();
         let now = inner.now(now);
-        let Inner { core, notified, .. } = &mut *inner;
-        notified
-            .apply(core, &notification.0.get().core(), now)
-            .word()
+        let Inner {
+            core,
+            events,
+            notified,
+            ..
+        } = &mut *inner;
+        let notification = notification.0.get().core();
+        let outcome = core.on_notification(&notification, notified.arrival(&notification), now);
+        if outcome == NotificationOutcome::Applied && !notification.state().is_end() {
+            events.insert(notification.event(), VmNames::UNKNOWN);
+        }
+        outcome.word()
     }
 
     /// Completes a PrepareDue, also one that was cancelled. False if the answer counts for nothing: no preparation for this
@@ -415,11 +400,9 @@ impl PySession {
     fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let members: Vec<String> = {
             let inner = self.lock();
-            let known = known(&inner.body, &inner.notified);
-            inner
-                .core
-                .events()
-                .map(|event| words::json(&members_of(&known, event)))
+            let events = inner.core.events();
+            events
+                .map(|event| words::json(&inner.events.of(event)))
                 .collect()
         };
         let class = words::record_class(py, "event_record")?;
@@ -465,98 +448,51 @@ impl Inner {
         now.map_or_else(|| self.clock.now(), |now| now.0)
     }
 
-    fn next(&mut self, now: Option<Moment>) -> OwnedStep {
+    fn next(&mut self, now: Option<Moment>) -> Issued {
         let now = self.now(now);
-        let known = || known(&self.body, &self.notified);
-        match self.core.next(now) {
-            Step::Get { timeout_ms } => OwnedStep::Get { timeout_ms },
-            Step::Post { body, timeout_ms } => {
-                let body = body.to_vec();
-                self.posted = self.core.posted().map(ToString::to_string).collect();
-                OwnedStep::Post {
-                    body,
-                    timeout_ms,
-                    event_ids: self.posted.clone(),
-                }
+        let step = OwnedStep::new(self.core.take_step(now), |event| self.events.of(event));
+        let mut issued = Issued {
+            step,
+            now,
+            posted: Vec::new(),
+            cancelled: None,
+            record: String::new(),
+        };
+        let attempts = &mut self.attempts;
+        match &issued.step {
+            OwnedStep::Get { .. } => {}
+            OwnedStep::Wait { .. } => self.events.retain_tracked(&self.core),
+            OwnedStep::Post { .. } => {
+                issued.posted = self.core.posted().map(ToString::to_string).collect();
             }
-            #[allow(clippy::cast_precision_loss)] // Waits are short.
-            Step::Wait { until } => OwnedStep::Wait {
-                until,
-                seconds: until.millis_since(now) as f64 / 1000.0,
-            },
-            Step::Prepare { event, attempt } => {
-                self.attempts
-                    .issued(attempt, Task::Prepare, event.event_id());
-                OwnedStep::Prepare {
-                    event: OwnedEvent::new(&known(), event),
-                    attempt,
-                }
+            OwnedStep::Prepare { event, attempt, .. } => {
+                attempts.issued(*attempt, Task::Prepare, &event.event_id);
             }
-            Step::Recover {
-                event,
-                own,
-                attempt,
+            OwnedStep::Recover {
+                events, attempt, ..
             } => {
-                self.attempts
-                    .issued(attempt, Task::Recover, event.event_id());
-                let known = known();
-                let mut events = vec![OwnedEvent::new(&known, event)];
-                if own {
-                    let last = event.event_id().clone();
-                    let others = self
-                        .core
-                        .recovering()
-                        .filter(|event| *event.event_id() != last);
-                    events.extend(others.map(|event| OwnedEvent::new(&known, event)));
-                }
-                OwnedStep::Recover {
-                    events,
-                    own,
-                    attempt,
+                if let Some(last) = events.first() {
+                    attempts.issued(*attempt, Task::Recover, &last.event_id);
                 }
             }
-            Step::Gate {
-                event,
-                phase,
-                attempt,
-            } => {
-                self.attempts.issued(attempt, Task::Gate, event.event_id());
-                OwnedStep::Gate {
-                    event: OwnedEvent::new(&known(), event),
-                    phase,
-                    attempt,
-                }
+            OwnedStep::Gate { event, attempt, .. } => {
+                attempts.issued(*attempt, Task::Gate, &event.event_id);
             }
-            Step::Cancel { attempt } => OwnedStep::Cancel {
-                attempt,
-                event_id: self.attempts.event_id(attempt).map(ToString::to_string),
-            },
-            Step::Report(report) => {
-                let known = known();
-                let record = match &report {
-                    Report::Change { change, event } => Record::Change {
-                        change: *change,
-                        event: members_of(&known, event),
-                    },
-                    Report::Decision { decision, event } => {
-                        Record::from_decision(decision, members_of(&known, event))
-                    }
-                    Report::LastCall { event } => Record::last_call(members_of(&known, event)),
-                    _ => Record::from_report(&report, Some(&self.body)),
-                };
-                let act_from = match &report {
-                    Report::Decision { decision, .. } => decision.act_from,
-                    _ => None,
-                };
-                let json = words::json(&record.at(now.seconds()));
-                if let Report::Change { change, event } = &report
+            OwnedStep::Cancel { attempt } => {
+                issued.cancelled = attempts.event_id(*attempt).map(ToString::to_string);
+            }
+            OwnedStep::Report(report) => {
+                issued.record = with_report(report, Some(&self.body), |record| {
+                    words::json(&record.at(now.seconds()))
+                });
+                if let Report::Change { change, event } = report
                     && change.is_end()
                 {
-                    self.notified.end(event.event_id());
+                    self.notified.end(&event.event_id);
                 }
-                OwnedStep::Report { json, act_from }
             }
         }
+        issued
     }
 
     /// Passes an answer on to the session, if it is for a step in progress. Returns whether it counts.
@@ -573,89 +509,34 @@ impl Inner {
 
     /// The record of a request's outcome in JSON, if it has one.
     fn record_of(
-        &mut self,
+        &self,
         outcome: RequestOutcome,
         status: Option<u16>,
         now: UnixMillis,
     ) -> Option<String> {
-        let posted = std::mem::take(&mut self.posted);
-        let event_ids: Vec<&str> = posted.iter().map(String::as_str).collect();
-        let line = |record: Record<'_>| Some(words::json(&record.at(now.seconds())));
+        let json = |record: Record<'_>| Some(words::json(&record.at(now.seconds())));
         match outcome {
-            RequestOutcome::PollFailed { cause, retry_in_ms } => line(Record::PollFailed {
+            RequestOutcome::PollFailed { cause, retry_in_ms } => json(Record::PollFailed {
                 cause: CauseWord(cause),
                 retry_in_ms,
             }),
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
-                let known = known(&self.body, &self.notified);
-                let tracked: Vec<_> = self.core.events().chain(self.core.recovering()).collect();
+                let posted = self.core.posted();
                 let events: Vec<_> = posted
-                    .iter()
-                    .map(
-                        |id| match tracked.iter().find(|event| event.event_id().as_str() == id) {
-                            Some(event) => members_of(&known, event),
-                            None => EventMembers::unknown(Text::plain(id)),
-                        },
-                    )
+                    .map(|id| self.events.named(id.as_str(), &self.core))
                     .collect();
-                line(Record::Approval {
-                    event_ids: &event_ids,
-                    status,
-                    events: &events,
-                })
+                with_approval(&events, status, json)
             }
             _ => None,
         }
     }
 }
 
-impl OwnedEvent {
-    fn new(known: &[Option<Document<'_>>], event: &TrackedEvent) -> Self {
-        let members = members_of(known, event);
-        let object = event_object(&EventRecord::from(&members));
-        Self {
-            event_id: event.event_id().to_string(),
-            object,
-            members: words::json(&members),
-        }
-    }
-
-    fn object(&self, py: Python<'_>) -> PyResult<PyEvent> {
-        PyEvent::from_object(py, self.object.as_bytes())
-    }
-
-    /// The fields of a step that is about this event, for `due`.
-    fn fields<'py>(&self, py: Python<'py>, attempt: u32) -> PyResult<Bound<'py, PyDict>> {
-        let fields = words::loads(py, &self.members)?.cast_into::<PyDict>()?;
-        fields.set_item("attempt", attempt)?;
-        Ok(fields)
-    }
-}
-
-/// The documents that have the members of events: the newest one, then that of the notifications.
-fn known<'a>(body: &'a [u8], notified: &'a Notified) -> [Option<Document<'a>>; 2] {
-    [Document::parse(body).ok(), notified.document()]
-}
-
-/// All that is known of an event: its members in the first document that has the event, and what is tracked of it.
-pub(crate) fn members_of<'a>(
-    documents: &[Option<Document<'a>>],
-    tracked: &'a TrackedEvent,
-) -> EventMembers<'a> {
-    let known = EventMembers::from_tracked(tracked);
-    let mut events = documents.iter().flatten().flat_map(Document::events);
-    match events.find(|event| EventId::new(&event.event_id()) == *tracked.event_id()) {
-        Some(event) => {
-            let members = EventMembers::from_event(&event, VmNames::UNKNOWN);
-            EventMembers {
-                event_id: known.event_id,
-                not_before: members.not_before.or(known.not_before),
-                mine: known.mine,
-                ..members
-            }
-        }
-        None => known,
-    }
+/// The fields of a step that is about this event, for `due`.
+fn fields<'py>(py: Python<'py>, event: &EventRecord, attempt: u32) -> PyResult<Bound<'py, PyDict>> {
+    let fields = words::loads(py, &words::json(event))?.cast_into::<PyDict>()?;
+    fields.set_item("attempt", attempt)?;
+    Ok(fields)
 }
 
 fn cause_of(cause: &Bound<'_, PyAny>) -> PyResult<Cause> {

@@ -98,6 +98,7 @@ PLACE(schedev_step, event, 48);
 PLACE(schedev_step, decision, 152);
 PLACE(schedev_step, problem, 216);
 PLACE(schedev_step, change, 264);
+PLACE(schedev_step, by_last_call, 268);
 PLACE(schedev_step, untracked_own, 272);
 PLACE(schedev_step, session, 288);
 PLACE(schedev_step, reserved, 296);

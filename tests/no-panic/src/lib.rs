@@ -25,13 +25,13 @@ use scheduled_events_core::terminate::{
     TerminateNotificationProfile,
 };
 use scheduled_events_core::{
-    Action, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event, EventCursor,
-    EventId, EventKind, EventSource, EventSources, EventStatus, EventType, EventTypes, GateAnswer,
-    Incarnation, LastCall, Leader, MAX_RULES, Member, NotBefore, ParseError, ParseErrorKind,
-    Policy, Position, Preparation, Problem, ProblemKind, Reason, Report, RequestOutcome, Response,
-    Rule, Scope, Session, SessionConfig, SessionConfigError, SnapshotError, SourceKind,
-    StartRequests, Step, Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull,
-    UnixMillis, UnixSeconds, Untracked, VmNames,
+    Action, AnswerOutcome, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event,
+    EventCursor, EventId, EventKind, EventSource, EventSources, EventStatus, EventType, EventTypes,
+    GateAnswer, Incarnation, LastCall, Leader, MAX_RULES, Member, NotBefore, ParseError,
+    ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason, Report,
+    RequestOutcome, Response, Rule, Scope, Session, SessionConfig, SessionConfigError,
+    SnapshotError, SourceKind, StartRequests, Step, Text, TooManyRules, TrackedEvent,
+    TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
 
 pub use rest::the_rest;
@@ -206,7 +206,7 @@ fn preparing() -> Policy {
 
 fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut Counts) {
     let one_more = |count: &mut u32| *count = count.wrapping_add(1);
-    match session.next(*now) {
+    match session.take_step(*now) {
         Step::Get { timeout_ms } => {
             reach(timeout_ms);
             let body = if counts.posted == 0 { input } else { EMPTY };
@@ -238,17 +238,22 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
             *now = now.plus(1000);
         }
         Step::Wait { until } => *now = until,
-        Step::Prepare { event, attempt } => {
-            reach(event);
+        Step::Prepare {
+            event,
+            by_last_call,
+            attempt,
+        } => {
+            reach((event, by_last_call));
             one_more(&mut counts.prepared);
             reach(session.prepared(attempt, black_box(Preparation::Ready)));
         }
         Step::Recover {
-            event,
+            events,
             own,
             attempt,
         } => {
-            reach((event, own));
+            reach((events.last(), own));
+            events.iter().for_each(reach);
             one_more(&mut counts.recovered);
             reach((
                 session.recovering().for_each(reach),
@@ -262,6 +267,10 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
             attempt,
         } => {
             reach((event, phase));
+            if let Some(ahead) = session.would_prepare(attempt, *now) {
+                reach((ahead.event(), ahead.out_of_service_since()));
+                reach(ahead.snapshot(black_box(&mut [0; 256])));
+            }
             reach(session.gate_answered(attempt, black_box(GateAnswer::Open), *now));
         }
         Step::Cancel { attempt } => reach(attempt),
@@ -394,6 +403,9 @@ fn the_records(document: &Document<'_>, text: &str, names: VmNames<'_>, number: 
     reach((
         shown(&CauseWord(black_box(Cause::Timeout))),
         black_box(HookOutcome::Failed).word(),
+        black_box(HookOutcome::Failed).to_report(black_box(AnswerOutcome::Accepted)),
+        black_box(HookOutcome::Failed).preparation(),
+        black_box(HookOutcome::Failed).has_recovered(),
     ));
 }
 
@@ -623,9 +635,16 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
     let now = UnixMillis(number);
     session.set_time_of_day_ahead(black_box(number));
     for _ in 0..black_box(9) {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Report(report) => {
                 reach(shown(&report));
+                reach((report.event(), report.as_ref().event()));
+                let report = report.map(|event| {
+                    let newest = Some(EventMembers::unknown(Text::plain(
+                        event.event_id().as_str(),
+                    )));
+                    EventMembers::from_tracked(event).with_newest(newest)
+                });
                 reach(Record::from_report(&report, Some(input)).at(UnixSeconds(number)));
             }
             other => reach(other),

@@ -51,7 +51,7 @@ words!(NotificationOutcome {
 
 impl<const N: usize> Session<N> {
     /// Applies a notification, if the session's [`source`](crate::SessionConfig::source) includes notifications. Then call
-    /// [`next`](Self::next), as after each result.
+    /// [`take_step`](Self::take_step), as after each result.
     ///
     /// `arrival` is what a [`NotificationOrder`](crate::NotificationOrder) or an [`EventOrder`](crate::EventOrder) returned:
     /// one that is late changes nothing. Repeated ones may be passed, and have to be after a restart: as with documents,
@@ -80,7 +80,7 @@ impl<const N: usize> Session<N> {
     ///         assert_eq!(session.on_notification(&notification, arrival, now), NotificationOutcome::Applied);
     ///     }
     ///     loop {
-    ///         match session.next(now) {
+    ///         match session.take_step(now) {
     ///             Step::Report(report) => done.push(report.to_string()),
     ///             Step::Prepare { attempt, .. } => drop(session.prepared(attempt, Preparation::Ready)),
     ///             Step::Post { .. } => {
@@ -104,6 +104,7 @@ impl<const N: usize> Session<N> {
         arrival: Arrival,
         now: UnixMillis,
     ) -> NotificationOutcome {
+        self.forget_answered();
         if self.source == SessionSource::Documents || arrival == Arrival::Late {
             return NotificationOutcome::Ignored;
         }

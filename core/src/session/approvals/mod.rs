@@ -6,7 +6,7 @@ pub(super) use approved_ids::{ApprovalSlots, ApprovedIds};
 
 use super::event_progress::{EventProgress, deadline};
 use super::limits::{BATCH_MAX, BODY_MAX};
-use super::{Session, response::Cause, response::RequestOutcome};
+use super::{Request, Session, response::Cause, response::RequestOutcome};
 use crate::approval::StartRequests;
 use crate::event_id::EventId;
 use crate::time::UnixMillis;
@@ -63,27 +63,29 @@ impl<const N: usize> Session<N> {
     }
 
     /// Records a successful approval.
-    pub(super) fn approved(&mut self, slots: &[u16]) -> RequestOutcome {
-        for &slot in slots {
+    pub(super) fn approved(&mut self, slots: ApprovalSlots) -> RequestOutcome {
+        for &slot in &slots {
             if let Some(event) = self.tracker.get_mut(slot) {
                 event.flags.set(Flags::APPROVED, true);
             }
         }
+        self.request = Request::Answered(slots);
         RequestOutcome::Approved
     }
 
     /// Records a failed approval and schedules the next attempt for each of its events.
     pub(super) fn approval_failed(
         &mut self,
-        slots: &[u16],
+        slots: ApprovalSlots,
         cause: Cause,
         now: UnixMillis,
     ) -> RequestOutcome {
-        for &slot in slots {
+        for &slot in &slots {
             if let Some(progress) = self.progress.get_mut(usize::from(slot)) {
                 progress.approval_failed(now, |failures| self.pacer.back_off(failures));
             }
         }
+        self.request = Request::Answered(slots);
         RequestOutcome::ApprovalFailed { cause }
     }
 }

@@ -6,7 +6,7 @@ pub use format::{SnapshotError, snapshot_length};
 
 use super::command::Attempts;
 use super::event_progress::{EventProgress, PreparationState};
-use super::{Session, SessionSource};
+use super::{Session, SessionSource, WouldPrepare};
 use crate::error::BufferTooSmall;
 use crate::hash::Hash;
 use crate::slice_writer::SliceWriter;
@@ -51,8 +51,17 @@ impl<const N: usize> Session<N> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        let needed = self.write(&mut [], 0).0;
-        let length = self.write(buffer, needed).0;
+        self.write_snapshot(None, buffer)
+    }
+
+    /// Writes the snapshot of the session as it is, or as it would be.
+    pub(super) fn write_snapshot(
+        &self,
+        ahead: Option<&WouldPrepare<'_, N>>,
+        buffer: &mut [u8],
+    ) -> Result<usize, BufferTooSmall> {
+        let needed = self.write(ahead, &mut [], 0).0;
+        let length = self.write(ahead, buffer, needed).0;
         if length <= buffer.len() {
             Ok(length)
         } else {
@@ -92,13 +101,20 @@ impl<const N: usize> Session<N> {
 
     /// The checksum of the snapshot.
     fn checksum(&self) -> u64 {
-        self.write(&mut [], self.write(&mut [], 0).0).1
+        self.write(None, &mut [], self.write(None, &mut [], 0).0).1
     }
 
     /// Writes as much of the snapshot as fits, with this length in its head. Returns the length that it needs, and its
     /// checksum.
     #[inline(never)] // It is called in several places.
-    fn write(&self, buffer: &mut [u8], length: usize) -> (usize, u64) {
+    fn write(
+        &self,
+        ahead: Option<&WouldPrepare<'_, N>>,
+        buffer: &mut [u8],
+        length: usize,
+    ) -> (usize, u64) {
+        let machine = ahead.map_or(&self.machine, |ahead| &ahead.machine);
+        let attempts = ahead.map_or(self.attempts, |ahead| ahead.attempts);
         let mut writer = Writer {
             out: SliceWriter::new(buffer),
             hash: Hash::new(),
@@ -109,10 +125,10 @@ impl<const N: usize> Session<N> {
         writer.u64(self.machine_id);
         writer.u64(self.boot_id);
         writer.byte(u8::from(self.event_seen));
-        writer.u32(self.attempts.0);
-        writer.time(self.machine.due_since);
+        writer.u32(attempts.0);
+        writer.time(machine.due_since);
         writer.time(self.recovered_at);
-        writer.byte(self.machine.failures);
+        writer.byte(machine.failures);
         writer.u16(u16::try_from(self.approved_ids.len()).unwrap_or(u16::MAX));
         for hash in self.approved_ids.iter() {
             writer.u64(hash);
@@ -122,9 +138,10 @@ impl<const N: usize> Session<N> {
             writer.event(event);
         }
         writer.u16(u16::try_from(self.tracker.len()).unwrap_or(u16::MAX));
-        for (_, event, progress) in self.tracked() {
+        for (slot, event, progress) in self.tracked() {
+            let changed = ahead.filter(|ahead| ahead.slot == slot);
             writer.event(event);
-            writer.progress(progress);
+            writer.progress(changed.map_or(progress, |ahead| &ahead.progress));
         }
         let checksum = writer.hash.finish();
         writer.u64(checksum);
@@ -156,7 +173,7 @@ impl<const N: usize> Session<N> {
     /// let config = SessionConfig::new(VmNames::new(&["vm"]));
     /// let now = UnixMillis(1_600_000_000_000);
     /// let mut before = Session::<16>::new(&config)?;
-    /// assert!(matches!(before.next(now), Step::Get { .. }));
+    /// assert!(matches!(before.take_step(now), Step::Get { .. }));
     /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","Resources":["vm"]}]}"#;
     /// before.on_response(&Response { status: 200, body, ..Response::default() }, now);
     /// let mut snapshot = vec![0; Session::<16>::SNAPSHOT_MAX];

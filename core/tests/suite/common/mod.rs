@@ -288,7 +288,7 @@ impl<const N: usize> Host<N> {
             self.dies_after_steps = None;
             self.restart();
         }
-        let what = match self.session.next(self.now) {
+        let what = match self.session.take_step(self.now) {
             Step::Wait { until } => return Some(until),
             Step::Get { timeout_ms } => {
                 self.polling = true;
@@ -305,23 +305,28 @@ impl<const N: usize> Host<N> {
                         .collect(),
                 )
             }
-            Step::Prepare { event, attempt } => {
+            Step::Prepare {
+                event,
+                by_last_call,
+                attempt,
+            } => {
+                assert!(!by_last_call || self.setup.gate);
                 let id = event.event_id().to_string();
                 self.attempts.insert(id.clone(), attempt);
                 Exchange::Prepare(id)
             }
             Step::Recover {
-                event,
+                events,
                 own,
                 attempt,
             } => {
-                let id = event.event_id().to_string();
+                let id = events.last().event_id().to_string();
                 self.recoveries.insert((id.clone(), own), attempt);
-                let mut ids: Vec<_> = self
-                    .session
-                    .recovering()
+                let mut ids: Vec<_> = events
+                    .iter()
                     .map(|event| event.event_id().to_string())
                     .collect();
+                assert_eq!(ids.first(), Some(&id));
                 ids.sort();
                 if own {
                     Exchange::Recover(id, ids)
@@ -414,6 +419,7 @@ impl<const N: usize> Host<N> {
             }
             None => self.session.on_failure(Cause::Timeout, self.now),
         };
+        assert!(self.session.posted().map(EventId::as_str).eq(&ids));
         if outcome == RequestOutcome::Approved {
             self.note(Exchange::Approved(ids));
         } else {
@@ -538,6 +544,7 @@ impl<const N: usize> Host<N> {
 
     fn answer_question(&mut self, index: usize, answer: GateAnswer) -> bool {
         let (id, phase) = self.asking.remove(index);
+        self.check_would_prepare(self.questions[&id]);
         let outcome = self
             .session
             .gate_answered(self.questions[&id], answer, self.now);
@@ -545,6 +552,24 @@ impl<const N: usize> Host<N> {
             self.note(Exchange::GateAnswered(id, phase, answer));
         }
         outcome == AnswerOutcome::Accepted
+    }
+
+    /// What the gate's yes would lead to is what it leads to, with the same snapshot.
+    fn check_would_prepare(&self, attempt: u32) {
+        let mut yes = self.session.clone();
+        let _ = yes.gate_answered(attempt, GateAnswer::Open, self.now);
+        let prepares = matches!(yes.take_step(self.now), Step::Prepare { .. });
+        match self.session.would_prepare(attempt, self.now) {
+            Some(ahead) if prepares => {
+                let (mut expected, mut found) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+                assert_eq!(ahead.snapshot(&mut found), yes.snapshot(&mut expected));
+                assert!(found == expected, "another snapshot");
+                assert_eq!(ahead.out_of_service_since(), yes.out_of_service_since());
+            }
+            // Another step comes first.
+            Some(_) => {}
+            None => assert!(!prepares),
+        }
     }
 
     /// Ends everything that was cancelled, with results that do not count.

@@ -1,8 +1,8 @@
 //! What a session approves, when, and in which requests.
 
 use scheduled_events_core::{
-    Action, Leader, Policy, Preparation, RequestOutcome, Response, Rule, Scope, Session, Step,
-    TrackedEvent, limits,
+    Action, Cause, Leader, Policy, Preparation, RequestOutcome, Response, Rule, Scope, Session,
+    Step, TrackedEvent, limits,
 };
 
 use crate::common::{
@@ -221,7 +221,7 @@ fn a_gone_event_is_not_approved_during_its_recovery() {
 }
 
 #[test]
-fn posted_lists_the_events_of_the_post_in_progress() {
+fn posted_lists_the_events_of_the_post_until_the_step_after_its_answer() {
     let mut session = setup(Action::Approve).session::<4>();
     let posted = |session: &Session<4>| {
         session
@@ -230,7 +230,7 @@ fn posted_lists_the_events_of_the_post_in_progress() {
             .collect::<Vec<_>>()
     };
     assert!(posted(&session).is_empty() && !session.awaits_answer());
-    session.next(START);
+    session.take_step(START);
     assert!(posted(&session).is_empty() && session.awaits_answer());
     let body = document(1, &[event("a"), event("b")]);
     session.on_response(
@@ -241,13 +241,13 @@ fn posted_lists_the_events_of_the_post_in_progress() {
         },
         START,
     );
-    while let Step::Report(_) = session.next(START) {}
+    while let Step::Report(_) = session.take_step(START) {}
     let at = START.plus(limits::REQUEST_SPACING_MS);
-    assert!(matches!(session.next(at), Step::Post { .. }));
+    assert!(matches!(session.take_step(at), Step::Post { .. }));
     assert_eq!(posted(&session), ["a", "b"]);
     // It waits for the response for the timeout of the request, and returns no other step.
     assert!(
-        matches!(session.next(at), Step::Wait { until } if until == at.plus(limits::TIMEOUT_MS))
+        matches!(session.take_step(at), Step::Wait { until } if until == at.plus(limits::TIMEOUT_MS))
     );
     assert!(session.awaits_answer());
     assert_eq!(
@@ -260,8 +260,17 @@ fn posted_lists_the_events_of_the_post_in_progress() {
         ),
         RequestOutcome::Approved
     );
-    assert!(posted(&session).is_empty() && !session.awaits_answer());
+    assert_eq!(posted(&session), ["a", "b"]);
+    assert!(!session.awaits_answer());
     assert!(session.events().all(TrackedEvent::is_approved));
+    // A second answer is for nothing, and the next step is about others.
+    assert_eq!(
+        session.on_failure(Cause::Timeout, at),
+        RequestOutcome::Unexpected
+    );
+    assert_eq!(posted(&session), ["a", "b"]);
+    assert!(matches!(session.take_step(at), Step::Wait { .. }));
+    assert!(posted(&session).is_empty());
 }
 
 #[test]

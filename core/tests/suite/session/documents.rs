@@ -128,7 +128,7 @@ fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
     let mut session = setup(Action::Hold).session::<80>();
     for started in [false, true] {
         let now = if started { START.plus(1000) } else { START };
-        assert!(matches!(session.next(now), Step::Get { .. }));
+        assert!(matches!(session.take_step(now), Step::Get { .. }));
         if started {
             // The same events again: now the first ones are known.
             let body = document(2, &events);
@@ -143,7 +143,7 @@ fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
             session.on_response(&response, now);
         }
         let (mut problems, mut others) = (Vec::new(), 0);
-        while let Step::Report(report) = session.next(now) {
+        while let Step::Report(report) = session.take_step(now) {
             match report {
                 Report::Problem(problem) => problems.push(problem),
                 _ => others += 1,

@@ -94,7 +94,7 @@ fn a_closed_gate_is_asked_again_in_time_however_long_the_interval() {
     let body = crate::common::document(1, &[event("a")]);
     let mut asked = Vec::new();
     while now.millis_since(crate::common::START) < 20_000 {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } => {
                 session.on_response(
                     &Response {
@@ -123,7 +123,7 @@ fn a_gate_that_opens_for_the_approval_is_confirmed_at_once_however_long_the_inte
     let body = crate::common::document(1, &[event("a")]);
     let mut polled = Vec::new();
     loop {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } => {
                 polled.push(now.millis_since(crate::common::START));
                 session.on_response(
@@ -162,7 +162,7 @@ fn only_a_yes_to_an_approval_is_confirmed_before_the_interval_ends() {
         crate::common::document(2, &documents[1]),
     ];
     while now.millis_since(start) < 115_000 {
-        match session.next(now) {
+        match session.take_step(now) {
             Step::Get { .. } => {
                 // The yes for an event comes during the poll that shows that it is over.
                 if let (1, Some((_, attempt))) =

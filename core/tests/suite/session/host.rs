@@ -64,7 +64,7 @@ fn nothing_is_approved_by_a_decision_for_previous_names() {
 #[test]
 fn nothing_is_prepared_by_a_decision_for_previous_names() {
     let mut session = setup(Action::Prepare).session::<4>();
-    assert!(matches!(session.next(START), Step::Get { .. }));
+    assert!(matches!(session.take_step(START), Step::Get { .. }));
     let body = document(1, &[event("a")]);
     session.on_response(
         &Response {
@@ -76,11 +76,11 @@ fn nothing_is_prepared_by_a_decision_for_previous_names() {
     );
     session.set_names(VmNames::new(&["other name"])).unwrap();
     let mut steps = Vec::new();
-    while let Step::Report(report) = session.next(START) {
+    while let Step::Report(report) = session.take_step(START) {
         steps.push(report.to_string());
     }
     assert_eq!(steps, ["a: scheduled", "a: prepare (a rule matches)"]);
-    assert!(matches!(session.next(START), Step::Wait { until } if until == START.plus(1000)));
+    assert!(matches!(session.take_step(START), Step::Wait { until } if until == START.plus(1000)));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn underscored_names_match() {
             ..SessionConfig::new(names)
         })
         .unwrap();
-        session.next(START);
+        session.take_step(START);
         let body = document(1, &[event("a").resources(&resources)]);
         session.on_response(
             &Response {
@@ -113,8 +113,8 @@ fn underscored_names_match() {
             },
             START,
         );
-        session.next(START);
-        let Step::Report(decision) = session.next(START) else {
+        session.take_step(START);
+        let Step::Report(decision) = session.take_step(START) else {
             panic!("no decision")
         };
         assert!(
@@ -218,7 +218,7 @@ fn is_idle_without_events_and_without_pending_steps() {
 fn is_not_idle_with_pending_reports() {
     // A problem and free capacity, each in a document without events to track.
     let mut session = setup(Action::Hold).session::<1>();
-    session.next(START);
+    session.take_step(START);
     let problem = br#"{"Events":[{}]}"#;
     session.on_response(
         &Response {
@@ -229,7 +229,7 @@ fn is_not_idle_with_pending_reports() {
         START,
     );
     assert!(!session.is_idle());
-    assert!(matches!(session.next(START), Step::Report(_)));
+    assert!(matches!(session.take_step(START), Step::Report(_)));
     assert!(session.is_idle());
 
     let mut host = Host::<1>::new(setup(Action::Hold));
@@ -245,7 +245,7 @@ fn is_not_idle_with_pending_reports() {
         host.now,
     );
     let mut steps = Vec::new();
-    while let Step::Report(report) = host.session.next(host.now) {
+    while let Step::Report(report) = host.session.take_step(host.now) {
         steps.push(report.to_string());
         assert_eq!(host.session.is_idle(), steps.len() == 2, "{steps:?}");
     }

@@ -71,7 +71,7 @@ fn only_one_request_after_the_start_or_a_day_of_silence_may_take_long() {
 #[test]
 fn a_poll_is_due_an_interval_after_the_last_one_was_sent() {
     let mut session = setup(Action::Hold).session::<4>();
-    assert!(matches!(session.next(START), Step::Get { .. }));
+    assert!(matches!(session.take_step(START), Step::Get { .. }));
     assert!(session.awaits_answer());
     let late = START.plus(700);
     session.on_response(
@@ -82,7 +82,7 @@ fn a_poll_is_due_an_interval_after_the_last_one_was_sent() {
         },
         late,
     );
-    assert!(matches!(session.next(late), Step::Wait { until } if until == START.plus(1000)));
+    assert!(matches!(session.take_step(late), Step::Wait { until } if until == START.plus(1000)));
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_preempt_is_seen_in_time_whatever_the_service_answered_before() {
         ..SessionConfig::new(VmNames::new(&[VM]))
     };
     let mut session = Session::<4>::new(&config).unwrap();
-    assert!(matches!(session.next(START), Step::Get { .. }));
+    assert!(matches!(session.take_step(START), Step::Get { .. }));
     session.on_response(
         &Response {
             status: 200,
@@ -261,7 +261,9 @@ fn a_preempt_is_seen_in_time_whatever_the_service_answered_before() {
         },
         START,
     );
-    assert!(matches!(session.next(START), Step::Wait { until } if until == START.plus(60_000)));
+    assert!(
+        matches!(session.take_step(START), Step::Wait { until } if until == START.plus(60_000))
+    );
 }
 
 #[test]

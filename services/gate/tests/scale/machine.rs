@@ -382,7 +382,7 @@ fn write(file: &mut File, record: &Value) {
 
 /// The session's next step.
 fn task(session: &mut Watcher, now: UnixMillis, name: &str) -> Task {
-    match session.next(now) {
+    match session.take_step(now) {
         Step::Get { .. } => Task::Get,
         Step::Post { body, .. } => {
             let body = body.to_vec();
@@ -390,17 +390,14 @@ fn task(session: &mut Watcher, now: UnixMillis, name: &str) -> Task {
             Task::Post(body, ids)
         }
         Step::Wait { until } => Task::Wait(until),
-        Step::Prepare { event, attempt } => {
+        Step::Prepare { event, attempt, .. } => {
             Task::Prepare(event.event_id().as_str().to_owned(), attempt)
         }
-        Step::Recover { event, attempt, .. } => {
-            let last = event.event_id().as_str().to_owned();
-            let others = session
-                .recovering()
-                .map(|event| event.event_id().as_str().to_owned());
-            let mut ids = vec![last.clone()];
-            ids.extend(others.filter(|id| *id != last));
-            Task::Recover(ids, attempt)
+        Step::Recover {
+            events, attempt, ..
+        } => {
+            let ids = events.iter().map(|event| event.event_id().to_string());
+            Task::Recover(ids.collect(), attempt)
         }
         Step::Gate {
             event,

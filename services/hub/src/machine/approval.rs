@@ -1,6 +1,7 @@
 //! The approval of a machine's events: those that are due at a time are sent, and answered, together.
 
-use scheduled_events::record::{Record, event_key};
+use scheduled_events::record::{EventRecord, event_key};
+use scheduled_events::session::with_approval;
 use scheduled_events_common::log;
 use scheduled_events_core::{Arrival, Cause, RequestOutcome, Response, UnixMillis};
 
@@ -11,7 +12,7 @@ use crate::store::StoreError;
 
 impl Machine {
     /// Sends the approval in progress, unless what came while it was written down speaks against it.
-    pub(super) async fn post(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn post(&mut self, posted: Vec<String>) -> Result<(), StoreError> {
         let mut is_outdated = false;
         while let Ok(message) = self.inbox.try_recv() {
             if let Message::Notice {
@@ -20,42 +21,41 @@ impl Machine {
                 ..
             } = &message
             {
-                is_outdated |= self.posted.iter().any(|id| event_key(id) == notice.key);
+                is_outdated |= posted.iter().any(|id| event_key(id) == notice.key);
             }
             self.on_message(message).await?;
         }
         if !is_outdated && !self.is_stopping && self.session.awaits_answer() {
-            self.send();
+            self.send(posted);
             return Ok(());
         }
         let why = ArmError::NotSent("what was decided before no longer counts".into());
-        let results = self
-            .posted
-            .iter()
-            .map(|id| (Err(why.clone()), id.clone()))
-            .collect();
+        let results = posted.into_iter().map(|id| (Err(why.clone()), id));
+        let results = results.collect();
         let now = self.set_time();
         self.on_approval(results, now).await
     }
 
     /// Sends the approval in progress. Nothing comes between what calls this and the first look at what is withdrawn.
-    fn send(&self) {
-        let due = self
-            .posted
-            .iter()
-            .filter(|id| !self.approved.contains(&event_key(id)));
-        let answers = due.map(|id| {
-            let known = self.events.get(&event_key(id));
+    fn send(&self, posted: Vec<String>) {
+        let answers = posted.into_iter().map(|id| {
+            let known = self.events.get(&event_key(&id));
             let resource_id = known
                 .map(|known| known.resource_id.as_str())
                 .unwrap_or_default();
-            (self.shared.approvals.approve(resource_id, id), id.clone())
+            let is_due = !self.approved.contains(&event_key(&id));
+            let answer = is_due.then(|| self.shared.approvals.approve(resource_id, &id));
+            (answer, id)
         });
         let (answers, sender): (Vec<_>, _) = (answers.collect(), self.sender.clone());
         tokio::task::spawn_local(async move {
             let mut results = Vec::new();
             for (answer, id) in answers {
-                results.push((answer.await, id));
+                let result = match answer {
+                    Some(answer) => answer.await,
+                    None => Ok(()),
+                };
+                results.push((result, id));
             }
             let _ = sender.send(Message::Approved(results));
         });
@@ -69,11 +69,8 @@ impl Machine {
     ) -> Result<(), StoreError> {
         let approved = results.iter().filter(|(result, _)| result.is_ok());
         self.approved.extend(approved.map(|(_, id)| event_key(id)));
-        let result = results
-            .into_iter()
-            .map(|(result, _)| result)
-            .find(Result::is_err)
-            .unwrap_or(Ok(()));
+        let (results, posted): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+        let result = results.into_iter().find(Result::is_err).unwrap_or(Ok(()));
         // A list that was approved in part is answered with 207, which says nothing about this event.
         let status = match &result {
             Ok(()) => Some(200),
@@ -95,33 +92,19 @@ impl Machine {
         };
         self.shared.metrics.approval(result.is_ok());
         if let (RequestOutcome::ApprovalFailed { .. }, Err(error)) = (outcome, &result) {
-            let text = format!(
-                "warning: approval of {} failed: {error}",
-                self.posted.join(", ")
-            );
+            let text = format!("warning: approval of {} failed: {error}", posted.join(", "));
             log::printable(&text);
         }
-        let posted = std::mem::take(&mut self.posted);
-        let ids: Vec<_> = posted.iter().map(String::as_str).collect();
-        let events: Vec<_> = posted
-            .iter()
-            .filter_map(|id| self.events.get(&event_key(id)))
-            .collect();
-        let names: Vec<_> = events
-            .iter()
-            .map(|known| known.event.resource_names())
-            .collect();
-        let members = events
-            .iter()
-            .zip(&names)
-            .map(|(known, names)| known.event.members(names.as_deref()));
-        let members: Vec<_> = members.collect();
-        let record = Record::Approval {
-            event_ids: &ids,
-            status,
-            events: &members,
-        };
-        self.shared.record(&self.facts.resource_id, record);
+        let events = posted.into_iter().map(|id| {
+            let known = self.events.get(&event_key(&id));
+            let known = known.map(|known| known.event.clone()).unwrap_or_default();
+            EventRecord {
+                event_id: id,
+                ..known
+            }
+        });
+        let events: Vec<_> = events.collect();
+        with_approval(&events, status, |record| self.record(record));
         // What was approved is not approved again after a crash.
         self.save().await.map(drop)
     }

@@ -15,13 +15,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use scheduled_events::hooks::CommandOutcome;
 use scheduled_events::limits::COMMAND_TIME;
-use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
+use scheduled_events::record::{EventRecord, HookOutcome, Record, event_key};
+use scheduled_events::session::{GateAnswers, OwnedStep, with_recovery, with_report};
 use scheduled_events_common::log;
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
-    AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome,
-    Preparation, Report, Session, SessionConfig, SessionSource, Step, TrackedEvent, UnixMillis,
-    VmNames, Waiting,
+    AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome, Report,
+    Session, SessionConfig, SessionSource, TrackedEvent, UnixMillis, VmNames, WaitsFor,
+    WouldPrepare,
 };
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -48,11 +49,9 @@ pub struct Machine {
     events: BTreeMap<String, Known>,
     entry: Entry,
     commands: Commands,
-    /// The ids in the approval in progress.
-    posted: Vec<String>,
     /// The keys of those that were approved beside others that were refused. The session asks for all of them again.
     approved: HashSet<String>,
-    gate_answers: HashMap<(String, GatePhase), GateAnswer>,
+    gate_answers: GateAnswers,
     /// Notices that are not kept yet.
     pending: Vec<Done>,
     sender: mpsc::UnboundedSender<Message>,
@@ -86,9 +85,8 @@ impl Machine {
             facts,
             events: BTreeMap::new(),
             entry: Entry::default(),
-            posted: Vec::new(),
             approved: HashSet::new(),
-            gate_answers: HashMap::new(),
+            gate_answers: GateAnswers::default(),
             pending: Vec::new(),
             sender,
             inbox,
@@ -237,123 +235,102 @@ impl Machine {
         loop {
             self.shared.journal.capacity().await;
             let now = self.set_time();
-            match self.session.next(now) {
-                Step::Wait { until } => return Ok(until),
-                // The session's source is notifications alone.
-                Step::Get { .. } => drop(self.session.on_failure(Cause::Unreachable, now)),
-                Step::Report(Report::Change { change, event }) => {
-                    self.shared.metrics.changed(change);
-                    let event = event_of(&self.events, event);
-                    self.report(&event, |event| Record::Change { change, event });
-                }
-                Step::Report(Report::Decision { decision, event }) => {
-                    let event = event_of(&self.events, event);
-                    self.report(&event, |event| Record::from_decision(&decision, event));
-                }
-                Step::Report(Report::LastCall { event }) => {
-                    let event = event_of(&self.events, event);
-                    self.report(&event, |event| Record::Gate {
-                        phase: GatePhase::Prepare,
-                        outcome: GateOutcome::LastCall,
-                        event,
-                    });
-                }
-                Step::Report(report @ (Report::Problem(_) | Report::Untracked(_))) => {
-                    self.shared
-                        .record(&self.facts.resource_id, Record::from_report(&report, None));
-                }
+            let events = &self.events;
+            let step = OwnedStep::new(self.session.take_step(now), |event| event_of(events, event));
+            let is_begun = matches!(
+                step,
+                OwnedStep::Prepare { .. } | OwnedStep::Recover { .. } | OwnedStep::Post { .. }
+            );
+            match &step {
+                OwnedStep::Wait { until } => return Ok(*until),
                 // What an earlier process began is not begun again by one that stops.
-                Step::Prepare { .. } | Step::Recover { .. } | Step::Post { .. }
-                    if self.is_stopping =>
-                {
-                    return Ok(now.plus(1000));
-                }
-                Step::Prepare { event, attempt } => {
-                    let event = event_of(&self.events, event);
-                    let is_this = |waiting: &Waiting| waiting.attempt == Some(attempt);
-                    let by_last_call = self
-                        .session
-                        .waiting(now)
-                        .any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
-                    self.report(&event, |event| Record::Prepare {
-                        outcome: HookOutcome::Begun,
-                        event,
-                    });
-                    // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
-                    self.save().await?;
-                    let unknown = if event.not_before.is_some() {
-                        None
-                    } else {
-                        Some(COMMAND_TIME)
-                    };
-                    let deadline = self.shared.config.hooks.prepare_timeout.or(unknown);
-                    let hook = Hook {
-                        kind: Kind::Prepare { by_last_call },
-                        events: vec![event],
-                        deadline,
-                    };
-                    self.start(hook, attempt).await?;
-                }
-                Step::Recover {
+                _ if is_begun && self.is_stopping => return Ok(now.plus(1000)),
+                // What a state knows is not recorded again.
+                OwnedStep::Prepare { event, .. } => self.report(event, |event| Record::Prepare {
+                    outcome: HookOutcome::Begun,
                     event,
-                    own,
-                    attempt,
-                } => {
-                    let last = event_of(&self.events, event);
-                    let mut events = vec![last];
-                    if own {
-                        let key = event_key(&events[0].event_id);
-                        let others = self
-                            .session
-                            .recovering()
-                            .filter(|event| event_key(event.event_id().as_str()) != key);
-                        events.extend(others.map(|event| event_of(&self.events, event)));
-                    }
-                    self.save().await?;
-                    self.start(
-                        Hook {
-                            kind: Kind::Recover,
-                            events,
-                            deadline: Some(COMMAND_TIME),
-                        },
-                        attempt,
-                    )
-                    .await?;
+                }),
+                _ => {}
+            }
+            // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
+            if step.is_stored_first() {
+                self.save().await?;
+            }
+            self.perform(step, now).await?;
+        }
+    }
+
+    /// Does what the session says, which is kept already.
+    async fn perform(&mut self, step: OwnedStep, now: UnixMillis) -> Result<(), StoreError> {
+        match step {
+            // The one is done already, and the other is not asked for: the session's source is notifications alone.
+            OwnedStep::Wait { .. } => {}
+            OwnedStep::Get { .. } => drop(self.session.on_failure(Cause::Unreachable, now)),
+            OwnedStep::Report(report) => {
+                if let Report::Change { change, .. } = &report {
+                    self.shared.metrics.changed(*change);
                 }
-                Step::Gate {
-                    event,
-                    phase,
-                    attempt,
-                } => {
-                    let mut event = event_of(&self.events, event);
-                    let known = self.events.get(&event_key(&event.event_id));
-                    if let (Some(known), Some(names)) = (known, &mut event.resources) {
-                        names.extend(known.may_be_named.iter().cloned());
-                    }
-                    if phase == GatePhase::Approve && self.may_have_changed(&event) {
-                        let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
-                    } else {
-                        self.commands.ask(phase, event, attempt, &self.facts);
-                    }
+                with_report(&report, None, |record| self.record(record));
+            }
+            OwnedStep::Prepare {
+                event,
+                by_last_call,
+                attempt,
+            } => {
+                let unknown = if event.not_before.is_some() {
+                    None
+                } else {
+                    Some(COMMAND_TIME)
+                };
+                let hook = Hook {
+                    kind: Kind::Prepare { by_last_call },
+                    events: vec![event],
+                    deadline: self.shared.config.hooks.prepare_timeout.or(unknown),
+                };
+                self.start(hook, attempt).await?;
+            }
+            OwnedStep::Recover {
+                events, attempt, ..
+            } => {
+                let hook = Hook {
+                    kind: Kind::Recover,
+                    events,
+                    deadline: Some(COMMAND_TIME),
+                };
+                self.start(hook, attempt).await?;
+            }
+            OwnedStep::Gate {
+                mut event,
+                phase,
+                attempt,
+            } => {
+                let known = self.events.get(&event_key(&event.event_id));
+                if let (Some(known), Some(names)) = (known, &mut event.resources) {
+                    names.extend(known.may_be_named.iter().cloned());
                 }
-                Step::Cancel { attempt } => match self.commands.cancel(attempt) {
-                    Some(Cancelled::Hook(hook)) => {
-                        self.ended(attempt, &hook, &CommandOutcome::Cancelled, now)
-                            .await?;
-                    }
-                    Some(Cancelled::Question) => {
-                        let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
-                    }
-                    None => {}
-                },
-                Step::Post { .. } => {
-                    self.posted = self.session.posted().map(ToString::to_string).collect();
-                    self.save().await?;
-                    let _ = self.shared.journal.sync().await;
-                    self.post().await?;
+                if phase == GatePhase::Approve && self.may_have_changed(&event) {
+                    let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
+                } else {
+                    self.commands.ask(phase, event, attempt, &self.facts);
                 }
             }
+            OwnedStep::Cancel { attempt } => match self.commands.cancel(attempt) {
+                Some(Cancelled::Hook(hook)) => {
+                    self.ended(attempt, &hook, &CommandOutcome::Cancelled, now)
+                        .await?;
+                }
+                Some(Cancelled::Question) => {
+                    let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
+                }
+                None => {}
+            },
+            OwnedStep::Post { .. } => {
+                let posted = self.session.posted().map(ToString::to_string).collect();
+                let _ = self.shared.journal.sync().await;
+                self.post(posted).await?;
+            }
         }
+        Ok(())
     }
 
     /// Whether the event may be another one by now: it was seen before the start, and Resource Graph has not answered since. To prepare
@@ -468,13 +445,9 @@ impl Machine {
             self.commands.start(hook, attempt);
             return Ok(());
         }
-        let answer = match hook.kind {
-            Kind::Recover => self
-                .session
-                .recovered(attempt, true, self.shared.clock.now()),
-            Kind::Prepare { .. } => self.session.prepared(attempt, Preparation::Failed),
-        };
-        self.answered(answer, HookOutcome::NoCommand, &hook).await
+        let now = self.shared.clock.now();
+        self.answered(attempt, HookOutcome::NoCommand, &hook, now)
+            .await
     }
 
     async fn ended(
@@ -489,56 +462,38 @@ impl Machine {
         } else {
             HookOutcome::Ready
         };
-        let outcome = ended.for_record(success);
-        let has_succeeded = outcome == success;
-        let answer = match hook.kind {
-            // The next process runs it again.
-            _ if self.is_stopping => return Ok(()),
-            Kind::Recover => self.session.recovered(attempt, has_succeeded, now),
-            Kind::Prepare { .. } => {
-                let preparation = if has_succeeded {
-                    Preparation::Ready
-                } else {
-                    Preparation::Failed
-                };
-                self.session.prepared(attempt, preparation)
-            }
-        };
-        self.answered(answer, outcome, hook).await
+        // The next process runs it again.
+        if self.is_stopping {
+            return Ok(());
+        }
+        self.answered(attempt, ended.for_record(success), hook, now)
+            .await
     }
 
-    /// Reports and keeps the end of a command.
+    /// Passes the end of a command on to the session, reports it and keeps it.
     async fn answered(
         &mut self,
-        answer: AnswerOutcome,
+        attempt: u32,
         outcome: HookOutcome,
         hook: &Hook,
+        now: UnixMillis,
     ) -> Result<(), StoreError> {
-        let outcome = match answer {
-            AnswerOutcome::Accepted => outcome,
-            AnswerOutcome::Cancelled => HookOutcome::Cancelled,
-            AnswerOutcome::Unexpected => return Ok(()),
+        let answer = match hook.kind {
+            Kind::Recover => self
+                .session
+                .recovered(attempt, outcome.has_recovered(), now),
+            Kind::Prepare { .. } => self.session.prepared(attempt, outcome.preparation()),
+        };
+        let Some(outcome) = outcome.to_report(answer) else {
+            return Ok(());
         };
         self.shared
             .metrics
             .command(hook.kind == Kind::Recover, outcome);
-        let event = &hook.events[0];
         if hook.kind == Kind::Recover {
-            let event_ids: Vec<&str> = hook
-                .events
-                .iter()
-                .map(|event| event.event_id.as_str())
-                .collect();
-            let names = event.resource_names();
-            let event = event.members(names.as_deref());
-            let record = Record::Recover {
-                event_ids: &event_ids,
-                outcome: Some(outcome),
-                event,
-            };
-            self.shared.record(&self.facts.resource_id, record);
+            with_recovery(&hook.events, outcome, |record| self.record(record));
         } else {
-            self.report(event, |event| Record::Prepare { outcome, event });
+            self.report(&hook.events[0], |event| Record::Prepare { outcome, event });
         }
         self.save().await.map(drop)
     }
@@ -551,13 +506,8 @@ impl Machine {
         // A restart would forget a preparation that no state has, and its machine would stay out of service. So the state that has it is
         // kept first. The last call does not wait.
         if (phase, answer) == (GatePhase::Prepare, GateAnswer::Open) {
-            let mut ahead = self.session.clone();
-            let _ = ahead.gate_answered(attempt, answer, now);
-            let prepares = matches!(ahead.next(now), Step::Prepare { .. });
-            if !self
-                .write(self.state(if prepares { &ahead } else { &self.session }))
-                .await?
-            {
+            let state = self.state(self.session.would_prepare(attempt, now));
+            if !self.write(state).await? {
                 answer = GateAnswer::Closed;
             }
         }
@@ -565,9 +515,7 @@ impl Machine {
         if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
             return Ok(());
         }
-        let key = (event_key(&event.event_id), phase);
-        // A closed gate is asked every few seconds, and one that is open says nothing new.
-        if self.gate_answers.insert(key, answer) != Some(answer) {
+        if self.gate_answers.is_new(&event.event_id, phase, answer) {
             self.report(&event, |event| Record::Gate {
                 phase,
                 outcome: answer.into(),
@@ -584,10 +532,13 @@ impl Machine {
         record: impl for<'a> FnOnce(EventMembers<'a>) -> Record<'a>,
     ) {
         let names = event.resource_names();
-        self.shared.record(
-            &self.facts.resource_id,
-            record(event.members(names.as_deref())),
-        );
+        self.record(record(event.members(names.as_deref())));
+    }
+
+    /// Keeps a record.
+    #[allow(clippy::large_types_passed_by_value)] // As the session makes it.
+    fn record(&self, record: Record<'_>) {
+        self.shared.record(&self.facts.resource_id, record);
     }
 
     fn set_time(&mut self) -> UnixMillis {
@@ -610,7 +561,7 @@ impl Machine {
         if self.events.is_empty() && self.entry.is_new() {
             return Ok(true);
         }
-        let state = self.state(&self.session);
+        let state = self.state(None);
         if self.entry.has(&state) {
             Ok(true)
         } else {
@@ -624,29 +575,32 @@ impl Machine {
         self.shared.store.save(&mut self.entry, state).await
     }
 
-    /// The state with this session.
-    fn state(&self, session: &MachineSession) -> Saved {
+    /// The state as it is, or as it would be.
+    fn state(&self, ahead: Option<WouldPrepare<'_, EVENTS>>) -> Saved {
+        let session = &self.session;
         let mut snapshot = vec![0; MachineSession::SNAPSHOT_MAX];
-        let length = session.snapshot(&mut snapshot).unwrap_or_default();
+        let length = match &ahead {
+            Some(ahead) => ahead.snapshot(&mut snapshot),
+            None => session.snapshot(&mut snapshot),
+        };
+        let out_of_service_since = match &ahead {
+            Some(ahead) => ahead.out_of_service_since(),
+            None => session.out_of_service_since(),
+        };
+        let key = |event: &TrackedEvent| event_key(event.event_id().as_str());
         let waiting = session.waiting(self.shared.clock.now());
-        let waiting: HashMap<String, &str> = waiting
-            .map(|(event, waiting)| {
-                (
-                    event_key(event.event_id().as_str()),
-                    waiting.waits_for.word(),
-                )
-            })
+        let mut waiting: HashMap<String, &str> = waiting
+            .map(|(event, waiting)| (key(event), waiting.waits_for.word()))
             .collect();
+        waiting.extend(ahead.map(|ahead| (key(ahead.event()), WaitsFor::Preparation.word())));
         let waits_for = |key: &String| waiting.get(key).copied().unwrap_or_default().to_owned();
         Saved {
             writer: String::new(),
             machine: self.facts.clone(),
-            session: BASE64_STANDARD.encode(&snapshot[..length]),
+            session: BASE64_STANDARD.encode(&snapshot[..length.unwrap_or_default()]),
             events: self.events.values().map(Known::saved).collect(),
             waits_for: self.events.keys().map(waits_for).collect(),
-            out_of_service_since: session
-                .out_of_service_since()
-                .map(|since| since.seconds().0),
+            out_of_service_since: out_of_service_since.map(|since| since.seconds().0),
         }
     }
 }
@@ -665,14 +619,11 @@ impl Known {
 
 /// The record of a tracked event: what its newest message says, and what the session knows better.
 fn event_of(events: &BTreeMap<String, Known>, event: &TrackedEvent) -> EventRecord {
-    match events.get(&event_key(event.event_id().as_str())) {
-        Some(known) => {
-            let mut record = known.event.clone();
-            record.update(event);
-            record
-        }
-        None => EventRecord::of_tracked(event),
-    }
+    let known = events.get(&event_key(event.event_id().as_str()));
+    known.map_or_else(
+        || EventRecord::of_tracked(event),
+        |known| known.event.with_tracked(event),
+    )
 }
 
 fn new_session(

@@ -53,7 +53,7 @@ fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, Stri
     Ok(Box::new(move || {
         let mut polled = false;
         loop {
-            match session.next(clock.now()) {
+            match session.take_step(clock.now()) {
                 Step::Get { timeout_ms } => {
                     let timeout = Duration::from_millis(u64::from(timeout_ms));
                     let answer = imds.events(timeout).map_err(|failure| failure.detail)?;
