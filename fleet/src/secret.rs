@@ -90,7 +90,8 @@ impl SecretFile {
     }
 }
 
-/// A secret's file in messages. What is no absolute path may be the secret itself, in the wrong place.
+/// A secret's file in messages. A text that is no absolute path may be the secret itself, in the
+/// wrong place.
 pub(crate) fn shown_file(path: &Path) -> String {
     if path.is_absolute() {
         without_secrets(&path.display().to_string())

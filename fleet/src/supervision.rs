@@ -1,4 +1,4 @@
-//! What others see of the daemon while it runs: systemd, and the metrics file.
+//! Reports about the running daemon: for systemd, and for the metrics file.
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -18,13 +18,13 @@ const STATUS_MAX: usize = 300;
 /// The service manager, if one started the daemon and expects notifications.
 #[derive(Debug)]
 pub struct Supervisor {
-    /// Without a keep-alive for so long the daemon counts as hung.
+    /// Without a keep-alive for this long, the daemon counts as hung.
     watchdog: Option<Duration>,
     status: String,
 }
 
 impl Supervisor {
-    /// The one of this process.
+    /// The service manager of this process.
     #[allow(clippy::new_without_default)] // It reads the environment.
     pub fn new() -> Self {
         Self {
@@ -33,7 +33,8 @@ impl Supervisor {
         }
     }
 
-    /// Reports the status, if it is a new one. The first one reports that the daemon is ready, too.
+    /// Reports the status, if it has changed. The first report also states that the daemon is
+    /// ready.
     pub fn show(&mut self, status: &str) {
         let status: String = status.chars().take(STATUS_MAX).collect();
         if status != self.status {
@@ -48,7 +49,7 @@ impl Supervisor {
         }
     }
 
-    /// The daemon's work came round so long ago. A keep-alive is sent only if that is recent.
+    /// Sends a keep-alive if the last round of the daemon's work, this long ago, is recent.
     pub fn keep_alive(&self, last_round: Duration) {
         if self.watchdog.is_some_and(|limit| last_round < limit) {
             notify(&[NotifyState::Watchdog]);
@@ -68,7 +69,8 @@ pub fn notify_stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// Waits until this process is asked to end, by SIGTERM or SIGINT, which end it no more from now on.
+/// Waits until SIGTERM or SIGINT asks this process to end. From now on these signals do not end it
+/// by themselves.
 ///
 /// # Errors
 /// The operating system allows no handler.
@@ -90,16 +92,16 @@ fn notify(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 
-/// What the metrics file says.
+/// The values in the metrics file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Metrics {
-    /// How many events of this machine were started without a decision of the gate.
+    /// How many events of this machine started without a decision of the gate.
     pub(crate) forced: u64,
-    /// How many events the watcher asked about that are not over.
+    /// How many open events the watcher asked about.
     pub(crate) events: usize,
-    /// Whether the engine answers, and what was read of it is valid.
+    /// Whether the engine answers, and its registers are valid.
     pub(crate) engine_up: bool,
-    /// How many machines had other limits of a group than this one at the last look.
+    /// How many machines had other limits for a group than this one at the last read.
     pub(crate) limits_differ: usize,
     /// How many machines this process has forgotten.
     pub(crate) forgotten: u64,
@@ -108,7 +110,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Prometheus' text.
+    /// The text in Prometheus' format.
     fn text(self) -> String {
         let mut text = String::new();
         for (name, kind, help, value) in [
@@ -159,20 +161,20 @@ impl Metrics {
         text
     }
 
-    /// Replaces the file. The collector of metrics may read it.
+    /// Replaces the file, which other users may read: the metrics collector is one.
     pub(crate) fn write(self, path: &Path) -> io::Result<()> {
         replace(path, &self.text())
     }
 }
 
-/// Replaces a file with metrics by this text. The collector may read it.
+/// Replaces a metrics file by this text. Other users may read it: the metrics collector is one.
 ///
 /// # Errors
-/// Those of the file system, and [`io::ErrorKind::WouldBlock`]: another process writes the file.
+/// Those of the file system, and [`io::ErrorKind::WouldBlock`] if another process writes the file.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
-    // One that an earlier process left, or a link that somebody else made.
+    // An earlier process left it, or somebody else created a link.
     let temporary = Path::new(&temporary);
     temporary::remove_left(temporary)?;
     let mut file = temporary::create(temporary, 0o644)?;
@@ -223,7 +225,7 @@ mod tests {
             0o644
         );
         assert_eq!(fs::read_to_string(&precious).expect("the file"), "kept");
-        // That of a process that was killed is removed, and not that of one that writes.
+        // The temporary file of a killed process is removed, but not that of one that still writes.
         let temporary = folder.path().join("fleet.prom.tmp");
         fs::write(&temporary, "half").expect("written");
         metrics.write(&path).expect("written");
@@ -236,7 +238,7 @@ mod tests {
         assert!(temporary.exists());
         drop(writer);
         metrics.write(&path).expect("written");
-        // Nor does a failure leave one.
+        // A failure leaves none either.
         fs::remove_file(&path).expect("removed");
         fs::create_dir(&path).expect("a folder");
         assert!(metrics.write(&path).is_err() && !temporary.exists());

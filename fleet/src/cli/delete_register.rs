@@ -1,4 +1,5 @@
-//! `delete-register`: deletes a register that cannot be read. The machines themselves leave such a one as it is.
+//! `delete-register`: deletes a register that cannot be read. The machines leave such a register as
+//! it is.
 
 use scheduled_events_core::record::Printable;
 

@@ -1,7 +1,8 @@
 //! The command `scheduled-events-fleet`: arguments, output and exit codes.
 //!
-//! Results go to standard output, diagnostics to standard error. Exit codes: 0 done; 1 something cannot be reached or
-//! refuses; 2 the arguments or the configuration are invalid. `ask` has those of a gate.
+//! Results go to standard output, diagnostics to standard error. Exit codes: 0 done; 1 something
+//! cannot be reached or refuses; 2 the arguments or the configuration are invalid. `ask` has the
+//! exit codes of a gate.
 
 mod ask;
 mod delete_register;
@@ -116,12 +117,13 @@ struct NodeArguments {
     node: Option<String>,
 }
 
-/// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
+/// Runs the command with these arguments, the first of which is the program's name, and returns its
+/// exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(arguments, |cli: Cli| run_command(&cli.command, &cli.config))
 }
 
-/// Parses the arguments of a command, runs it, and returns its exit code. A failure is printed.
+/// Parses the arguments of a command, runs it, prints a failure, and returns its exit code.
 pub fn exit<T: Parser>(
     arguments: impl IntoIterator<Item = OsString>,
     command: impl FnOnce(T) -> Result<ExitCode, Failure>,
@@ -129,7 +131,7 @@ pub fn exit<T: Parser>(
     let parsed = match T::try_parse_from(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
-            // Help and version are no errors, and go to standard output.
+            // Help and version are not errors, and go to standard output.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -151,7 +153,7 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
         return manual(Cli::command(), source).map(|()| ExitCode::SUCCESS);
     }
     if matches!(command, Command::Relay) {
-        // It needs less of the configuration than the others.
+        // `relay` needs less of the configuration than the other commands.
         let file = RelayFile::load(file).map_err(Failure::usage)?;
         return block_on(relay::run(&file))?
             .map(|()| ExitCode::SUCCESS)
@@ -198,10 +200,10 @@ pub fn manual(command: clap::Command, source: &str) -> Result<(), Failure> {
     print(&String::from_utf8_lossy(&page))
 }
 
-/// Runs a future, and what it spawns, on this thread until it has ended.
+/// Runs a future and the tasks that it spawns on this thread until the future ends.
 ///
 /// # Errors
-/// The system refuses what a runtime needs.
+/// The system refuses a resource that the runtime needs.
 pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     install_tls();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -209,7 +211,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
         .build();
     let runtime = runtime.map_err(|error| Failure::refused(format!("cannot start: {error}")))?;
     let result = tokio::task::LocalSet::new().block_on(&runtime, future);
-    // A call of a file system that hangs is not waited for.
+    // Do not wait for a file system call that hangs.
     runtime.shutdown_background();
     Ok(result)
 }

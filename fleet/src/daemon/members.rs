@@ -1,4 +1,4 @@
-//! The other machines, as the store shows them when somebody asks.
+//! The other machines, as the store shows them when a question needs them.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ impl Members for Daemon {
             let found = self.engine.read(&key).await?;
             let register =
                 found.and_then(|found| store::decode::<MachineRegister>(&key, &found.value).ok());
-            // One that was forgotten, or whose register cannot be read.
+            // It was forgotten, or its register cannot be read.
             let Some(register) = register else {
                 return Ok(true);
             };
@@ -43,7 +43,7 @@ impl Members for Daemon {
 }
 
 impl Daemon {
-    /// What was seen of the machines within the time of a heartbeat.
+    /// The machines as last read, if that was within the time of a heartbeat.
     pub(super) fn recent_members(&self) -> Option<Rc<[Member]>> {
         let members = self.members.borrow();
         members
@@ -52,7 +52,7 @@ impl Daemon {
             .map(|(_, members)| members.clone())
     }
 
-    /// Looks at all machines, and forgets those that are gone.
+    /// Reads the registers of all machines, and forgets machines that are gone.
     pub(super) async fn look_at_machines(&self) -> Result<Rc<[Member]>, EngineError> {
         let listed = self.engine.list_aged("machines/").await;
         let again_in = |time| self.next_look_at_machines.set(Some(Instant::now() + time));
@@ -62,7 +62,8 @@ impl Daemon {
         })?;
         let mut members = vec![Member {
             name: self.machine.clone(),
-            // Its own register may not be written yet, and its zone counts from the first question on.
+            // This machine's own register may not be written yet, and its zone counts from the
+            // first question on.
             register: self.register(),
             presence: Presence::Beating,
         }];
@@ -89,7 +90,7 @@ impl Daemon {
         *self.members.borrow_mut() = Some((Instant::now(), members.clone()));
         let mut forgotten = Ok(());
         for (member, key, revision) in gone {
-            // What cannot be deleted holds up no question.
+            // A register that cannot be deleted does not delay the question.
             forgotten = forgotten.and(self.forget_machine(&member, &key, &revision).await);
         }
         match () {
@@ -101,7 +102,8 @@ impl Daemon {
         Ok(members)
     }
 
-    /// Reports the machines that have other limits of a group, and returns whether there are any: all are to have one configuration.
+    /// Reports machines that have other limits for a group, and returns whether there are any: all
+    /// machines must have the same configuration.
     fn report_limits(&self, members: &[Member]) -> bool {
         let groups = self.config.groups.iter();
         let machines: BTreeSet<_> = groups
@@ -120,8 +122,8 @@ impl Daemon {
         !machines.is_empty()
     }
 
-    /// A machine as its register shows it. Of one whose register cannot be read nothing is known, but that it is there: it counts as
-    /// silent, and holds up nobody's register.
+    /// A machine as its register shows it. A machine whose register cannot be read counts as
+    /// silent, so that the damaged register delays no other; only its existence is known.
     fn judge(&self, aged: &Aged) -> (Member, Result<(), EngineError>) {
         let of_key = Name::from(aged.key.trim_start_matches("machines/"));
         let register = match store::decode::<MachineRegister>(&aged.key, &aged.register.value) {
@@ -158,7 +160,8 @@ impl Daemon {
         )
     }
 
-    /// Whether a machine that seems to be gone has been silent while this process looked, for long enough.
+    /// Whether a machine that seems to be gone was silent for long enough while this process
+    /// watched.
     fn is_gone_for_certain(&self, name: &Name, revision: &Revision) -> bool {
         self.sightings.borrow_mut().confirm(
             name,
@@ -175,11 +178,12 @@ impl Daemon {
         }
     }
 
-    /// Whether a machine is silent, for certain: its heartbeat has stopped, and did not go on while this process looked.
+    /// Whether a machine is silent for certain: its heartbeat stopped, and did not resume while
+    /// this process watched.
     pub(super) async fn is_silent(&self, name: &Name) -> Result<bool, EngineError> {
         let (register, revision) =
             store::read::<MachineRegister>(&*self.engine, &super::machine_key(name)).await?;
-        // A machine without a register has no daemon: it is as silent as one whose daemon has ended.
+        // A machine without a register has no daemon: it counts like one whose daemon has ended.
         let is_beating = revision.is_some()
             && presence(&register, None, self.engine.clock(), self.patience()) == Presence::Beating;
         let mut sightings = self.sightings.borrow_mut();
@@ -195,8 +199,8 @@ impl Daemon {
         ))
     }
 
-    /// Deletes the register of a machine that is gone. The slots of one that was about to leave are free; others keep theirs until
-    /// their event is over.
+    /// Deletes the register of a machine that is gone, and frees its slots if it was about to
+    /// leave. Other machines keep their slots until their event is over.
     async fn forget_machine(
         &self,
         member: &Member,

@@ -1,4 +1,4 @@
-//! What `ask` and the daemon say to each other: one line of JSON each.
+//! The messages between `ask` and the daemon: one line of JSON each.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::gate::members::Member;
 use crate::gate::{Answer, Event, Why};
 use crate::names::Name;
 
-/// The longest line: an event of some ten thousand machines.
+/// The longest line: enough for an event of some ten thousand machines.
 pub const LINE_MAX: usize = 1024 * 1024;
 
 /// The phase that the command asks about.
@@ -23,7 +23,7 @@ pub enum Phase {
     Approve,
 }
 
-/// A question. The event is that of the command, unchanged.
+/// A question. The event is the command's, unchanged.
 #[derive(Debug, Deserialize)]
 pub struct Request {
     /// The phase.
@@ -35,7 +35,7 @@ pub struct Request {
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// In one word.
+    /// The answer in one word.
     pub answer: Word,
     /// Why, for people.
     pub why: String,
@@ -54,7 +54,7 @@ pub enum Word {
 }
 
 impl Reply {
-    /// The reply with this answer, or with the problem that there is none.
+    /// The reply with this answer, or with the reason why there is none.
     pub fn of(answer: &Result<Answer, String>) -> Self {
         let (word, why) = match answer {
             Ok(Answer::Open) => (Word::Open, String::new()),
@@ -144,7 +144,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// For each group that other machines configure otherwise: which, and what counts.
+/// For each group that other machines configure differently: their names, and which limit counts.
 pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<String> {
     let mut texts = Vec::new();
     for group in groups {

@@ -1,7 +1,9 @@
-//! What the daemon does besides answering: it frees slots, withdraws marks, and deletes registers that nobody needs any more.
+//! What the daemon does besides answering: it frees slots, withdraws marks, and deletes registers
+//! that nobody needs any more.
 //!
-//! It asks the store for nothing while there is no reason to: a slot that this machine holds, an event whose end this process has
-//! seen and for which another machine may hold a slot still, or a mark.
+//! It sends the store no request without a reason, which is: a slot that this machine holds, an
+//! event that ended while this process ran and for which another machine may still hold a slot, or
+//! a mark.
 
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -58,20 +60,21 @@ impl Daemon {
         }
     }
 
-    /// Does this and reports its result, unless it has just failed.
+    /// Runs this task and reports its result, unless it failed a moment ago.
     async fn try_if_due(&self, what: Subject, task: impl Future<Output = Result<(), EngineError>>) {
         if self.problems.is_due(what) {
             self.problems.report(what, task.await);
         }
     }
 
-    /// A machine that prepares without the gate's yes is out of service all the same: it holds its slots, whatever the limit is. The
-    /// event's other machines take theirs as usual.
+    /// Takes slots for a machine that prepares without the gate's yes: it is out of service in any
+    /// case, so it holds its slots whatever the limit is. The event's other machines take theirs as
+    /// usual.
     async fn occupy(&self) -> Result<(), EngineError> {
         let Some(event_id) = self.audit.borrow().last_calls.front().cloned() else {
             return Ok(());
         };
-        // Of an event before this process began, the recovery has been read, too.
+        // For an event before this process began, the recovery has been read, too.
         if self.audit.borrow().is_out_for(&event_id) {
             for asked in self
                 .events
@@ -102,7 +105,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// This machine has claimed slots: the groups are looked at until it has given them back.
+    /// This machine has claimed slots: the groups are read until it has given them back.
     pub(super) fn has_claimed(&self) {
         self.has_claimed.set(true);
         let at = Instant::now() + self.config.heartbeat;
@@ -110,8 +113,9 @@ impl Daemon {
             .set(Some(self.next_look.get().map_or(at, |next| next.min(at))));
     }
 
-    /// Whether it is time to look at the groups. Other machines may hold slots for an event whose end this one has seen: by the time at
-    /// which they may be freed, it is to be certain whether they are silent.
+    /// Whether it is time to read the groups. Other machines may hold slots for an event that ended
+    /// while this process ran: by the time at which these may be freed, it must be certain whether
+    /// the machines are silent.
     fn is_look_due(&self) -> bool {
         let mut audit = self.audit.borrow_mut();
         let delay = self
@@ -132,8 +136,9 @@ impl Daemon {
         has_ended || self.next_look.get().is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Whether an event that was asked about is over for this machine since the last call, so that its slots can be freed. What a
-    /// pause or the engine prevents then is done with a heartbeat.
+    /// Whether, since the last call, an event that was asked about ended for this machine, so that
+    /// its slots can be freed. If a pause or the engine prevents that, the daemon does it with a
+    /// heartbeat.
     fn has_own_to_free(&self) -> bool {
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
         let ended = events.iter().filter(|asked| {
@@ -212,17 +217,18 @@ impl Daemon {
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// No event that was asked about relies on a claim that is gone.
+    /// Makes sure that no event relies on a claim that is gone.
     fn saw_group(&self, group: &str, register: &GroupRegister) {
         for asked in self.events.borrow().values() {
-            // Busy means that it is being asked, and will see for itself.
+            // A locked one is being asked, and reads the register itself.
             if let Ok(mut involvement) = asked.involvement.try_lock() {
                 involvement.saw_group(group, register);
             }
         }
     }
 
-    /// Gives back the slots that this machine holds, whatever is recorded. The caller knows that it has no event and is in service.
+    /// Gives back the slots that this machine holds, whatever the records are. The caller knows
+    /// that the machine has no event and is in service.
     ///
     /// # Errors
     /// The engine does not answer.
@@ -243,8 +249,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// The other machines that hold slots of a group for an event that is over for long, and are silent for certain. What is left to be
-    /// looked at again is added to `lingering`.
+    /// The other machines that hold slots of a group for an event that ended long ago, and that are
+    /// silent for certain. The events to check again are added to `lingering`.
     async fn silent_holders(
         &self,
         register: &GroupRegister,
@@ -262,7 +268,8 @@ impl Daemon {
                 match self.is_silent(machine).await {
                     Ok(true) => drop(silent.insert(machine.clone())),
                     Ok(false) => {}
-                    // Nothing of it is freed on a guess, and it holds up nobody else's slots.
+                    // A damaged register frees nothing on a guess, and does not delay others'
+                    // slots.
                     Err(error) => result = result.and(Err(error)),
                 }
                 lingering.insert(id.clone());
@@ -277,7 +284,7 @@ impl Daemon {
         self.config.groups.iter().find(|group| group.is_named(name))
     }
 
-    /// Whether an event is over and this machine is back in service for so long.
+    /// Whether an event is over and this machine has been back in service for the pause.
     fn is_back(&self, id: &str, pause: Duration) -> bool {
         let now = Instant::now();
         let since = self
@@ -287,18 +294,19 @@ impl Daemon {
         since.is_some_and(|since| now - since >= pause)
     }
 
-    /// Whether an event that a machine was refused does not wait for a slot any more: it is over, or this machine's watcher does not ask.
+    /// Whether an event that a machine was refused no longer waits for a slot: it is over, or this
+    /// machine's watcher does not ask.
     fn is_past(&self, id: &str, by: &Name) -> bool {
         let asks = |asked: &Rc<super::Asked>| {
             asked.event_id == id && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
         };
-        // An earlier process may have been asked a moment ago.
+        // The watcher may have asked an earlier process a moment ago.
         let would_know = || *by == self.machine && self.started_at.elapsed() >= ASKED_AGAIN_WITHIN;
         self.audit.borrow().over_since(id).is_some()
             || would_know() && !self.events.borrow().values().any(asks)
     }
 
-    /// Whether an event is over for so long that others may free the slots of silent machines.
+    /// Whether an event ended so long ago that others may free the slots of silent machines.
     fn may_free(&self, id: &str) -> bool {
         self.audit
             .borrow()
@@ -306,7 +314,8 @@ impl Daemon {
             .is_some_and(|since| since.elapsed() >= self.config.return_within)
     }
 
-    /// Looks for marks that an earlier process of this machine made. Nobody else withdraws them, should the watcher not ask again.
+    /// Looks for marks of an earlier process of this machine. Nobody else withdraws them if the
+    /// watcher does not ask again.
     async fn adopt_marks(&self) -> Result<(), EngineError> {
         let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
         for (key, register) in registers {
@@ -336,13 +345,14 @@ impl Daemon {
                 answer.map_err(|_| EngineError("it does not answer".into()))??;
             }
         }
-        // One that cannot be read may have such a mark.
+        // A register that cannot be read may have such a mark.
         self.adopts_at
             .set((!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN));
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Withdraws this machine's mark where the watcher does not wait for an approval any more.
+    /// Withdraws this machine's mark from events for which the watcher no longer waits for an
+    /// approval.
     pub(super) async fn withdraw_marks(&self) -> Result<(), EngineError> {
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
         let mut result = Ok(());
@@ -367,13 +377,13 @@ impl Daemon {
             asked.may_be_late.set(
                 asked.may_be_late.get() && !(question == Question::StandDown && answer.is_ok()),
             );
-            // One that cannot be withdrawn holds up no other.
+            // A mark that cannot be withdrawn delays no other.
             result = result.and(answer.map(|_| ()));
         }
         result
     }
 
-    /// Forgets events that are over, and deletes their registers some time later.
+    /// Forgets events that are over, and later deletes their registers.
     async fn forget_events(&self) -> Result<(), EngineError> {
         let is_old = |id: &str| {
             self.audit
@@ -387,7 +397,7 @@ impl Daemon {
             old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
         };
         for key in old {
-            // One that cannot be read is left as it is.
+            // A register that cannot be read stays.
             let found = self.engine.read(&key).await?;
             let readable =
                 found.filter(|found| store::decode::<EventRegister>(&key, &found.value).is_ok());
@@ -399,8 +409,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// Deletes the registers of events that were over before this process was asked about anything, and of those all of whose
-    /// machines are forgotten: nobody else does. Once after the start, and after a machine was forgotten.
+    /// Deletes the registers of events that were over before this process was asked anything, and
+    /// of events whose machines are all forgotten: nobody else does. Runs once after the start, and
+    /// after a machine was forgotten.
     pub(super) async fn delete_past_events(&self) -> Result<(), EngineError> {
         let past: HashSet<_> = self
             .audit
@@ -419,7 +430,7 @@ impl Daemon {
             None
         };
         for (key, found) in self.engine.list("events/").await? {
-            // One that cannot be read is left as it is.
+            // A register that cannot be read stays.
             let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else {
                 continue;
             };
@@ -445,8 +456,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Deletes the register of an event and its marks, unless somebody has changed it meanwhile, or a later version of this program has
-    /// written a mark.
+    /// Deletes the register of an event and its marks, unless another writer has changed it
+    /// meanwhile, or a later version of this program has written a mark.
     pub(super) async fn delete_event(
         &self,
         key: &str,

@@ -1,7 +1,8 @@
 //! Registers in etcd, through the JSON gateway that its servers have since version 3.4.
 //!
-//! A read asks the quorum, and a swap is a transaction that compares the key's `mod_revision`, which is 0 for a key that does
-//! not exist. Marks of an event of many machines are keys of their own: see [`Parts`].
+//! A read asks the quorum, and a swap is a transaction that compares the key's `mod_revision`,
+//! which is 0 for a key that does not exist. The marks of an event of many machines have keys of
+//! their own: see [`Parts`].
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -24,7 +25,8 @@ use crate::secret::shown_file;
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
 
-/// How many registers one answer of a list has at most. etcd does not answer with more than some megabytes.
+/// The maximum number of registers in one answer of a list. etcd limits an answer to some
+/// megabytes.
 const PAGE: u32 = 500;
 
 /// The longest response: a page of a list, or an event's marks.
@@ -51,7 +53,7 @@ struct RangeResponse {
     header: Option<Header>,
     #[serde(default)]
     kvs: Vec<KeyValue>,
-    /// The page is not the last one.
+    /// Whether more pages follow.
     #[serde(default)]
     more: bool,
 }
@@ -90,9 +92,9 @@ struct TokenResponse {
 
 /// Why a request failed.
 enum Failure {
-    /// It did not reach the server, so that another one may be asked.
+    /// It did not reach the server, so another one may be asked.
     NotSent(String),
-    /// The token is not valid any more.
+    /// The token is no longer valid.
     Token,
     Other(String),
 }
@@ -209,7 +211,7 @@ impl EtcdEngine {
         ]
     }
 
-    /// What the last two operations of a transaction have read.
+    /// The results of the last two operations of a transaction.
     fn whole(&self, response: TransactionResponse, prefix: &str) -> Result<Whole, EngineError> {
         let mut ranges = response
             .responses
@@ -242,8 +244,8 @@ impl EtcdEngine {
         })
     }
 
-    /// Sends a request to the server that answered last, and to the others in turn while it is certain that it did not arrive: a
-    /// swap that was carried out must not be reported as refused.
+    /// Sends a request to the server that answered last, and to the others in turn as long as it
+    /// certainly did not arrive: a swap that was carried out must not be reported as refused.
     async fn call<T: for<'de> Deserialize<'de>>(
         &self,
         path: &str,
@@ -254,7 +256,8 @@ impl EtcdEngine {
         let first = self.current.get();
         let mut attempt = 0;
         loop {
-            // Other calls are in progress meanwhile: those that wait for the same server must not each pass over another one.
+            // Other calls run meanwhile: calls that wait for the same server must not each skip
+            // another one.
             let index = (first + attempt) % count;
             let endpoint = &self.endpoints[index];
             let error = match self.request(endpoint, path, body).await {
@@ -308,7 +311,7 @@ impl EtcdEngine {
         Ok(())
     }
 
-    /// The beginning of an answer, without secrets that it repeats.
+    /// The beginning of an answer, without the secrets that it repeats.
     fn excerpt(&self, text: &str) -> String {
         let token = self.token.borrow();
         let secrets = [
@@ -320,7 +323,7 @@ impl EtcdEngine {
         let text = secrets.filter(|secret| !secret.is_empty()).fold(
             without_secrets(text),
             |text, secret| {
-                // As it is, and as it is in the request.
+                // As it is, and as the request encodes it.
                 let quoted = json!(secret).to_string();
                 text.replace(quoted.trim_matches('"'), HIDDEN)
                     .replace(secret, HIDDEN)
@@ -359,7 +362,7 @@ impl EtcdEngine {
             return Ok(body);
         }
         let text = String::from_utf8_lossy(&body);
-        // The last one: etcd's users have changed since a signed token was made.
+        // The last text: etcd's users have changed since a signed token was issued.
         let refusals = [
             "user name is empty",
             "invalid auth token",
@@ -442,7 +445,8 @@ impl Engine for EtcdEngine {
                 let (Some(last), true) = (last, response.more) else {
                     return Ok(found);
                 };
-                // All pages are of the first one's moment, and the next one begins after this one's last key.
+                // All pages are of the first page's revision, and each page starts after the last
+                // key of the one before.
                 if let Some(header) = response.header.filter(|_| range["revision"].is_null()) {
                     range["revision"] = json!(header.revision);
                 }
@@ -464,7 +468,8 @@ impl Engine for EtcdEngine {
     }
 }
 
-/// A part is a key of its own, and a transaction compares a whole range of keys at once: single comparisons end at 128.
+/// Each part has a key of its own, and a transaction compares a whole range of keys: it allows at
+/// most 128 single comparisons.
 impl Parts for EtcdEngine {
     fn read_parts<'a>(
         &'a self,
@@ -473,7 +478,7 @@ impl Parts for EtcdEngine {
         since: Option<&'a Revision>,
     ) -> Reply<'a, Whole> {
         Box::pin(async move {
-            // Without a comparison it succeeds.
+            // A transaction without a comparison succeeds.
             let body = json!({ "success": self.reads(key, prefix, since) });
             self.whole(self.call("kv/txn", &body).await?, prefix)
         })
@@ -560,7 +565,8 @@ fn explain(why: &str, has_identity: bool) -> String {
             "Expired",
             "the server's certificate has expired, or this machine's clock is wrong",
         ),
-        // A server that does not accept the client ends the connection, with or without an alert that arrives.
+        // A server that does not accept the client closes the connection, with or without an alert
+        // that arrives.
         ("CertificateRequired", client),
         ("BadCertificate", client),
         ("UnknownCA", client),

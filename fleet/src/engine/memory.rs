@@ -16,7 +16,7 @@ pub struct MemoryEngine {
     clock: StoreClock,
 }
 
-/// What the clock shows at first.
+/// The clock's first time.
 const CLOCK_BEGINS: StoreTime = StoreTime(1_000_000_000_000);
 
 impl Default for MemoryEngine {
@@ -43,7 +43,7 @@ impl MemoryEngine {
         self.clock.saw(time);
     }
 
-    /// A register and its parts as they are.
+    /// A register with its parts.
     fn whole(&self, key: &str, prefix: &str, since: Option<&Revision>) -> Whole {
         let registers = self.registers.borrow();
         let parts = registers
@@ -190,7 +190,7 @@ impl Parts for MemoryEngine {
     }
 }
 
-/// Revisions are numbers here.
+/// In this engine, revisions are numbers.
 fn number(revision: &Revision) -> u64 {
     revision.0.parse().unwrap_or(0)
 }

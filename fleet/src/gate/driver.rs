@@ -16,13 +16,15 @@ use crate::engine::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swa
 use crate::names::Name;
 use crate::random::part_of;
 
-/// The marks of an event of more machines are registers of their own, where the engine has such.
+/// Up to how many machines an event keeps their marks in its own register. Marks of larger events
+/// are registers of their own, where the engine has such.
 const MARKS_IN_EVENT_MAX: usize = 64;
 
-/// How long the change of a register takes, about: so many machines that change one at the same time need so many times as long.
+/// Approximate time of one register write; N writers at once need about N times as long.
 const CHANGE_TIME: Duration = Duration::from_millis(4);
 
-/// The longest pause before a change of a register that other machines change, too. A question is answered within eight seconds.
+/// The longest pause before a write to a register that other machines write, too. A question is
+/// answered within eight seconds.
 const PAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// A question to the gate.
@@ -32,7 +34,7 @@ pub enum Question {
     Prepare,
     /// May this machine approve?
     Approve,
-    /// Not a question: this machine is not ready any more.
+    /// Not a question: this machine is no longer ready.
     Withdraw,
     /// Not a question: this machine is back in service, and the event is not over.
     StandDown,
@@ -40,10 +42,12 @@ pub enum Question {
 
 /// Looks at the machines that have a register.
 pub trait Members {
-    /// What an event takes of each group, in the order of their names, and what is seen of the groups' machines now.
+    /// What an event takes of each group, in the order of the groups' names, and the current state
+    /// of the groups' machines.
     fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>>;
 
-    /// Whether a machine seems to be silent, or is forgotten. One look frees nothing of it.
+    /// Whether a machine seems to be silent, or is forgotten. One such observation frees none of
+    /// its slots.
     fn seems_silent<'a>(&'a self, machine: &'a Name) -> Reply<'a, bool>;
 }
 
@@ -53,7 +57,7 @@ pub struct Involvement {
     part: Part,
     progress: Progress,
     event_revision: Option<Revision>,
-    /// The marks that are registers of their own, as they were at that moment.
+    /// The marks that are registers of their own, as of `marks_moment`.
     marks: BTreeMap<Name, Marked>,
     marks_moment: Option<Revision>,
     group_revisions: Vec<Option<Revision>>,
@@ -62,7 +66,7 @@ pub struct Involvement {
 }
 
 impl Involvement {
-    /// Of this process nothing is known yet.
+    /// Starts without knowledge of what this process did.
     pub fn new(part: Part) -> Self {
         let group_revisions = vec![None; part.shares.len()];
         Self {
@@ -81,13 +85,14 @@ impl Involvement {
         &self.part
     }
 
-    /// The groups' limits may be new: a percentage depends on how many machines there are, and a window on the time. So may the
-    /// groups themselves: the zone of a machine can become known. What was confirmed for others does not count then.
+    /// Sets the groups' limits, which may be new: a percentage depends on the number of machines,
+    /// and a window on the time. The groups themselves may be new, too, once the zone of a machine
+    /// is known. What was confirmed for other limits does not count then.
     pub fn set_shares(&mut self, part: &Part) {
         self.part.closed.clone_from(&part.closed);
         if self.part.event.not_before != part.event.not_before {
             self.part.event.not_before = part.event.not_before;
-            // With it, the register gets the new time.
+            // The new mark brings the new time into the register.
             self.progress.forget_mark();
         }
         let slots = |part: &Part| {
@@ -107,13 +112,14 @@ impl Involvement {
         }
     }
 
-    /// What was seen of the machines a short time ago, for the shares that were set last.
+    /// Sets what was recently read of the machines, for the shares that were set last.
     pub fn recall_members(&mut self, members: Option<Vec<Seen>>) {
         self.progress.recall_members(members.map(Into::into));
     }
 
-    /// Whether the event is not decided, as far as is known, and this machine may be marked as ready: this process did so, the reply to
-    /// a change was lost, or an earlier process did and this one has changed nothing yet.
+    /// Whether the event is undecided, as far as is known, and this machine may be marked as ready:
+    /// this process marked it, the reply to a write was lost, or an earlier process marked it and
+    /// this one has changed nothing yet.
     pub fn may_be_ready(&self) -> bool {
         let has_mark = !self.part.is_alone_and_urgent();
         has_mark && !self.is_decided() && self.progress.mark() != Some(Mark::Withdrawn)
@@ -134,7 +140,8 @@ impl Involvement {
         self.part.is_next_in_a_group(&self.progress)
     }
 
-    /// A group's register was read, and does not have this machine's claim: it was freed by hand, and is made again.
+    /// Handles a group's register without this machine's claim: an operator freed it, and the
+    /// machine claims it again.
     pub fn saw_group(&mut self, group: &str, register: &GroupRegister) {
         let Some(index) = self
             .part
@@ -150,11 +157,11 @@ impl Involvement {
         }
     }
 
-    /// Asks, and takes all steps up to the answer.
+    /// Asks the gate, and carries out all steps up to the answer.
     ///
     /// # Errors
-    /// The engine does not answer, or holds what is not a register. What was done until then stays, and the question can be
-    /// asked again.
+    /// The engine does not answer, or holds an invalid register. The steps up to then remain, and
+    /// the caller can ask again.
     pub async fn ask(
         &mut self,
         engine: &dyn Engine,
@@ -162,7 +169,8 @@ impl Involvement {
         question: Question,
     ) -> Result<Answer, EngineError> {
         self.progress.forget_reads();
-        // All machines of an event ask whether they may prepare at the same time, and mark themselves.
+        // All machines of an event ask at the same time whether they may prepare, and mark
+        // themselves.
         let is_crowded = question == Question::Prepare && self.parts(engine).is_none();
         let markers = if is_crowded {
             self.part.event.resources.len()
@@ -209,7 +217,8 @@ impl Involvement {
                     self.progress.saw_reserver(machine, is_silent);
                 }
                 Step::ChangeEvent(change) => {
-                    // This may be given up while the swap is in progress. Then it is unknown whether it was carried out.
+                    // The caller may drop this future while the swap is in progress. Then it is unknown
+                    // whether the swap was carried out.
                     let before = self.progress.clone();
                     self.progress.event_unknown();
                     let changed = self.change_event(engine, &change, &before).await?;
@@ -259,7 +268,7 @@ impl Involvement {
         }
     }
 
-    /// How the marks are registers of their own, if they are.
+    /// The engine's interface to marks in registers of their own, if this event uses it.
     fn parts<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn Parts> {
         (self.part.event.resources.len() > MARKS_IN_EVENT_MAX)
             .then(|| engine.parts())
@@ -279,7 +288,7 @@ impl Involvement {
         self.saw_parts(&key, whole)
     }
 
-    /// Changes the event's register; `None`: another machine did so meanwhile.
+    /// Changes the event's register; `None` if another machine did so meanwhile.
     async fn change_event(
         &mut self,
         engine: &dyn Engine,
@@ -304,7 +313,8 @@ impl Involvement {
         };
         let is_go = matches!(change, EventChange::Go(_));
         if is_go {
-            // The decision is made over all marks as they are now, not over those that were put together from several reads.
+            // The decision must see all marks as they are now, not marks that were collected in
+            // several reads.
             self.marks_moment = None;
             register = self.read_event(engine).await?;
             let is_ready = |name: &Name| *name == self.part.machine || register.is_ready(name);
@@ -326,7 +336,8 @@ impl Involvement {
                 at,
             },
         )?;
-        // A mark alone does not change the register, unless its time is another one: so marks are not in each other's way.
+        // A mark alone does not change the register, unless it changes the time: so marks do not
+        // conflict with each other.
         register.marks.clear();
         let value = (is_go || is_new_time || self.event_revision.is_none())
             .then(|| encode(&key, &register))
@@ -346,7 +357,7 @@ impl Involvement {
         }
     }
 
-    /// Fills in what is in the register for people.
+    /// Fills in the members of the register that are for people.
     fn describe(&self, register: &mut EventRegister) {
         register.event_type.clone_from(&self.part.event.event_type);
         register.duration = self.part.event.duration;
@@ -354,7 +365,7 @@ impl Involvement {
         register.resources.clone_from(&self.part.event.resources);
     }
 
-    /// Puts the event's register together from what was read.
+    /// Assembles the event's register from what was read.
     fn saw_parts(&mut self, key: &str, whole: Whole) -> Result<EventRegister, EngineError> {
         if self.marks_moment.is_none() || whole.register.is_none() {
             self.marks.clear();
@@ -382,10 +393,11 @@ impl Involvement {
     }
 }
 
-/// Makes these changes to a group's register, whatever it is. So many machines change it at the same time, about.
+/// Applies these changes to a group's register, whatever it contains. About this many machines
+/// change it at the same time.
 ///
 /// # Errors
-/// The engine does not answer, or holds what is not a group.
+/// The engine does not answer, or holds an invalid group.
 pub async fn change_group(
     engine: &dyn Engine,
     group: &str,
@@ -412,12 +424,12 @@ pub async fn change_group(
     Ok(())
 }
 
-/// What the keys of an event's marks begin with, where they are registers of their own.
+/// The prefix of the keys of an event's marks, where these are registers of their own.
 pub fn marks_prefix(event_key: &str) -> String {
     format!("{MARKS}{}/", event_key.trim_start_matches("events/"))
 }
 
-/// What the keys of all marks begin with.
+/// The prefix of the keys of all marks.
 pub const MARKS: &str = "marks/";
 
 /// The key of a group's register.
@@ -425,15 +437,15 @@ pub fn group_key(group: &str) -> String {
     format!("groups/{group}")
 }
 
-/// Seconds since 1970. They are shown to people, and decide nothing.
+/// Seconds since 1970, for people; no decision depends on them.
 pub fn now() -> Stamp {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
 }
 
-/// Lets others finish: so many machines that change one register must not do so together, nor come back together after they were
-/// refused.
+/// Lets other machines finish: machines that change one register must neither do so together, nor
+/// return together after a refusal.
 async fn pause(machines: usize, conflicts: u32) {
     let machines = u32::try_from(machines).unwrap_or(u32::MAX);
     let longest = CHANGE_TIME
@@ -464,7 +476,7 @@ mod tests {
         }
     }
 
-    /// An engine that can be made to carry out swaps and not to reply.
+    /// An engine that can carry out a swap and lose the reply.
     #[derive(Default)]
     struct Silent {
         registers: MemoryEngine,
@@ -505,7 +517,8 @@ mod tests {
         }
     }
 
-    /// The daemon gives an answer up after some seconds. Whether a swap that was in progress then was carried out is unknown.
+    /// The daemon gives up an answer after some seconds. Whether a swap in progress was carried out
+    /// is unknown then.
     #[tokio::test(start_paused = true)]
     async fn a_question_that_is_given_up_leaves_nothing_that_is_relied_on() {
         let engine = Silent::default();

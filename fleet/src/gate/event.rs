@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::hexadecimal::hexadecimal;
 use crate::names::Name;
 
-/// The most characters of an event's id: more than any that Azure was seen to use.
+/// The most characters of an event's id: more than Azure is known to use.
 const ID_MAX: usize = 64;
 
 /// An event, as the command's hooks get it on their standard input.
@@ -18,13 +18,14 @@ const ID_MAX: usize = 64;
 pub struct Event {
     /// The event's id, in lower case.
     pub id: String,
-    /// What happens, such as `Reboot`.
+    /// The type, such as `Reboot`.
     pub event_type: String,
-    /// For how many seconds it interrupts the machines; `None` if that is unknown.
+    /// How many seconds it interrupts the machines; `None` if that is unknown.
     pub duration: Option<u64>,
     /// The machines that it affects.
     pub resources: BTreeSet<Name>,
-    /// Whether Azure waits for an approval so shortly that taking turns would be in vain: a `Preempt`.
+    /// Whether Azure waits for an approval only so briefly that taking turns would be useless: a
+    /// `Preempt`.
     pub is_urgent: bool,
     /// When Azure starts it at the latest; `None` if that is unknown.
     pub not_before: Option<Timestamp>,
@@ -80,9 +81,10 @@ impl Event {
             .map(|time| u64::try_from(time.as_second()).unwrap_or_default())
     }
 
-    /// The key of the event's register. Another type, another duration, or other machines, make it another register: what was
-    /// decided for the event as it was says nothing about the event as it is. The incarnation is not part of it: it changes with
-    /// any other event. An unknown duration differs from every number.
+    /// The key of the event's register. An event with another type, another duration or other
+    /// machines has another register: a decision about the event as it was does not apply to the
+    /// event as it is. The key leaves out the incarnation, which changes with every other event. An
+    /// unknown duration differs from every number.
     ///
     /// ```
     /// use scheduled_events_fleet::gate::Event;

@@ -1,4 +1,4 @@
-//! What the relay needs of the configuration file.
+//! The part of the configuration file that the relay needs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,16 +6,16 @@ use crate::config::Config;
 use crate::config::relay::RelayConfig;
 use crate::toml_file::{self, Invalid};
 
-/// What the relay needs of the configuration file.
+/// The part of the configuration file that the relay needs.
 #[derive(Clone, Debug)]
 pub struct RelayFile {
-    /// This machine's name. Without it, instance metadata is asked.
+    /// This machine's name; by default, the name in instance metadata.
     pub machine: Option<String>,
     /// The file of `scheduled-events watch --audit`.
     pub audit: PathBuf,
     /// The metadata service.
     pub metadata: String,
-    /// What is forwarded, and where to.
+    /// The records to forward, and their targets.
     pub relay: RelayConfig,
 }
 
@@ -31,7 +31,7 @@ impl RelayFile {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// The offset of what is wrong, where it has one, and a sentence about it.
+    /// The offset of the error, where it has one, and a sentence about it.
     ///
     /// ```
     /// use scheduled_events_fleet::relay::file::RelayFile;
@@ -90,7 +90,7 @@ mod tests {
         assert!(
             error(&format!("sokcet = \"x\"\n{TARGET}")).starts_with("1:1 unknown field `sokcet`")
         );
-        // The gate does not mind the targets, and refuses what is wrong with them.
+        // The gate ignores the targets, and refuses invalid ones.
         assert!(Config::parse(&format!("{gate}{TARGET}")).is_ok());
     }
 

@@ -1,4 +1,5 @@
-//! Counts what goes to a store and comes back: on the way, by a proxy, or at the engine, where nothing can be seen on the way.
+//! Counts the requests and bytes between the daemons and a store: in a proxy, or at the engine,
+//! where no proxy can read them.
 
 use std::ops::Sub;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub(crate) enum Asked {
     List,
 }
 
-/// Counts.
+/// Counters.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     requests: Mutex<[u64; 3]>,
@@ -72,8 +73,8 @@ impl Meter {
     }
 }
 
-/// Forwards connections to this port of this machine, and returns its own. With `kind_of` it reads the requests on the way; without,
-/// they are encrypted, and only bytes are counted.
+/// Forwards connections to this port of this machine, and returns its own. With `kind_of` it reads
+/// the requests; without, they are encrypted, and it counts only bytes.
 pub(crate) async fn proxy(port: u16, meter: Arc<Meter>, kind_of: Option<KindOf>) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let own = listener.local_addr().expect("an address").port();
@@ -116,7 +117,7 @@ async fn forward(
     let _ = to.shutdown().await;
 }
 
-/// The requests of one connection, of which the heads are read.
+/// The requests of one connection, of which it reads the heads.
 struct Requests {
     kind_of: KindOf,
     head: Vec<u8>,
@@ -160,7 +161,7 @@ impl Requests {
     }
 }
 
-/// An engine whose calls are counted. `has_bytes`: the contents of the registers are, too.
+/// An engine whose calls are counted; with `has_bytes`, the contents of the registers, too.
 pub(crate) struct Metered {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) meter: Arc<Meter>,

@@ -1,7 +1,7 @@
-//! One step of the protocol, with the code that ships.
+//! One step of the protocol, by the code that ships.
 //!
-//! What a step does depends on little of the world, so that it is taken once and then remembered: millions of transitions are some
-//! thousand steps.
+//! A step depends on little of the world, so each is computed once and then cached: millions of
+//! transitions are some thousand steps.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -17,7 +17,7 @@ use scheduled_events_fleet::names::Name;
 use crate::kept::{Kept, Quick};
 use crate::state::{GROUPS, Involvement, MACHINES, Outcome, Phase, Register, Rule, Setup, name};
 
-/// A machine that takes a step about an event, and all that the step depends on.
+/// A machine that takes a step about an event, and everything that the step depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Moment {
     pub(crate) at: (usize, usize),
@@ -29,29 +29,31 @@ pub(crate) struct Moment {
     pub(crate) silent: [bool; MACHINES],
 }
 
-/// What a step did.
+/// The effects of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) involved: Involvement,
     pub(crate) event_register: Register<EventRegister>,
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     pub(crate) kind: Kind,
-    /// The decision was written.
+    /// Whether it wrote the decision.
     pub(crate) decides: bool,
-    /// And not over the marks of all.
+    /// Whether it did so without the marks of all machines.
     pub(crate) lacks_marks: bool,
-    /// Slots were claimed, and now more machines of a group are out of service than may.
+    /// Whether it claimed slots, so that now more machines of a group are out of service than
+    /// allowed.
     pub(crate) exceeds: bool,
-    /// Slots were claimed that the group reserved for this event, which is earlier, at the request of this machine.
+    /// The event and the machine that it overtook: it claimed slots that the group reserved for
+    /// this event, which is earlier, at the request of this machine.
     pub(crate) overtakes: Option<(usize, usize)>,
 }
 
-/// What kind of step it was.
+/// The kind of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A read of the event's register, or an answer, which depends on it.
     Read,
-    /// A read of that register or of a group's, which has an older value.
+    /// A read of that register, or of a group's, that has an older value.
     ReadOfStale {
         of_event: bool,
     },
@@ -59,11 +61,11 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// A model that is checked: its setup and the protocol's fixed parts.
+/// A checked model: its setup and the protocol's fixed parts.
 pub(crate) struct Protocol {
     pub(crate) setup: Setup,
     parts: Vec<Vec<Part>>,
-    /// Reports what was remembered for this model.
+    /// Identifies the model to which a cached step belongs.
     number: usize,
 }
 
@@ -163,7 +165,7 @@ impl Protocol {
             forget_reads(&mut progress);
             taken.involved.phase = match (phase, answer) {
                 (Phase::AskPrepare, Answer::Open) => {
-                    // After the decision this machine is only put again into the state that it is in.
+                    // After the decision this machine only returns to the state that it is in.
                     taken.involved.is_ready &= is_decided;
                     Phase::Preparing
                 }
@@ -266,7 +268,7 @@ impl Protocol {
         let fits = !self.setup.has(Rule::Swaps) || self.shown(before) == seen;
         let is_done = fits && moment.outcome != Outcome::RequestLost;
         if is_done {
-            // What a defect hides is there all the same.
+            // A value that a defect hides exists all the same.
             let mut value = if self.setup.has(Rule::Swaps) {
                 (*before).clone()
             } else {
@@ -275,7 +277,7 @@ impl Protocol {
             change.apply(&mut value, 0);
             register.put(value, self.setup.stale_reads);
             let is_new = matches!(change, GroupChange::Claim { event_id, slots, .. } if !before.has(event_id, slots));
-            // Between a look and a swap that are apart a machine can fall silent.
+            // Where a read and a swap are separate, a machine can fall silent between them.
             if is_new && self.setup.atomic {
                 taken.exceeds = self.exceeds(part, at, &register.current, moment.silent);
                 taken.overtakes = self.overtaken(moment, at, &before);
@@ -288,8 +290,8 @@ impl Protocol {
         }
     }
 
-    /// Back in service, a machine takes itself out of the groups: it reads, and swaps. With plain writes anything can happen
-    /// between the two, so that the value that was read is kept.
+    /// A machine that is back in service takes itself out of the groups: it reads, and swaps. With
+    /// plain writes anything can happen between the two, so the value that was read is kept.
     fn release(&self, part: &Part, taken: &mut Taken, mut progress: Progress) -> Involvement {
         for index in 0..part.shares.len() {
             let register = &mut taken.group_registers[self.group_of(part, index)];
@@ -318,7 +320,7 @@ impl Protocol {
         Involvement::new(Phase::Done)
     }
 
-    /// What of a group's register is shown to who reads it: all, unless a rule is taken out.
+    /// The part of a group's register that a reader gets: all, unless a rule is removed.
     fn shown(&self, register: Kept<GroupRegister>) -> Arc<GroupRegister> {
         if self.setup.has(Rule::Next) && self.setup.has(Rule::LateCounts) {
             return register.shared();
@@ -334,7 +336,7 @@ impl Protocol {
         Arc::new(shown)
     }
 
-    /// What is seen of the machines of each of a part's groups.
+    /// The state of the machines of each of a part's groups.
     fn seen(&self, part: &Part, silent: [bool; MACHINES]) -> Arc<[Seen]> {
         let seen = |index: usize| {
             let (members, limit) = &self.setup.groups[self.group_of(part, index)];
@@ -352,7 +354,8 @@ impl Protocol {
         (0..part.shares.len()).map(seen).collect()
     }
 
-    /// Whether more machines hold slots or are silent than may, and others than those of this part's event.
+    /// Whether more machines than allowed hold slots or are silent, including machines outside this
+    /// part's event.
     fn exceeds(
         &self,
         part: &Part,
@@ -370,8 +373,8 @@ impl Protocol {
                 .all(|machine| part.event.resources.contains(&name(**machine)))
     }
 
-    /// The event that is next in a group, and who reserved the group for it, if it is earlier than that of a new claim, and both
-    /// together exceed the capacity.
+    /// The next event of a group and the machine that reserved the group for it, if the event is
+    /// earlier than that of a new claim, and both together exceed the capacity.
     fn overtaken(
         &self,
         moment: &Moment,

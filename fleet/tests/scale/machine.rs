@@ -1,4 +1,5 @@
-//! A machine: core's session in the place of the watcher, and the daemon that ships. Both can be killed.
+//! A machine: core's session in place of the watcher, and the daemon that ships. Both can be
+//! killed.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ pub(crate) struct Machine {
     server: Rc<Server>,
     world: Rc<RefCell<World>>,
     random: RefCell<Random>,
-    /// What a preparation takes, in milliseconds.
+    /// How long a preparation takes, in milliseconds.
     drain: (u64, u64),
     has_parts: bool,
     /// The content of the state file.
@@ -50,7 +51,7 @@ pub(crate) struct Machine {
     daemon: RefCell<Option<Rc<Daemon>>>,
 }
 
-/// The answer that the watcher gets.
+/// The results that the watcher receives.
 enum Message {
     Response(u16, Rc<[u8]>),
     Failure(Cause),
@@ -59,7 +60,7 @@ enum Message {
     Gate(u32, GateAnswer),
 }
 
-/// What the session asks for, without what it lends.
+/// The session's next step, without what it borrows.
 enum Task {
     Get,
     Post(Vec<u8>, Vec<String>),
@@ -81,7 +82,7 @@ pub(crate) enum Victim {
 }
 
 impl Machine {
-    #[allow(clippy::too_many_arguments)] // They are what a machine is connected to.
+    #[allow(clippy::too_many_arguments)] // They are the connections of a machine.
     pub(crate) fn new(
         number: usize,
         name: &str,
@@ -112,7 +113,8 @@ impl Machine {
         })
     }
 
-    /// Runs both processes. `kills` are when which is killed, and for how long it is down; `None`: for ever.
+    /// Runs both processes. `kills` lists when which process is killed, and how long it is down;
+    /// `None`: for ever.
     pub(crate) async fn live(self: Rc<Self>, mut kills: Vec<(Duration, Victim, Option<Duration>)>) {
         kills.sort_by_key(|(at, ..)| *at);
         let begin = tokio::time::Instant::now();
@@ -150,7 +152,7 @@ impl Machine {
     }
 
     async fn run_daemon(self: Rc<Self>) {
-        // Daemons are not started at the same moment.
+        // Daemons do not start at the same moment.
         sleep(self.between((0, 10_000))).await;
         let engine = Box::new(Connection {
             server: self.server.clone(),
@@ -170,7 +172,7 @@ impl Machine {
         Duration::from_millis(self.random.borrow_mut().between(least, most))
     }
 
-    /// The watcher: what the session asks for is done, as the command does it.
+    /// The watcher: carries out the session's steps, as the command does.
     async fn watch(self: Rc<Self>) {
         let names = [self.name.as_str()];
         let config = SessionConfig {

@@ -51,7 +51,8 @@ async fn one_register(engine: &dyn Engine) {
         Swap::Conflict,
         "the revision is old"
     );
-    // The same value again is a new revision: a write that was refused must not look like one that was carried out.
+    // The same value again is a new revision: a refused write must not look like one that was
+    // carried out.
     let third = done(engine.swap(key, Some(&second), "two").await.unwrap());
     assert_eq!(
         engine.swap(key, Some(&second), "four").await.unwrap(),
@@ -110,7 +111,7 @@ async fn prefixes(engine: &dyn Engine) {
     assert_eq!(engine.list("machines/").await.unwrap(), []);
 }
 
-/// Registers are listed with their revisions, and the store has a clock that goes on by itself.
+/// Registers are listed with their revisions, and the store has a clock that advances by itself.
 async fn ages(engine: &dyn Engine) {
     let first = done(engine.swap("ages/a", None, "1").await.unwrap());
     let before = engine.clock().expect("an answer shows the clock").now;
@@ -220,7 +221,8 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
     );
     assert_eq!(parts.change_part(first).await.unwrap(), None, "it exists");
 
-    // Another part is written although the first one was written meanwhile, and only what is new is returned.
+    // Another part is written although the first one was written meanwhile, and only new parts are
+    // returned.
     let revision = Some(&register.revision);
     let second = PartChange {
         expected: revision,
@@ -248,7 +250,7 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
         []
     );
 
-    // A change that needs all parts as they were.
+    // A change that requires all parts to be unchanged.
     let careful = PartChange {
         value: Some("decided"),
         needs_unchanged_parts: true,
@@ -309,8 +311,9 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
     assert_eq!(engine.read(key).await.unwrap(), None);
 }
 
-/// A hundred writers at once, each of which adds its name. None gets lost, and none is added twice. An engine that is too busy to
-/// answer leaves unknown whether it was added, so that a writer looks again.
+/// A hundred concurrent writers, each of which adds its name. None is lost, and none is added
+/// twice. An engine that is too busy to answer leaves unknown whether a name was added, so the
+/// writer reads again.
 async fn many_writers(engine: Rc<dyn Engine>) {
     let key = "groups/contended";
     let writers = LocalSet::new();
@@ -350,7 +353,7 @@ fn memory() {
 fn folder() {
     let folder = tempfile::tempdir().expect("a folder");
     block_on(conforms(Rc::new(FolderEngine::new(folder.path()))));
-    // The file of a writer that was killed does no harm, and no other file remains.
+    // The file of a killed writer does no harm, and no other file remains.
     let names = std::fs::read_dir(folder.path()).expect("the folder");
     let names: Vec<_> = names
         .map(|entry| {
@@ -465,14 +468,14 @@ fn etcd_with_one_of_two_servers() {
     );
 }
 
-/// As the daemon's tasks do, several calls are in progress at the same time.
+/// Several calls are in progress at the same time, as in the daemon's tasks.
 #[test]
 fn etcd_with_one_of_three_servers_that_hangs_or_refuses() {
     let server = EtcdServer::start();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let hung = format!("http://{}", listener.local_addr().expect("an address"));
     block_on(async {
-        // Who connects gets no answer.
+        // Clients that connect get no answer.
         let engine = EtcdServer::engine_at(&[&hung, &server.url, &server.url]);
         let (first, second, third) = tokio::join!(
             engine.read("groups/a"),

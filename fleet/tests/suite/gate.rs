@@ -1,4 +1,5 @@
-//! Daemons that share a folder, each asked as the watcher asks, and each with an audit file that the test writes.
+//! Daemons that share a folder; each answers the test as it answers the watcher, and the test
+//! writes its audit file.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::fixture::{FLEET_COMMAND, Process, wait_for};
 
-/// Machines that share registers: in a folder unless the test chooses another store, or `make test-kubernetes` runs it on a cluster.
+/// Machines that share registers: in a folder unless the test chooses another store, or `make
+/// test-kubernetes` runs it on a cluster.
 pub(crate) struct Fleet {
     root: TempDir,
     #[cfg(feature = "kubernetes")]
@@ -104,7 +106,7 @@ impl Fleet {
         }
     }
 
-    /// Machines that are started from now on have other groups.
+    /// Changes the groups of machines that start from now on.
     pub(crate) fn change_groups(&mut self, from: &str, to: &str) {
         assert!(self.groups.contains(from), "{from}");
         self.groups = self.groups.replace(from, to);
@@ -114,7 +116,7 @@ impl Fleet {
         self.root.path()
     }
 
-    /// Starts the daemon of a machine. A machine without a zone asks nobody for it.
+    /// Starts the daemon of a machine. A machine without a zone asks no metadata service for it.
     pub(crate) fn start(&self, machine: &str, zone: Option<&str>) -> Gate {
         self.start_with(machine, zone, "heartbeat = \"200ms\"")
     }
@@ -157,13 +159,13 @@ impl Fleet {
     }
 }
 
-/// Imitates the metadata service: it knows one machine's name and its zone.
+/// Imitates the metadata service: it returns one machine's name and its zone.
 fn metadata_service(machine: &str, zone: &str) -> TestServer {
     let body = json!({ "name": machine, "zone": zone }).to_string();
     answers(move || body.clone())
 }
 
-/// A server that answers every request with what this returns.
+/// A server that answers every request with the result of `body`.
 pub(crate) fn answers(body: impl Fn() -> String + Send + Sync + 'static) -> TestServer {
     TestServer::start(move |connection| {
         let (mut stream, mut head) = (&**connection, Vec::new());
@@ -183,7 +185,7 @@ pub(crate) fn answers(body: impl Fn() -> String + Send + Sync + 'static) -> Test
     })
 }
 
-/// An event, as the hooks of the command get it.
+/// An event, as the command's hooks receive it.
 pub(crate) fn event(id: &str, event_type: &str, machines: &[&str]) -> Value {
     json!({ "event_id": id, "event_type": event_type, "event_status": "Scheduled", "resources": machines })
 }
@@ -218,7 +220,7 @@ impl Gate {
         command
     }
 
-    /// What `status` prints.
+    /// The output of `status`.
     pub(crate) fn status(&self, options: &[&str]) -> String {
         let output = wait::output(self.fleet().arg("status").args(options));
         assert!(output.status.success(), "{output:?}");
@@ -268,7 +270,7 @@ impl Gate {
         self.record(json!({ "record": "prepare", "event_id": id, "outcome": "ready" }));
     }
 
-    /// The event is over, and the machine back in service.
+    /// Records that the event is over, and the machine back in service.
     pub(crate) fn recovered(&self, id: &str) {
         self.record(
             json!({ "record": "change", "change": "completed", "event_id": id, "mine": true }),

@@ -35,7 +35,7 @@ fn a_number_of_machines_and_a_pause_between_them() {
         why,
         "1 of the group web are out of service or about to be, at most 1 may be: web_1"
     );
-    // What is prepared for and approved keeps its place until the machine has recovered.
+    // A machine that is prepared, for an approved event, keeps its place until it has recovered.
     first.prepared("e1");
     assert_eq!(first.ask("approve", &one), Asked::Yes);
     assert_ne!(second.ask("prepare", &two), Asked::Yes);
@@ -85,7 +85,7 @@ fn each_zone_counts_for_itself() {
             .then_some(())
     });
     assert_eq!(gates[0].ask("prepare", &events[0]), Asked::Yes);
-    // The other machine of the zone waits, and that of another zone does not.
+    // The other machine of the zone waits, but not that of another zone.
     let why = not_yet(gates[1].ask("prepare", &events[1]));
     assert_eq!(
         why,
@@ -117,7 +117,7 @@ fn a_machine_knows_its_own_zone_before_anybody_else_does() {
     );
 }
 
-/// The name of the day that is so many days from now, in UTC.
+/// The name of the day that is this many days from now, in UTC.
 fn day_in(days: i64) -> String {
     let day = Timestamp::now() + (days * 24).hours();
     day.strftime("%a").to_string()
@@ -142,7 +142,7 @@ fn a_maintenance_window() {
     };
     let fleet = Fleet::new(&group(&windows));
     let mut gate = fleet.start("web_1", None);
-    // One that can wait does.
+    // An event that can wait does.
     let patient = starts_in(event("e1", "Reboot", &["web_1"]), 24 * 7);
     let why = not_yet(gate.ask("prepare", &patient));
     assert!(
@@ -161,7 +161,7 @@ fn a_maintenance_window() {
     );
     assert!(status.contains("no place is taken"), "{status}");
 
-    // One that cannot is prepared for, and Azure starts it.
+    // An event that cannot wait is prepared for, and Azure starts it.
     let urgent = starts_in(event("e2", "Reboot", &["web_1"]), 1);
     assert_eq!(gate.ask("prepare", &urgent), Asked::Yes);
     gate.prepared("e2");
@@ -178,7 +178,7 @@ fn a_maintenance_window() {
     assert_eq!(gate.ask("prepare", &preempt), Asked::Yes);
     assert_eq!(not_yet(gate.ask("approve", &preempt)), "not ready: db_1");
 
-    // In the window both go on.
+    // In the window both continue.
     gate.daemon = None;
     let text = std::fs::read_to_string(&gate.config).expect("the configuration");
     let today = ALWAYS_CLOSED_BUT.replace("\"DAY\"", &format!("{:?}, {:?}", day_in(0), day_in(1)));
@@ -187,7 +187,7 @@ fn a_maintenance_window() {
     assert_eq!(gate.ask("prepare", &patient), Asked::Yes);
     assert_eq!(gate.ask("approve", &urgent), Asked::Yes);
 
-    // What began in it is finished after its end.
+    // An event that began in the window continues after its end.
     gate.daemon = None;
     std::fs::write(&gate.config, text).expect("written");
     gate.start_daemon();
@@ -208,14 +208,14 @@ fn a_preempt_waits_for_nobody_but_the_machines_that_it_names() {
     let alone = event("p1", "Preempt", &["web_2"]);
     assert_eq!(second.ask("prepare", &alone), Asked::Yes);
     assert_eq!(second.ask("approve", &alone), Asked::Yes);
-    // One of two machines needs both of them.
+    // An event of two machines needs both of them.
     let both = event("p2", "Preempt", &["web_1", "web_2"]);
     assert_eq!(second.ask("prepare", &both), Asked::Yes);
     assert_eq!(not_yet(second.ask("approve", &both)), "not ready: web_1");
     assert_eq!(first.ask("prepare", &both), Asked::Yes);
     assert_eq!(first.ask("approve", &both), Asked::Yes);
     assert_eq!(second.ask("approve", &both), Asked::AnotherApproves);
-    // Alone it needs no register at all: nobody can read one here.
+    // An event of one machine alone needs no register at all: here none can be read.
     let registers = fleet.path().join("registers");
     wait_for("a moment in which no daemon writes", || {
         let _ = std::fs::remove_dir_all(&registers);

@@ -1,4 +1,4 @@
-//! The daemon as a service: what it reports to systemd, a socket that systemd passes, and what it counts.
+//! The daemon as a service: its reports to systemd, a socket that systemd passes, and its counters.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -74,7 +74,7 @@ fn systemd_is_notified() {
 
 /// Starts the daemon as systemd does for a `.socket` unit: the socket is descriptor 3.
 fn start_with_socket(gate: &Gate, listener: &UnixListener) -> Process {
-    // As its standard error at first: what other tests start meanwhile does not inherit it.
+    // It is first the standard error: processes that other tests start meanwhile do not inherit it.
     let mut command = Command::new("sh");
     let script = "log=$1; shift; exec 3>&2 2>\"$log\"; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
     command
@@ -101,7 +101,7 @@ fn a_socket_of_systemd() {
     let listener = UnixListener::bind(&socket).expect("a socket");
     let alone = event("e1", "Reboot", &["web_1"]);
     for _ in 0..2 {
-        // A question that comes before the daemon runs waits for it.
+        // A question that arrives before the daemon runs waits for it.
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| gate.ask("prepare", &alone));
             std::thread::sleep(Duration::from_millis(300));
@@ -110,7 +110,7 @@ fn a_socket_of_systemd() {
             drop(daemon);
         });
     }
-    // A socket at another path would be of no use.
+    // A socket at another path would be useless.
     let elsewhere = UnixListener::bind(gate.folder.join("elsewhere")).expect("a socket");
     let mut daemon = start_with_socket(&gate, &elsewhere);
     let status = wait_for("its end", || daemon.0.try_wait().expect("its state"));
@@ -159,7 +159,7 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     second.record(json!({ "record": "approval", "event_ids": ["e1"], "status": 200 }));
     started(&second, "e1");
     started(&first, "e1");
-    // Then one that nobody decided, and one that nobody asked about.
+    // Then an event that nobody decided, and one that nobody asked about.
     assert_eq!(
         second.ask("prepare", &event("e2", "Reboot", &names)),
         Asked::Yes
@@ -188,7 +188,7 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     );
     assert!(!log.contains("e1 was started"), "{log}");
 
-    // A daemon that is started again reads the same records again.
+    // A restarted daemon reads the same records again.
     second.daemon = None;
     second.recovered("e3");
     second.start_daemon();

@@ -10,7 +10,7 @@ use crate::relay::audit::digest;
 use crate::relay::transport::{Identity, Request};
 use crate::secret::Secret;
 
-/// What the token is for.
+/// The service that the token is for.
 const RESOURCE: &str = "https://eventhubs.azure.net";
 
 /// The content type that the interface requires, whatever the body is.

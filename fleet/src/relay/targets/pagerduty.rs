@@ -13,10 +13,11 @@ use crate::relay::record::Record;
 use crate::relay::transport::Request;
 use crate::secret::SecretFile;
 
-/// Where events go.
+/// The address for events.
 const URL: &str = "https://events.pagerduty.com/v2/enqueue";
 
-/// The longest id of an event that is a key as it is. PagerDuty's limit for keys is 255 characters.
+/// The longest id of an event that is used as a key unchanged. PagerDuty's limit for keys is 255
+/// characters.
 const ID_MAX: usize = 200;
 
 /// The longest summary, in characters: PagerDuty's limit.

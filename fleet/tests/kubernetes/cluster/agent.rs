@@ -48,7 +48,7 @@ impl Cluster {
         }
     }
 
-    /// Removes what is in no namespace of this test. Only on a real server.
+    /// Removes objects outside the namespaces of this test. Only on a real server.
     pub(crate) fn remove_rights(&self) {
         let parameters = DeleteParams::default();
         self.block_on(async {
@@ -58,7 +58,8 @@ impl Cluster {
                     self.client.clone(),
                 );
                 let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-                // What cannot be removed is left to the cluster's owner: its name has that of these tests.
+                // The cluster's owner has to remove the rest: its name shows that it comes from
+                // these tests.
                 match object["kind"].as_str().unwrap() {
                     "ClusterRole" => drop(
                         Api::<ClusterRole>::all(client)
