@@ -42,7 +42,7 @@ pub fn invalid(error: toml::de::Error) -> Invalid {
 /// A duration such as `"2s"` or `"1m 30s"`.
 ///
 /// # Errors
-/// What was found and what is expected.
+/// A sentence: the value that was found, and the values that are expected.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let expected = "expected a duration such as \"2s\"";
     let text = String::deserialize(deserializer).map_err(|error| {

@@ -1,6 +1,7 @@
 //! Passes notices on to the machines that they are about.
 //!
-//! It knows how far each event is, so that a late notice changes nothing, and which events are over, so that no late notice wakes one.
+//! It knows the progress of each event, so that a late notice changes nothing, and which events are
+//! over, so that no late notice reopens one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -21,54 +22,61 @@ use crate::notice::{Notice, Notices, ended, key_of, subscription_of, with_notifi
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
 
-/// So many events that are over are remembered.
+/// How many events that are over are remembered.
 const ENDED_MAX: usize = 20_000;
 
-/// How long an event must not name a machine any more until it is over for it, as for a session.
+/// How long an event must leave out a machine that it named before, until it is over for that
+/// machine, as for a session.
 const LEAVE: Duration = Duration::from_millis(LEAVE_MS as u64);
 
-/// An event that Resource Graph has not had for so long, and whose `NotBefore` is so long ago, is over: a message was lost, and Azure
-/// keeps no history of it any more. It is long, since a fault of Resource Graph must not put a machine back that is about to go down.
+/// How long Resource Graph must lack an event, and how long ago its `NotBefore` must be, until the
+/// event is over: a message was lost, and Azure no longer keeps the event's history. The time is
+/// long, since a fault of Resource Graph must not put a machine back that is about to go down.
 const ABSENT_HOURS: u32 = 6;
 
-/// How long an event may be known from Resource Graph until no message about it means that Event Grid does not fill the queue.
+/// How long an event may be known from Resource Graph until the absence of a message about it means
+/// that Event Grid does not fill the queue.
 const QUEUED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Passes notices on.
 pub struct Dispatch {
-    /// What all machines share.
+    /// The state that all machines share.
     pub shared: Rc<Shared>,
     orders: RefCell<Orders>,
-    /// The keys of machines and sets with the agents' tag; `None` until Resource Graph has said which.
+    /// The keys of machines and sets with the agents' tag; `None` until Resource Graph has returned
+    /// them.
     tagged: RefCell<Option<HashSet<String>>>,
-    /// The machines with a daemon of the fleet; `None` until its registers were asked for.
+    /// The machines with a daemon of the fleet; `None` until its registers were read.
     registered: RefCell<Option<HashSet<Name>>>,
-    /// The subscriptions, in lower case, that Resource Graph may not be asked about; `None` until that was checked.
+    /// The subscriptions, in lower case, whose events this identity may not read in Resource Graph;
+    /// `None` until that was checked.
     refused: RefCell<Option<HashSet<String>>>,
-    /// The events that are new in Resource Graph, of which the queue had no message, and since when.
+    /// The events that are new in Resource Graph and without a message in the queue, and since
+    /// when.
     unqueued: RefCell<HashMap<String, Instant>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<String>,
 }
 
-/// How far each event is, by its key.
+/// The progress of each event, by its key.
 #[derive(Debug, Default)]
 struct Orders {
     known: HashMap<String, Known>,
-    /// The keys of those that are over, the oldest first.
+    /// The keys of the events that are over, oldest first.
     ended: VecDeque<String>,
-    /// The machines that an open event has named, by their keys, and since when it names them no longer.
+    /// The machines that an open event has named, by their keys, and since when it no longer names
+    /// them.
     named: HashMap<String, HashMap<String, Option<Instant>>>,
 }
 
-/// What is known of an event.
+/// The hub's knowledge about an event.
 #[derive(Debug, Default)]
 struct Known {
     order: EventOrder,
     /// The newest message or row about it, until it is over.
     message: Option<Rc<str>>,
     resource_id: Rc<str>,
-    /// Since when Resource Graph does not have it.
+    /// Since when Resource Graph lacks it.
     absent_since: Option<Instant>,
 }
 
@@ -96,7 +104,8 @@ impl Orders {
         Some(arrival)
     }
 
-    /// What ends an event that Resource Graph does not have, if that is so for long enough.
+    /// The notices that end an event that Resource Graph lacks, if it has lacked it for long
+    /// enough.
     fn end_absent(&mut self, key: &str, now: Instant, time_of_day: UnixSeconds) -> Option<Notices> {
         let known = self
             .known
@@ -120,8 +129,9 @@ impl Orders {
         self.ended.retain(|ended| ended != key);
     }
 
-    /// The machines that the event has named and names no longer. They must know that, and when it ends. A row may be older than a
-    /// message: until a later notice agrees, the event is not approved without them.
+    /// The machines that the event has named before, but not in this notice. They must learn that,
+    /// and when the event ends. A row may be older than a message: until a later notice agrees, the
+    /// event is not approved without them.
     fn no_longer_named(&mut self, notice: &mut Notice) -> Vec<String> {
         let now = Instant::now();
         let all = self.named.entry(notice.key.clone()).or_default();
@@ -144,7 +154,7 @@ impl Orders {
 }
 
 impl Dispatch {
-    /// Passes notices on to machines, which it starts. A reason to stop is sent to `stop`.
+    /// Passes notices on to machines, which it starts. It sends a reason to stop to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
         let (orders, tagged) = (RefCell::default(), RefCell::default());
         let (registered, refused, unqueued) =
@@ -160,7 +170,8 @@ impl Dispatch {
         })
     }
 
-    /// Starts the machines that an earlier process has kept. One that cannot be read is logged and left as it is.
+    /// Starts the machines whose state an earlier process has saved. A state that cannot be read is
+    /// logged and left as it is.
     pub fn restore(self: &Rc<Self>, kept: Vec<(Saved, Entry)>) {
         for (saved, entry) in kept {
             let id = saved.machine.resource_id.clone();
@@ -190,7 +201,8 @@ impl Dispatch {
                             .entry(key.clone())
                             .or_default()
                             .insert(machine_key.clone(), None);
-                        // A crash may have come between the machines of an event: what one of them missed is still news.
+                        // A crash may have come between the machines of an event: a notice that one
+                        // of them missed still counts as new.
                         let known = all.known.entry(key).or_default();
                         if known.message.is_none() || known.order.is_over() {
                             *known = saved;
@@ -213,15 +225,15 @@ impl Dispatch {
         }
     }
 
-    /// Passes notices on, at once and in their order. Nothing is ever sent through the channel: it ends once the machines have kept
-    /// them.
+    /// Passes notices on, at once and in their order. Nothing is ever sent through the channel: it
+    /// closes once the machines have kept the notices.
     pub fn deliver(self: &Rc<Self>, notices: Notices) -> mpsc::Receiver<()> {
         let metrics = &self.shared.metrics;
         for problem in &notices.problems {
             metrics.notice("invalid");
             log::printable(&format!("warning: {problem}"));
         }
-        // Each machine drops its sender once the notice is kept.
+        // Each machine drops its sender once it has kept the notice.
         let (done, all_done) = mpsc::channel::<()>(1);
         for mut notice in notices.notices {
             if !self.is_ours(&notice) {
@@ -282,7 +294,8 @@ impl Dispatch {
         all_done
     }
 
-    /// The machine that an event affects. One that is not followed is started, unless the event is over.
+    /// The machine that an event affects. It is started if it is not followed yet, unless the event
+    /// is over.
     fn machine(
         self: &Rc<Self>,
         id: &str,
@@ -311,7 +324,7 @@ impl Dispatch {
         }
     }
 
-    /// Follows a machine. Returns through which messages reach it.
+    /// Follows a machine, and returns the channel through which messages reach it.
     fn start(self: &Rc<Self>, id: &str, mut machine: Machine) -> mpsc::UnboundedSender<Message> {
         let sender = machine.sender().clone();
         self.shared.remember(id, sender.clone());
@@ -332,7 +345,7 @@ impl Dispatch {
         sender
     }
 
-    /// Whether the event is of a subscription of the configuration.
+    /// Whether the event belongs to a subscription of the configuration.
     fn is_ours(&self, notice: &Notice) -> bool {
         let found = subscription_of(&notice.resource_id);
         self.shared
@@ -342,8 +355,8 @@ impl Dispatch {
             .any(|subscription| subscription.eq_ignore_ascii_case(found))
     }
 
-    /// Whether the own watcher of the machine with this key acts: it is named, or it has a register in the fleet, or it has the tag, or
-    /// the scale set has it that it is a number of.
+    /// Whether the own watcher of the machine with this key acts: the configuration names the
+    /// machine, it has a register in the fleet, or it or its scale set has the tag.
     fn has_agent(&self, key: &str) -> bool {
         let name = Name::from(key.rsplit('/').next().unwrap_or_default());
         let is_listed = self
@@ -372,7 +385,7 @@ impl Dispatch {
             || may_have_tag()
     }
 
-    /// Whether Resource Graph says nothing about this subscription.
+    /// Whether Resource Graph returns nothing about this subscription.
     fn is_refused(&self, subscription: &str) -> bool {
         let subscription = subscription.to_ascii_lowercase();
         self.refused
@@ -381,7 +394,7 @@ impl Dispatch {
             .is_some_and(|refused| refused.contains(&subscription))
     }
 
-    /// Whether it is known whose own watcher acts.
+    /// Whether it is known which machines' own watchers act.
     pub fn knows_agents(&self) -> bool {
         let config = &self.shared.config;
         (config.agents.tag.is_none() || self.knows_tags() && self.refused.borrow().is_some())
@@ -393,7 +406,7 @@ impl Dispatch {
         self.tagged.borrow().is_some()
     }
 
-    /// The machines that have the agents' tag now.
+    /// Sets the machines that now have the agents' tag.
     pub fn set_agents(&self, ids: &[String]) {
         self.tagged
             .borrow_mut()
@@ -401,7 +414,8 @@ impl Dispatch {
         self.pass_agents();
     }
 
-    /// The machines that have a daemon of the fleet now, or why that is unknown: it does not change then.
+    /// Sets the machines that now have a daemon of the fleet. If that is unknown, nothing changes,
+    /// and the reason is logged.
     pub fn set_registered(&self, found: Result<HashSet<Name>, String>) {
         match found {
             Ok(names) => drop(self.registered.replace(Some(names))),
@@ -415,14 +429,15 @@ impl Dispatch {
         self.pass_agents();
     }
 
-    /// The subscriptions that Resource Graph may not be asked about now, in lower case.
+    /// Sets the subscriptions, in lower case, whose events this identity may not read in Resource
+    /// Graph now.
     pub fn set_refused(&self, subscriptions: HashSet<String>) {
         self.refused.borrow_mut().replace(subscriptions);
         self.pass_agents();
     }
 
     fn pass_agents(&self) {
-        // What an earlier process knew counts until then.
+        // Until then, the knowledge of an earlier process counts.
         if !self.knows_agents() {
             return;
         }
@@ -442,7 +457,7 @@ impl Dispatch {
             .collect()
     }
 
-    /// Resource Graph was asked for these open events, and has none of them.
+    /// Records that Resource Graph returned none of these open events when it was queried for them.
     pub fn absent(self: &Rc<Self>, keys: &[String], now: Instant) {
         let time_of_day = self.shared.clock.time_of_day().seconds();
         for key in keys {
@@ -453,7 +468,7 @@ impl Dispatch {
                 .get(key)
                 .map(|known| known.resource_id.clone());
             if self.is_refused(subscription_of(known.as_deref().unwrap_or_default())) {
-                // What cannot be seen is not absent.
+                // An event that cannot be read is not absent.
                 self.orders
                     .borrow_mut()
                     .known
@@ -473,7 +488,8 @@ impl Dispatch {
         }
     }
 
-    /// Resource Graph has answered. An event that it had first is soon in the queue, too, unless that is not filled.
+    /// Records that Resource Graph has answered. An event that it had first is soon in the queue,
+    /// too, unless the queue is not filled.
     pub fn reconciled(&self, now: Instant) {
         let mut unqueued = self.unqueued.borrow_mut();
         for (key, _) in unqueued.extract_if(|_, since| now - *since >= QUEUED_WITHIN) {
@@ -490,7 +506,8 @@ impl Dispatch {
     }
 }
 
-/// What is known of an event whose message was too long for the register of its machine: enough to end it.
+/// A message about an event whose own message was too long for its machine's register: enough to
+/// end the event.
 fn too_long(event: &SavedEvent, machine: &str) -> String {
     let SavedEvent {
         key, resource_id, ..

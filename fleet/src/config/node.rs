@@ -19,7 +19,7 @@ pub struct NodeConfig {
     pub empty_dir: EmptyDirRule,
     /// The rule for pods without a controller, which nothing creates again.
     pub unmanaged: PodRule,
-    /// What happens to pods that are still on the node at the deadline.
+    /// The rule for pods that are still on the node at the deadline.
     pub at_deadline: AtDeadline,
     /// With `at_deadline = "force"`: how long before the deadline, but at the earliest at half of
     /// the time, pods are deleted past their budgets.
@@ -113,7 +113,7 @@ impl EmptyDirRule {
     }
 }
 
-/// What happens at the deadline.
+/// The rule for the deadline.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum AtDeadline {

@@ -50,7 +50,7 @@ pub(super) struct Audit {
     pub(super) records: u64,
 }
 
-/// What was recorded about an event.
+/// The records about an event.
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 struct EventHistory {

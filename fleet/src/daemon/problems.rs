@@ -18,7 +18,7 @@ const LOG_PAUSE: Duration = Duration::from_secs(60);
 /// a second.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What can have a problem.
+/// A subject that can have a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     Heartbeat,

@@ -85,7 +85,7 @@ struct Dated {
     clock: Arc<StoreClock>,
 }
 
-/// What a call of [`HttpService`] returns, later.
+/// The future of a call of [`HttpService`].
 type Calling<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
 impl HttpService for Dated {

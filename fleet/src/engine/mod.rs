@@ -138,7 +138,7 @@ fn damaged(why: &str, bytes: &[u8]) -> String {
     )
 }
 
-/// What a call of an engine returns, later.
+/// The future of a call of an engine.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + 'a>>;
 
 /// Whether this can be the key of a register.

@@ -1,4 +1,4 @@
-//! What the gate must know of an event.
+//! The members of an event that the gate needs.
 
 use std::collections::BTreeSet;
 
@@ -116,7 +116,7 @@ impl Event {
     }
 }
 
-/// What the keys of an event's registers begin with, by its id in lower case.
+/// The prefix of the keys of an event's registers, from its id in lower case.
 pub fn events_prefix(id: &str) -> String {
     format!("events/{}/", id_key(id))
 }

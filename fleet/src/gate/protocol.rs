@@ -107,7 +107,7 @@ pub enum Answer {
     Open,
     /// The approval is decided, and another machine posts it.
     AnotherApproves {
-        /// Who decided.
+        /// The machine that decided.
         by: Name,
     },
     /// Not yet.

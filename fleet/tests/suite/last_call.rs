@@ -27,7 +27,7 @@ fn stop(process: &Process) {
     kill_process(Pid::from_child(&process.0), Signal::STOP).expect("sent");
 }
 
-/// What fails.
+/// Makes something fail.
 type Failure = fn(&mut Machine, &mut EtcdServer);
 
 fn nothing(_: &mut Machine, _: &mut EtcdServer) {}

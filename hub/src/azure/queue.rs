@@ -1,7 +1,8 @@
 //! The Storage queue that Event Grid fills.
 //!
-//! A message that was received is invisible to other readers for a while. It is deleted once what it says is on disk; until then its
-//! time is renewed, and after a crash it appears again.
+//! A received message is invisible to other readers for a while. The hub deletes it once its
+//! content is on disk; until then the hub renews that time, and after a crash the message appears
+//! again.
 
 use std::time::Duration;
 
@@ -15,25 +16,25 @@ use super::identity::Identity;
 use super::transport;
 use crate::config::Queue as QueueConfig;
 
-/// How many messages one request receives: the most that the service gives.
+/// How many messages one request receives: the service's maximum.
 pub const BATCH: usize = 32;
 
-/// How long a received message stays invisible unless that is renewed.
+/// How long a received message stays invisible unless the time is renewed.
 pub const INVISIBLE: Duration = Duration::from_secs(60);
 
-/// What tokens for Storage are for, in every cloud.
+/// The audience of tokens for Storage, in every cloud.
 const AUDIENCE: &str = "https://storage.azure.com";
 
-/// A message, as long as its time is not over.
+/// A message, valid until its time is over.
 #[derive(Clone, Debug)]
 pub struct Message {
     id: String,
     receipt: String,
-    /// How often it was received.
+    /// How many times it was received.
     pub received: i64,
-    /// What it says: bytes that Event Grid has encoded in Base64, or why they cannot be read.
+    /// Its content: bytes that Event Grid has encoded in Base64, or why they cannot be read.
     pub content: Result<Vec<u8>, String>,
-    /// As it is in the queue.
+    /// Its text in the queue.
     pub text: String,
 }
 
@@ -47,7 +48,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// The queue of a configuration. Nothing is requested yet.
+    /// The queue of a configuration. No request is sent yet.
     ///
     /// # Errors
     /// A sentence: the SAS token cannot be read.
@@ -92,7 +93,7 @@ impl Queue {
         })
     }
 
-    /// Some messages, at most [`BATCH`]. The next ones come at once, or the queue is empty.
+    /// Some messages, at most [`BATCH`]. More are available at once, unless the queue is empty.
     ///
     /// # Errors
     /// A sentence: the service cannot be reached, or refuses.
@@ -167,7 +168,7 @@ impl Queue {
         }
     }
 
-    /// Copies a message that cannot be read to the queue for these, if there is one.
+    /// Copies a message that cannot be read to the queue for such messages, if there is one.
     ///
     /// # Errors
     /// A sentence. The message appears again if it is not deleted.
@@ -194,7 +195,7 @@ impl Queue {
             .map_err(problem)
     }
 
-    /// About how many messages wait.
+    /// The approximate number of messages that wait.
     ///
     /// # Errors
     /// A sentence: the service cannot be reached, or refuses.
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_token_for_the_emulator_is_signed_with_its_key() {
-        // What is empty: start and addresses before the protocols, and the scope of encryption.
+        // The empty parts: start and addresses before the protocols, and the scope of encryption.
         let text = "devstoreaccount1\nrwdlacup\nq\nsco\n\n2099-01-01T00:00:00Z\n\nhttps,http\n2021-08-06\n\n";
         let key = BASE64_STANDARD.decode(EMULATOR_KEY).expect("a key");
         let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).expect("a key of any length");

@@ -53,7 +53,8 @@ enum Command {
     Man,
 }
 
-/// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
+/// Runs the command with these arguments, the first of which is the program's name, and returns its
+/// exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(arguments, |cli: Cli| {
         let file = cli.config.as_deref();
