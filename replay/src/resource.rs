@@ -1,6 +1,7 @@
-//! Who the machines are at Azure: the same inside, in the instance metadata, and outside, in the control plane.
+//! The machines' ids at Azure: the same inside, in the instance metadata, and outside, in the
+//! control plane.
 //!
-//! The ids follow from the machines' names; the rest is invented and the same for every machine.
+//! The ids derive from the machines' names; the rest is invented and the same for every machine.
 
 /// The subscription of all machines.
 pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
@@ -13,7 +14,7 @@ pub(crate) const ZONE: &str = "1";
 pub(crate) const TAGS: [(&str, &str); 2] =
     [("environment", "test"), ("served-by", "scheduled-events")];
 
-/// What machines that are in no scale set have in common when one event names several of them.
+/// The availability set of machines that are in no scale set, when one event names several of them.
 const AVAILABILITY_SET: &str = "replay";
 
 /// The scale set and the instance id of a machine in a scale set with uniform orchestration, whose names are
@@ -31,7 +32,7 @@ fn compute_id(resource_type: &str, name: &str) -> String {
     )
 }
 
-/// The id of a machine, as its instance metadata has it.
+/// The id of a machine, as in its instance metadata.
 pub(crate) fn machine_id(vm_name: &str) -> String {
     match uniform(vm_name) {
         Some((set, id)) => format!("{}/virtualMachines/{id}", scale_set_id(set)),

@@ -1,10 +1,11 @@
 //! HTTP/1.1 on a socket: reads requests, formats responses.
 //!
-//! Handwritten because a library does not let a fault break the protocol. The last byte of every request
-//! stays in the kernel's buffer until the response is decided: closing a socket with unread data makes
-//! the kernel send RST, which resets a connection without unsafe code.
+//! This is handwritten because a library does not let a fault break the protocol. The last byte of
+//! every request stays in the kernel's buffer until the response is decided: closing a socket with
+//! unread data makes the kernel send RST, which resets a connection without unsafe code.
 //!
-//! `route` finds what a request asks for, `wire` writes documents and refusals, and `instance` the instance metadata.
+//! `route` classifies a request, `wire` writes documents and refusals, and `instance` the instance
+//! metadata.
 
 pub(crate) mod instance;
 pub(crate) mod route;
@@ -15,13 +16,14 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest request line and header together, in bytes. A longer one gets a 431.
+/// The longest request line and header together, in bytes. The answer to a longer one is a 431.
 pub(crate) const MAX_HEAD: usize = 16 * 1024;
 
-/// The longest request body in bytes, enough for about 4000 approvals. A longer one gets a 413.
+/// The longest request body in bytes, enough for about 4000 approvals. The answer to a longer one
+/// is a 413.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
 
-/// The most header fields of a request. More get a 431.
+/// The most header fields of a request. The answer to more is a 431.
 pub(crate) const MAX_FIELDS: usize = 100;
 
 /// How long a connection may stay idle, and how long the client may take to read a part of a response.
@@ -181,7 +183,7 @@ impl ClientStream {
 /// Reads the requests of one connection.
 pub(crate) struct RequestReader<'a> {
     stream: &'a ClientStream,
-    /// The bytes of the current request that are read from the kernel.
+    /// The bytes of the current request that were read from the kernel.
     buffered: Vec<u8>,
     /// How many bytes of the last request are still in the kernel.
     unread: usize,

@@ -36,7 +36,7 @@ impl Scenario {
     }
 }
 
-/// Parses the text of a scenario file. An error is the offset in the text, and what is wrong there.
+/// Parses the text of a scenario file. An error is the offset in the text, and a sentence.
 fn parse(text: &str) -> Result<Scenario, (usize, String)> {
     let raw: RawScenario = toml::from_str(text).map_err(|error| {
         (

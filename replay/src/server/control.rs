@@ -24,7 +24,7 @@ use crate::server::{Server, ServerConfig, check_speed};
 use crate::service::ServiceState;
 use crate::timeline::document::{ApprovalResult, EventFacts, ReplayDocument};
 
-/// Where a server is in its scenario.
+/// The progress of a server's scenario.
 ///
 /// ```
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -49,11 +49,11 @@ pub struct PlayStatus {
     pub speed: f64,
     /// The scenario's time: real time times the speed, without pauses.
     pub scenario_time: Duration,
-    /// How long until the next change in real time, if the scenario plays and nothing is approved before.
+    /// The real time until the next change, if the scenario plays and no event is approved before.
     pub next_change: Option<Duration>,
 }
 
-/// Why a server refuses a control: what was found, and what to do.
+/// Why a server refuses a control: what was found, and what to do instead.
 ///
 /// ```
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -76,7 +76,7 @@ impl std::error::Error for ControlError {}
 
 /// Control while a scenario plays.
 impl Server {
-    /// Where the server is in its scenario.
+    /// The progress of the server's scenario.
     pub fn status(&self) -> PlayStatus {
         self.control(|state, now| PlayStatus {
             has_started: state.clock.is_some(),
@@ -91,12 +91,13 @@ impl Server {
         })
     }
 
-    /// Stops the scenario's time. Requests are answered, and approvals accepted, as before.
+    /// Stops the scenario's time. Requests are still answered, and approvals accepted.
     pub fn pause(&self) {
         self.control(|state, now| state.timeline.pause(now));
     }
 
-    /// Lets the scenario's time go on. Each Scheduled event is rescheduled by the length of the pause.
+    /// Continues the scenario's time. Each Scheduled event is rescheduled by the length of the
+    /// pause.
     pub fn resume(&self) {
         self.control(|state, now| state.timeline.resume(now));
     }
@@ -111,7 +112,8 @@ impl Server {
         Ok(())
     }
 
-    /// Applies the next change now, paused or not. Returns false before the first document, and if nothing is left.
+    /// Applies the next change now, paused or not. Returns false before the first document, and if
+    /// no change is left.
     pub fn step(&self) -> bool {
         self.control(|state, now| state.clock.is_some() && state.timeline.step(now))
     }
@@ -199,13 +201,15 @@ impl Server {
         self.control(|state, _| state.timeline.facts(event_id))
     }
 
-    /// What was played so far and goes on as planned, as a scenario. `scenario` is what the server was started with.
+    /// The scenario as played so far and as planned from now on. `scenario` is the one that the
+    /// server was started with.
     pub fn played(&self, scenario: &Scenario) -> Scenario {
         self.control(|state, _| state.timeline.played(scenario))
     }
 
-    /// Begins again with another scenario, speed, seed and faults. Addresses, machines and open connections stay as they are: of the
-    /// config, `listen`, `vm_name` and `machines` are not used, and it needs an observer if the first one had one.
+    /// Begins again with another scenario, speed, seed and faults. Addresses, machines and open
+    /// connections stay as they are: it ignores `listen`, `vm_name` and `machines` of the config,
+    /// which needs an observer if the first one had one.
     ///
     /// # Errors
     /// The speed is not a positive number.
@@ -221,7 +225,7 @@ impl Server {
         Ok(())
     }
 
-    /// Changes the state at the present, and reports what that caused.
+    /// Changes the state at the present, and reports the results.
     fn control<T>(&self, change: impl FnOnce(&mut ServiceState, Duration) -> T) -> T {
         let mut state = self.service.lock();
         let now = state.advance();

@@ -1,7 +1,7 @@
 //! The service without its sockets: a timeline, its faults, its clock and its records.
 //!
-//! `answer` changes answers as faults demand. `outside` sends messages about changes, and `control_plane` processes requests that come
-//! from outside the machines.
+//! `answer` changes answers as faults demand. `outside` sends messages about changes, and
+//! `control_plane` processes requests from outside the machines.
 
 mod answer;
 mod control_plane;
@@ -28,15 +28,15 @@ use crate::verdict::{self, Exchange, Verdict};
 pub(crate) use answer::{Delivery, ServiceAction};
 pub(crate) use outside::Outside;
 
-/// The most requests remembered. The oldest is dropped first.
+/// The most requests that are kept. The oldest is dropped first.
 pub const MAX_RECORDED: usize = 10_000;
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 pub(crate) struct Service {
-    /// The machines' names. A number of a machine is an index of it.
+    /// The machines' names. A machine's number is its index here.
     pub(crate) names: Vec<String>,
     state: Mutex<ServiceState>,
-    /// Notified when the server stops, when something else becomes due next, and when a connection ends.
+    /// Notified when the server stops, when the next due time changes, and when a connection ends.
     pub(crate) changed: Condvar,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ServiceState {
     pub(crate) lanes: Vec<Lane>,
     /// The control plane, if there is one.
     pub(crate) outside: Option<Outside>,
-    /// When the service was made, or began again.
+    /// When the service was created, or began again.
     origin: Instant,
     /// Set by the first GET that is answered with a document.
     pub(crate) clock: Option<ServiceClock>,
@@ -59,7 +59,7 @@ pub(crate) struct ServiceState {
     connections: usize,
 }
 
-/// What the service keeps for each machine.
+/// The state of one machine.
 pub(crate) struct Lane {
     pub(crate) planner: FaultPlanner,
     pub(crate) first_request: Option<Instant>,
@@ -168,7 +168,7 @@ impl Service {
         let mut state = self.lock();
         while !state.stopping {
             let now = state.advance();
-            // For messages about what has happened.
+            // Wakes the thread that delivers messages about the changes.
             self.changed.notify_all();
             state = match state.clock.and(state.timeline.next_due()) {
                 Some(due) => {
@@ -233,7 +233,7 @@ impl Service {
         if let Some(action) = ServiceAction::instead_of_answer(plan, answer::status_response) {
             return action;
         }
-        // These two have no document, so they do not start the scenario.
+        // These two return no document, so they do not start the scenario.
         match plan.answer {
             Some(AnswerFault::Empty) if is_get => {
                 return ServiceAction::respond(ReplayResponse::json(200, ""), plan);
@@ -304,7 +304,8 @@ impl Service {
                 shown.hidden.push(event.facts.clone());
             }
         }
-        // Altered content needs a different tag, or a client that sends If-None-Match would get a 304 instead.
+        // Altered content needs a different tag, otherwise a client that sends If-None-Match would
+        // get a 304.
         let mark = if altered.events.len() == document.events.len() {
             ""
         } else {
@@ -469,7 +470,7 @@ impl ServiceState {
         self.start_for_queue();
     }
 
-    /// Starts the scenario if there is a queue: nobody sees when its reader comes.
+    /// Starts the scenario if there is a queue: the server cannot know when its reader starts.
     pub(crate) fn start_for_queue(&mut self) {
         if self.outside.as_ref().is_some_and(Outside::fills_queue) {
             self.start();
@@ -522,7 +523,7 @@ impl ServiceState {
         now
     }
 
-    /// Reports what has happened in the timeline since the last call.
+    /// Reports the timeline's transitions since the last call.
     pub(crate) fn report_transitions(&mut self, clock: ServiceClock) {
         let start = clock.started.saturating_duration_since(self.origin);
         for transition in self.timeline.take_transitions() {
@@ -552,7 +553,7 @@ impl ServiceState {
         self.clock.is_some() && self.timeline.finished()
     }
 
-    /// Reports what was found since the last call.
+    /// Reports the findings since the last call.
     fn report_findings(&mut self, machine: usize) {
         if self.findings {
             for finding in self.lanes[machine].verdict.take_new() {

@@ -1,8 +1,9 @@
 //! Plays a scenario: a pure state machine with time as an argument.
 //!
-//! An event goes from Scheduled to Started and then leaves the document, or takes a shorter way. Each change of the document
-//! raises the incarnation by one; changes at the same moment are one change of the document (`docs/wire.md`, sections 2, 3
-//! and 5). Time is the span since the first document; the caller owns the clock.
+//! An event goes from Scheduled to Started and then leaves the document, or takes a shorter way.
+//! Each change of the document raises the incarnation by one; changes at the same moment are one
+//! change of the document (`docs/wire.md`, sections 2, 3 and 5). Time is the span since the first
+//! document; the caller owns the clock.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,8 +22,8 @@
 //! assert!(timeline.document().events[0].started);
 //! ```
 //!
-//! `event` is the way of one event, `event_id` its id, `clock` the scenario's time, and `document` what results. `control` changes a
-//! timeline that plays.
+//! `event` is the course of one event, `event_id` its id, `clock` the scenario's time, and
+//! `document` the output. `control` changes a timeline while it plays.
 
 mod clock;
 mod control;
@@ -43,10 +44,10 @@ use crate::timeline::document::{
 use crate::timeline::event::{EventTimeline, Phase};
 use crate::timeline::event_id::EventIds;
 
-/// The timeline of a scenario: its past documents and what is due next.
+/// The timeline of a scenario: its past documents and its next transitions.
 ///
-/// Pausing, another speed and [`step`](Self::step) move what is due. An event that waits for its `NotBefore` is rescheduled then: its
-/// documents never promise a time that will not be kept.
+/// Pausing, another speed and [`step`](Self::step) move the due times. An event that waits for its
+/// `NotBefore` is rescheduled then: its documents never promise a time that does not hold.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,7 +94,8 @@ use crate::timeline::event_id::EventIds;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// What is played, in the order of the events: each has the number of its script. Events that were added come last.
+    /// The scripts, in the order of the events: each event has the number of its script. Scripts
+    /// that were added come last.
     scripts: Vec<EventScript>,
     events: Vec<EventTimeline>,
     ids: EventIds,
@@ -617,7 +619,7 @@ mod tests {
         }
     }
 
-    /// Approves at random times in every built-in scenario and checks what a client may rely on.
+    /// Approves at random times in every built-in scenario, and checks the guarantees for clients.
     #[test]
     fn random_approvals_keep_the_invariants() {
         let mut random = EventIds(9);
