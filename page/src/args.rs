@@ -51,7 +51,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What to play. Options take precedence over a link.
+    /// The settings to play. Options take precedence over a link.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
         let mut settings = Settings::load(&self.scenario)?;
         settings.speed = self.speed.unwrap_or(settings.speed);
@@ -66,7 +66,8 @@ impl Args {
         Ok(settings)
     }
 
-    /// What is served outside the machines, if anything is. No link has it: the queue is on this machine, or has a secret.
+    /// The services outside the machines, if there are any. Links leave them out: the queue is on
+    /// this machine, or has a secret.
     pub(crate) fn outside(&self) -> Option<ControlPlane> {
         match self.control_plane_queue.clone() {
             Some(queue) => Some(ControlPlane::default().queue(queue)),
