@@ -1,4 +1,4 @@
-//! The lines of audit files, for commands that read what a watcher saw.
+//! The lines of audit files, for commands that read a watcher's records.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -40,7 +40,7 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Adds the lines, as long as they are not more than `left` bytes.
+/// Adds the lines, up to `left` bytes.
 fn read(add: &mut dyn FnMut(&str), input: impl BufRead, left: &mut u64) -> io::Result<()> {
     let mut input = input.take(*left + 1);
     let mut line = Vec::new();

@@ -12,7 +12,7 @@ use support::{
     watch_wrapped,
 };
 
-/// A wrapper that mounts a file system of 64 KiB for the program it runs, with these options.
+/// A wrapper that mounts a file system of 64 KiB with these options for its program.
 fn on_a_small_disk(place: &str, options: &str, then: &str) -> Vec<String> {
     let unshare = std::env::var("UNSHARE").expect("run this test with `make test-mounts`");
     let script = format!("mount -t tmpfs -o size=64k{options} none {place} && {then} exec \"$@\"");

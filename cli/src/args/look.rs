@@ -1,4 +1,5 @@
-//! The arguments of commands that look: `list`, `wait`, `status`, `check`, `discover`, `timeline`.
+//! The arguments of commands that show something: `list`, `wait`, `status`, `check`, `discover`,
+//! `timeline`.
 
 use std::path::PathBuf;
 use std::time::Duration;

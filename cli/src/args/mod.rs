@@ -1,7 +1,8 @@
 //! The command line: subcommands, options and their help.
 //!
-//! `look`, `watch`, `run`, `operate`, `service` and `test` have the arguments of the commands in the folders of these names, and `shared`
-//! what several of them accept. `commands_page` writes them all to a page of the guide.
+//! `look`, `watch`, `run`, `operate`, `service` and `test` have the arguments of the commands in
+//! the folders of these names, and `shared` those that several of them accept. `commands_page`
+//! writes them all to a page of the guide.
 
 mod look;
 mod operate;
@@ -91,7 +92,7 @@ impl From<ColorWhen> for anstream::ColorChoice {
 }
 
 #[derive(Subcommand)]
-#[allow(clippy::large_enum_variant)] // There is one value, made once.
+#[allow(clippy::large_enum_variant)] // There is one value, created once.
 pub(crate) enum Command {
     /// Poll once and print the announced events
     #[command(
@@ -244,7 +245,7 @@ mod tests {
             .expect("the subcommand")
             .render_long_help()
             .to_string();
-        // However wide the terminal is.
+        // Independent of the terminal's width.
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for change in Change::ALL {
             assert!(help.contains(change.word()), "{change}");

@@ -84,7 +84,7 @@ pub(crate) enum ProfileTool {
     Terraform,
 }
 
-/// A time-out as this program's other options write times, or in ISO 8601.
+/// A time-out in the form of this program's other options, or in ISO 8601.
 fn profile_timeout(text: &str) -> Result<NotBeforeTimeout, String> {
     let refused = |rule: ProfileRule| format!("{} ({rule})", rule.message());
     if text.starts_with('P') {

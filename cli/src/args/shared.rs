@@ -1,4 +1,4 @@
-//! What several subcommands accept, and how the values of options are parsed.
+//! Arguments of several subcommands, and parsers for the values of options.
 
 use std::time::Duration;
 

@@ -29,7 +29,7 @@ const OPTION: u8 = 245;
 pub(crate) struct Lease {
     pub(crate) address: Ipv4Addr,
     pub(crate) file: PathBuf,
-    /// Whether the file belongs to root and nobody else can write it.
+    /// Whether the file belongs to root and no other user can write it.
     pub(crate) is_roots: bool,
     written: SystemTime,
 }
@@ -41,20 +41,21 @@ impl Lease {
     }
 }
 
-/// How a client writes its leases.
+/// The form in which a client writes its leases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Lines of names and values.
     Lines,
     /// Blocks `lease { … }`, the newest last.
     Blocks,
-    /// Blocks, or else lines: `NetworkManager` keeps the files of several clients in one folder.
+    /// Blocks, or otherwise lines: `NetworkManager` keeps the files of several clients in one
+    /// folder.
     Either,
     /// A DHCP message.
     Message,
 }
 
-/// The folders of lease files below the root, with the ends of the files' names.
+/// The folders of lease files below the root, with the suffixes of the files' names.
 const FOLDERS: [(&str, &[&str], Form); 9] = [
     ("run/systemd/netif/leases", &[""], Form::Lines),
     ("run/NetworkManager/devices", &[""], Form::Lines),
@@ -71,7 +72,7 @@ const FOLDERS: [(&str, &[&str], Form); 9] = [
     ("var/db/dhcpcd", &[".lease"], Form::Message),
 ];
 
-/// The leases below `root` that have the option and are not over at `now`, the newest first.
+/// The leases below `root` that have the option and have not expired at `now`, the newest first.
 ///
 /// Files that cannot be read are left out, and so are links.
 pub(crate) fn discover(root: &Path, now: UnixSeconds) -> Vec<Lease> {
@@ -88,7 +89,7 @@ pub(crate) fn discover(root: &Path, now: UnixSeconds) -> Vec<Lease> {
             }
         }
     }
-    // Of two that are as new, the order does not depend on the file system.
+    // The order of two equally new leases must not depend on the file system.
     leases.sort_by(|one, other| {
         other
             .written
@@ -139,7 +140,7 @@ fn in_lines(text: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// A file of dhclient: the last lease that has the option and is not over.
+/// A file of dhclient: the last lease that has the option and has not expired.
 fn in_blocks(text: &str, now: UnixSeconds) -> Option<Ipv4Addr> {
     let mut found = None;
     let (mut address, mut is_over) = (None, false);
@@ -160,7 +161,7 @@ fn in_blocks(text: &str, now: UnixSeconds) -> Option<Ipv4Addr> {
     found
 }
 
-/// `4 2022/04/12 02:00:00` in UTC, or `epoch 1649728800`; `never` is none.
+/// `4 2022/04/12 02:00:00` in UTC, or `epoch 1649728800`; `None` for `never`.
 fn expiry(text: &str) -> Option<UnixSeconds> {
     let mut words = text.split_whitespace();
     let first = words.next()?;
@@ -275,7 +276,7 @@ mod tests {
         );
         let epoch = lease("a:0:0:4", "epoch 1649716017; # Mon Apr 11 22:26:57 2022");
         assert_eq!(in_blocks(&epoch, NOW), None);
-        // An unfinished block, as while it is written.
+        // A block that is incomplete, as while it is written.
         assert_eq!(
             in_blocks(&(open + "lease {\n option unknown-245 a:0:0:9;\n"), NOW),
             Some(Ipv4Addr::new(10, 0, 0, 2))

@@ -1,4 +1,4 @@
-//! `simulate-eviction`: how an operator evicts a Spot machine for a drill.
+//! `simulate-eviction`: prints how an operator evicts a Spot machine for a drill.
 
 use crate::args::{EvictionTool, Name, SimulateEvictionArgs};
 use crate::error::CommandError;

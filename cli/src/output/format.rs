@@ -8,7 +8,7 @@ use scheduled_events_core::record::Printable;
 
 use crate::output::table::{CELL_MAX, TEXT_MAX, cut};
 
-/// What the last call means.
+/// The meaning of the last call.
 pub(crate) const LAST_CALL: &str = "the gate has not answered yes; preparing without it";
 
 /// Text from outside, with unsafe characters escaped.

@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SI
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// How long the process has to stop, its commands included, before another signal ends it at once.
+/// How long the process and its commands have to stop before another signal ends it at once.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Starts the command, passes signals on to it, and waits for all processes that this one inherits, until the command ends.
@@ -33,7 +33,7 @@ pub(crate) fn be_first_process(mut command: Command) -> io::Result<u8> {
     thread::Builder::new().spawn(move || {
         for signal in signals.forever() {
             if let Some((child, signal)) = child.zip(Signal::from_named_raw(signal)) {
-                // Fails once it has ended.
+                // Fails once the child has ended.
                 let _ = kill_process(child, signal);
             }
         }
@@ -136,7 +136,8 @@ pub(crate) fn watchdog_timeout() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }
 
-/// Notifies systemd that the process is ready, of its status, and that it is alive, as far as they are given.
+/// Notifies systemd, as far as given, that the process is ready, of its status, and that it is
+/// alive.
 pub(crate) fn notify_supervisor(ready: bool, status: Option<&str>, alive: bool) {
     let notifications = [
         ready.then_some(NotifyState::Ready),
@@ -161,8 +162,8 @@ fn passed_on() -> Vec<i32> {
     signals
 }
 
-/// Calls the function on another thread for each of these signals. If the system refuses the thread, signals do what they did
-/// before, so that one that asks a process to end does not get lost.
+/// Calls the function on another thread for each of these signals. If the system refuses the
+/// thread, signals keep their previous effect, so that one that asks a process to end is not lost.
 fn on_signals(signals: Vec<i32>, act: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
     let (sender, registered) = mpsc::channel();
     thread::Builder::new().spawn(move || {

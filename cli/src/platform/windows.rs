@@ -51,8 +51,8 @@ pub(crate) fn watchdog_timeout() -> Option<Duration> {
     None
 }
 
-/// Reports to the service manager that the service runs: once it watches, whether the metadata service answers or not. It shows no
-/// status in words.
+/// Reports to the service manager that the service runs: once it watches, whether or not the
+/// metadata service answers. It shows no status in words.
 pub(crate) fn notify_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {
     service::report_running();
 }

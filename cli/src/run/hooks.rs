@@ -1,4 +1,4 @@
-//! The user's commands beside the worker: what they receive, and what the log shows of them.
+//! The user's commands beside the worker: their input, and their output in the log.
 
 use std::time::Instant;
 
@@ -6,7 +6,8 @@ use super::message::{Message, RunHandle};
 use scheduled_events::hooks::{CommandEvent, CommandLine, RunningCommand, log_refused};
 use scheduled_events::record::EventRecord;
 
-/// Starts the user's commands and numbers them, so that the end of an earlier one is not taken for that of a later one.
+/// Starts the user's commands and numbers them, so that the end of an earlier one is not mistaken
+/// for that of a later one.
 pub(crate) struct Commands {
     handle: RunHandle,
     log: fn(&str, &str),
@@ -19,7 +20,7 @@ pub(crate) struct Started {
     running: RunningCommand,
 }
 
-/// What a command is for.
+/// The purpose of a command.
 pub(crate) struct Purpose<'a> {
     /// Its name in the log, and the value of `SCHEDULED_EVENTS_PHASE`.
     pub(crate) label: &'static str,

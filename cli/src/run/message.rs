@@ -1,4 +1,4 @@
-//! What other threads report to a supervisor.
+//! Messages from other threads to a supervisor.
 
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -7,27 +7,29 @@ use scheduled_events::hooks::CommandOutcome;
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch::Reply;
 
-/// Something that happened on another thread.
+/// A message from another thread.
 pub(crate) enum Message {
     /// An event that stops the worker was announced.
     Prepare(Announcement, Reply),
-    /// The attempt is not wanted any more.
+    /// The attempt is no longer needed.
     Cancel(u32),
     /// No event keeps the worker from running.
     Recover(Option<EventRecord>, Reply),
-    /// Whether this event may be approved. `at_once` if a rule approves it without stopping the worker.
+    /// Asks whether this event may be approved. `at_once` if a rule approves it without stopping
+    /// the worker.
     Approve {
         event: EventRecord,
         at_once: bool,
         reply: Reply,
     },
-    /// A document was read: whether the watcher's state says that events keep the worker from running.
+    /// A document was read: whether, by the watcher's state, events keep the worker from running.
     Answered { out_of_service: bool },
-    /// The machine's id is known, and so whether the state is its own.
+    /// The machine's id is known, and with it whether the state is its own.
     Identified { state_is_own: bool },
-    /// An event that ends the machine has started before the worker was stopped for it.
+    /// An event that ends the machine started before the worker was stopped for it.
     Started(EventRecord),
-    /// No such event is left. If the machine is out of service, others keep the worker from running.
+    /// No such event is left. If the machine is out of service, other events keep the worker from
+    /// running.
     Over { out_of_service: bool },
     /// A signal arrived.
     Signal(i32),
@@ -44,7 +46,7 @@ pub(crate) struct Announcement {
     pub(crate) start: Option<Instant>,
 }
 
-/// The way to a supervisor, from any thread.
+/// Sends messages to a supervisor, from any thread.
 #[derive(Clone)]
 pub(crate) struct RunHandle(pub(crate) Sender<Message>);
 

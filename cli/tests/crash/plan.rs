@@ -1,4 +1,5 @@
-//! What a seed means: a timeline of events, the faults of the service, and where the program is killed.
+//! The meaning of a seed: a timeline of events, the faults of the service, and where the program is
+//! killed.
 
 use std::fmt;
 use std::time::Duration;
@@ -44,8 +45,8 @@ pub(crate) struct Kill {
     pub(crate) politely: bool,
 }
 
-/// The system calls with outside effects, and how often one thread of a run makes each. The hooks make none of them but a few
-/// `wait4`, so only the watcher is killed.
+/// The system calls with outside effects, and how often one thread of a run makes each. The hooks
+/// make none of them except a few `wait4`, so only the watcher is killed.
 pub(crate) const CALLS: [(&str, u64, u64); 11] = [
     ("write", 1, 24),    // a record, the state file, a command's input
     ("fsync", 1, 24),    // the state file, and its folder
@@ -60,8 +61,8 @@ pub(crate) const CALLS: [(&str, u64, u64); 11] = [
     ("ftruncate", 1, 1), // the lock is taken
 ];
 
-/// The commands of the application. A program that is to be killed once one of them has acted has a slow disk, so that what it
-/// saves only after it started the command is lost.
+/// The commands of the application. A program that is to be killed once one of them has acted has a
+/// slow disk, so that state that it saves only after starting the command is lost.
 pub(crate) const COMMANDS: [&str; 2] = ["prepare", "recover"];
 
 impl Kill {
@@ -94,8 +95,8 @@ pub(crate) enum EventState {
 /// When the next scene follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// Once one run has read it this often. A run polls again only after saving what it read, so one that is killed before
-    /// that reads the document again.
+    /// Once one run has read it this often. A run polls again only after it has saved the document,
+    /// so one that is killed before that reads the document again.
     Read(u64),
     /// Once it was read and these events were approved.
     Approved(Vec<&'static str>),

@@ -1,9 +1,9 @@
-//! A day of polls, or `SOAK_POLLS`: memory, file descriptors and threads do not grow, and the records account for every event.
-//! Before that, `crowd`: documents of ten thousand events.
+//! A day of polls, or `SOAK_POLLS`: memory, file descriptors and threads do not grow, and the
+//! records account for every event. Before that, `crowd`: documents of ten thousand events.
 //!
-//! Time passes ten thousand times faster for the watcher's clock and the spacing of its requests. Everything else is real: a
-//! process with a watcher, HTTP over one connection, a state file and commands. The service runs in this process, which measures
-//! the other.
+//! Time passes ten thousand times faster for the watcher's clock and the spacing of its requests.
+//! Everything else is real: a process with a watcher, HTTP over one connection, a state file and
+//! commands. The service runs in this process, which measures the watcher's.
 
 mod crowd;
 #[path = "../suite/support/mod.rs"]

@@ -1,4 +1,4 @@
-//! The command line: exit codes, messages, and what goes to standard output.
+//! The command line: exit codes, messages, and the contents of standard output.
 
 #[cfg(unix)]
 use std::io::{BufRead, BufReader, Read};
@@ -782,7 +782,7 @@ fn dropped_records_are_counted_and_reported() {
         show(2 + hour, &format!("2099-01-01T0{hour}:00:00Z"));
         service.await_polls(3);
     }
-    // Now something reads.
+    // From here on, a reader reads.
     let mut stdout = BufReader::new(watcher.stdout.take().expect("a pipe"));
     let reader = std::thread::spawn(move || {
         let mut text = String::new();

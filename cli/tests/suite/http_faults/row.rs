@@ -1,6 +1,7 @@
-//! A row: a fault of the service, what the client must do, and the text for `docs/faults.md`.
+//! A row: a fault of the service, the required behaviour of the client, and the text for
+//! `docs/faults.md`.
 //!
-//! Each column of the page is made from the value that the test checks, so that the two cannot differ.
+//! The test checks the same value that each column of the page shows, so the two cannot differ.
 
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use scheduled_events_core::limits;
 use super::scenario_run::ScenarioRun;
 use crate::support::assert_well_behaved;
 
-/// A fault of the service, and what the client must do.
+/// A fault of the service, and the required behaviour of the client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// What the service does: the first column of the page.
+    /// The service's behaviour: the first column of the page.
     pub(crate) service: &'static str,
-    /// The faults of the replay server. `{witness}` is the address of a server that must get no request.
+    /// The faults of the replay server. `{witness}` is the address of a server that must receive no
+    /// request.
     pub(crate) faults: &'static [&'static str],
     /// The scenario of the replay server.
     pub(crate) scenario: &'static str,
@@ -34,7 +36,7 @@ pub(crate) struct Row {
     pub(crate) changes: &'static [&'static str],
     /// The hooks that run.
     pub(crate) hooks: &'static [&'static str],
-    /// What the client must never do, in addition to [`ALWAYS`].
+    /// The client's forbidden actions, in addition to [`ALWAYS`].
     pub(crate) never: &'static [Never],
 }
 
@@ -118,7 +120,7 @@ impl RetryDelay {
     }
 }
 
-/// What the client must never do.
+/// A forbidden action of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Never {
     /// Stop, or panic, before all events have ended.
@@ -144,7 +146,7 @@ pub(crate) enum Never {
     Approve,
 }
 
-/// What the client must never do in any row.
+/// The client's forbidden actions in every row.
 pub(crate) const ALWAYS: &[Never] = &[
     Never::StopEarly,
     Never::ReportFalseChange,

@@ -24,7 +24,7 @@ pub(crate) struct ScenarioRun {
     pub(crate) requests: Vec<Request>,
     /// The faults that applied to each request.
     faults: Vec<String>,
-    /// The requests to the server that must get none.
+    /// The requests to the server that must receive none.
     pub(crate) witnessed: Vec<Request>,
     pub(crate) memory_peak_kb: Option<u64>,
     /// The hooks that ran.
@@ -101,7 +101,7 @@ pub(crate) fn run_row(name: &'static str, row: Row) -> ScenarioRun {
 }
 
 impl ScenarioRun {
-    /// The faults that applied to a request, as they are written.
+    /// The faults that applied to a request, as written.
     pub(crate) fn faults_of(&self, index: usize) -> &str {
         &self.faults[index]
     }

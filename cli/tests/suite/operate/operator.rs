@@ -6,7 +6,7 @@ use crate::support::run;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
-/// With this variable in the environment, the files are written instead of compared.
+/// With this environment variable, the test writes the files instead of comparing them.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_GOLDEN";
 
 const ENABLE: [&str; 7] = [

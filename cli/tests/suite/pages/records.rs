@@ -8,7 +8,7 @@ use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::record::{EXAMPLES, KINDS, Record, RecordKind};
 use scheduled_events_replay::Scenario;
 
-/// With this variable in the environment, the page is written instead of compared.
+/// With this environment variable, the test writes the page instead of comparing it.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_RECORDS_PAGE";
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/records.md");

@@ -26,7 +26,7 @@ fn in_each_scenario_the_worker_is_stopped_or_not_and_runs_in_the_end() {
     ];
     together(rows, |(scenario, options, expected)| {
         let text = Scenario::builtin_source(scenario).expect("a scenario");
-        // An eviction is over in a minute, and must not be between two polls of a busy machine.
+        // An eviction is over in a minute, and must not fall between two polls of a busy machine.
         let speed = if scenario == "preempt" { 4.0 } else { 60.0 };
         let (fixture, server) = (Fixture::new(), play_at(speed, text, &[]));
         let run = fixture.run(

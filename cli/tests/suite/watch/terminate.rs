@@ -10,7 +10,8 @@ use crate::support::{Folder, Request, Run, eventually, of_replay};
 
 const APPROVE: &str = "[[rule]]\nevent = \"Terminate\"\naction = \"approve\"\n";
 
-/// An event of each of the first `count` machines, which start together: once all are approved, or at the end of the notice.
+/// One event for each of the first `count` machines, which start together: once all are approved,
+/// or at the end of the notice.
 fn pair(count: u32, notice: &str) -> Server {
     let text = format!(
         "about = \"Deletions.\"\n[[event]]\nevent_type = \"Terminate\"\nevent_source = \"User\"\n\
@@ -68,7 +69,7 @@ fn each_of_two_watchers_approves_its_own_event_and_neither_starts_before_both_ar
         (2, 1),
         "two events, one NotBefore"
     );
-    // Two seconds are the time to start after an approval: nothing starts as long as the other one waits.
+    // A start after an approval takes two seconds: nothing starts while the other machine waits.
     let polls = server.requests().len();
     eventually("ten further polls", || {
         (server.requests().len() >= polls + 10).then_some(())
