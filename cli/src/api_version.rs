@@ -36,7 +36,8 @@ pub(crate) fn policy_warning(policy: &Policy, version: &str) -> Option<String> {
     ))
 }
 
-/// A warning, if documents of this version lack events of these types; an empty list means any type.
+/// A warning, if documents of this version lack events of these types; an empty list means any
+/// type.
 pub(crate) fn type_warning(types: &[EventKind], version: &str) -> Option<String> {
     let is_wanted = |kind| types.is_empty() || types.contains(&kind);
     let lacking: Vec<_> = VERSIONS

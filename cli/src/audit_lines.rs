@@ -8,7 +8,8 @@ use scheduled_events::limits::{AUDIT_FILES_MAX, RECORDING_MAX};
 
 use crate::error::CommandError;
 
-/// Reads the lines of an audit file and of the files before it, or of standard input. Returns its name for messages.
+/// Reads the lines of an audit file and of the files before it, or of standard input. Returns its
+/// name for messages.
 pub(crate) fn read_audit(path: &Path, add: &mut dyn FnMut(&str)) -> Result<String, CommandError> {
     let mut left = RECORDING_MAX;
     let failed =

@@ -38,7 +38,8 @@ impl OwnFiles {
             .with("--state", state, [".phase", ".phase.tmp"])
     }
 
-    /// The file of `--policy`, which may be the name of a preset. It is only read, and a link to it is followed.
+    /// The file of `--policy`, which may be the name of a preset. It is only read, and a link to it
+    /// is followed.
     pub(crate) fn policy(self, policy: &str) -> Self {
         self.with("--policy", fs::canonicalize(policy).ok().as_deref(), [""])
     }

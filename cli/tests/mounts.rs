@@ -1,4 +1,5 @@
-//! The state file on a full and on a read-only file system. `make test-mounts` runs it, since it needs to mount.
+//! The state file on a full and on a read-only file system. `make test-mounts` runs it, since it
+//! needs to mount.
 
 #[path = "suite/support/mod.rs"]
 mod support;

@@ -1,6 +1,7 @@
 //! Addresses in settings and in messages.
 //!
-//! User information, a query and a fragment can be secrets, such as the signature of a SAS token. No message shows them.
+//! User information, a query and a fragment can be secrets, such as the signature of a SAS token.
+//! No message shows them.
 
 use std::net::IpAddr;
 

@@ -8,7 +8,8 @@ use crate::address::without_secrets;
 /// The time limit of a connection attempt.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 
-/// Installs the TLS provider. It must run before the first connection of any library; further calls do nothing.
+/// Installs the TLS provider. It must run before the first connection of any library; further calls
+/// do nothing.
 pub fn install_tls() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -18,8 +19,8 @@ pub fn install_tls() {
     });
 }
 
-/// A client that uses no proxy, follows no redirect, verifies certificates against the system's roots, and whose requests end
-/// after `time`.
+/// A client that uses no proxy, follows no redirect, verifies certificates against the system's
+/// roots, and whose requests end after `time`.
 ///
 /// # Errors
 /// A sentence if the client cannot be set up.
@@ -71,7 +72,8 @@ pub async fn body(mut response: reqwest::Response, limit: usize) -> Result<Vec<u
     Ok(body)
 }
 
-/// The error with its causes: reqwest prints only the outermost one. Its addresses are without user information and queries.
+/// The error with its causes: reqwest prints only the outermost one. Its addresses are without user
+/// information and queries.
 pub fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

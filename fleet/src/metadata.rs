@@ -1,4 +1,5 @@
-//! The instance metadata service: this machine's name and zone, and the document with the scheduled events.
+//! The instance metadata service: this machine's name and zone, and the document with the scheduled
+//! events.
 
 use std::time::Duration;
 

@@ -34,8 +34,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A file with a secret: a path, or the name of a systemd credential. It is read for each request, so that a new secret needs no
-/// restart.
+/// A file with a secret: a path, or the name of a systemd credential. It is read for each request,
+/// so that a new secret needs no restart.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(transparent)]
 pub struct SecretFile(PathBuf);

@@ -42,7 +42,8 @@ pub struct Config {
     /// Whether events are approved.
     #[serde(default)]
     pub approve: Approve,
-    /// The file with every record, synced before a message is deleted and before an event is approved.
+    /// The file with every record, synced before a message is deleted and before an event is
+    /// approved.
     #[serde(deserialize_with = "path")]
     pub audit: PathBuf,
     /// The folder for state that must survive a restart.
@@ -98,7 +99,8 @@ pub enum Approve {
     Never,
 }
 
-/// The user's commands. Each gets the event as environment variables and as JSON on its standard input.
+/// The user's commands. Each gets the event as environment variables and as JSON on its standard
+/// input.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hooks {
@@ -139,7 +141,8 @@ pub struct Queue {
     /// are deleted once they are in the audit file.
     #[serde(default, deserialize_with = "queue_name")]
     pub poison: Option<String>,
-    /// A file with a SAS token, instead of the identity: the path, or the name of a systemd credential.
+    /// A file with a SAS token, instead of the identity: the path, or the name of a systemd
+    /// credential.
     pub sas_file: Option<SecretFile>,
     /// Whether the address is that of Azurite, the emulator, and the credential its well-known key.
     #[serde(default)]

@@ -160,7 +160,8 @@ impl Notice {
     }
 }
 
-/// The subscription in the id of a resource, as core writes it: `/subscriptions/ID/resourceGroups/NAME/…`.
+/// The subscription in the id of a resource, as core writes it:
+/// `/subscriptions/ID/resourceGroups/NAME/…`.
 pub fn subscription_of(resource_id: &str) -> &str {
     resource_id.split('/').nth(2).unwrap_or_default()
 }
@@ -170,8 +171,9 @@ pub fn group_of(resource_id: &str) -> &str {
     resource_id.split('/').nth(4).unwrap_or_default()
 }
 
-/// What identifies a machine or a set: subscription, group and name, in lower case. A machine of a uniform scale set has an id with its
-/// number and one with its name, and is one machine. The key of a set ends with a slash.
+/// What identifies a machine or a set: subscription, group and name, in lower case. A machine of a
+/// uniform scale set has an id with its number and one with its name, and is one machine. The key
+/// of a set ends with a slash.
 pub fn key_of(resource_id: &str) -> String {
     let id = Text::plain(resource_id);
     let key = match (MachineId::parse(id), ResourceId::parse(id)) {

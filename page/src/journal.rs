@@ -254,7 +254,8 @@ impl Journal {
         self.push(self.now(), &Entry::Faults { machine, faults }, None);
     }
 
-    /// Adds a line that a client logged. Returns false if it is no JSON object, too long or too deep.
+    /// Adds a line that a client logged. Returns false if it is no JSON object, too long or too
+    /// deep.
     pub(crate) fn record(&self, machine: usize, line: &[u8]) -> bool {
         let record = std::str::from_utf8(line)
             .ok()

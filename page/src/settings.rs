@@ -40,7 +40,8 @@ impl Settings {
         }
     }
 
-    /// The settings for the name of a built-in scenario, the path of a scenario file or of an audit file, or a shared link.
+    /// The settings for the name of a built-in scenario, the path of a scenario file or of an audit
+    /// file, or a shared link.
     pub(crate) fn load(scenario: &str) -> Result<Self, String> {
         if let Some((address, fragment)) = scenario.split_once('#')
             && (address.is_empty() || address.starts_with("http://"))
@@ -69,7 +70,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The settings in the fragment of a link: `scenario=NAME` or `text=TOML`, and the other members by their names.
+    /// The settings in the fragment of a link: `scenario=NAME` or `text=TOML`, and the other
+    /// members by their names.
     fn from_link(fragment: &str) -> Result<Self, String> {
         let mut settings = Self::new("", String::new());
         for (name, value) in form_urlencoded::parse(fragment.as_bytes()) {

@@ -167,7 +167,8 @@ function refreshVerdicts() {
   }, verdicts.length ? 1000 : 50);
 }
 
-// A link that is pasted into the address of an open page changes only the fragment, which loads nothing by itself.
+// A link that is pasted into the address of an open page changes only the fragment, which loads
+// nothing by itself.
 addEventListener("hashchange", () => location.hash && location.reload());
 
 async function main() {

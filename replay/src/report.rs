@@ -21,8 +21,9 @@ use crate::verdict::Finding;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
-    /// The number of the machine whose address received it, from 0: an index of [`Server::machines`](crate::Server::machines). A
-    /// request to the control plane has the number after those.
+    /// The number of the machine whose address received it, from 0: an index of
+    /// [`Server::machines`](crate::Server::machines). A request to the control plane has the number
+    /// after those.
     pub machine: usize,
     /// The method; empty for data that is not HTTP and for a request over a limit.
     pub method: String,

@@ -17,8 +17,8 @@ pub(crate) const TAGS: [(&str, &str); 2] =
 /// The availability set of machines that are in no scale set, when one event names several of them.
 const AVAILABILITY_SET: &str = "replay";
 
-/// The scale set and the instance id of a machine in a scale set with uniform orchestration, whose names are
-/// `{scale-set}_{instance-id}`.
+/// The scale set and the instance id of a machine in a scale set with uniform orchestration, whose
+/// names are `{scale-set}_{instance-id}`.
 pub(crate) fn uniform(vm_name: &str) -> Option<(&str, &str)> {
     let (set, id) = vm_name.rsplit_once('_')?;
     (!set.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
@@ -44,8 +44,8 @@ pub(crate) fn scale_set_id(set: &str) -> String {
     compute_id("virtualMachineScaleSets", set)
 }
 
-/// The resource that an event belongs to outside the machine: the one machine, or the set of all its `Resources`
-/// (`docs/wire.md`, section 6).
+/// The resource that an event belongs to outside the machine: the one machine, or the set of all
+/// its `Resources` (`docs/wire.md`, section 6).
 pub(crate) fn target_id(resources: &[String]) -> String {
     let mut sets = resources
         .iter()

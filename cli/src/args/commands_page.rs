@@ -1,4 +1,5 @@
-//! The page `docs/commands.md`: generated from the definition of the arguments, and compared with the committed file.
+//! The page `docs/commands.md`: generated from the definition of the arguments, and compared with
+//! the committed file.
 
 use std::fmt::Write as _;
 use std::fs;

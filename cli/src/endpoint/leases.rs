@@ -1,4 +1,5 @@
-//! The address of the metadata service outside a virtual network: DHCP option 245 in the lease files of DHCP clients.
+//! The address of the metadata service outside a virtual network: DHCP option 245 in the lease
+//! files of DHCP clients.
 //!
 //! | client | files | form of the option |
 //! |---|---|---|
@@ -7,8 +8,8 @@
 //! | dhclient | `/var/lib/dhcp/*.leases`, `/var/lib/dhclient/*.leases` | `option unknown-245 a8:3f:81:10;` in the last lease |
 //! | dhcpcd | `/var/lib/dhcpcd/*.lease`, `/var/db/dhcpcd/*.lease` | the server's message itself |
 //!
-//! netplan has no files of its own: it configures systemd-networkd or `NetworkManager`. dhclient and dhcpcd keep the option only if they
-//! request it, which distributions for Azure configure.
+//! netplan has no files of its own: it configures systemd-networkd or `NetworkManager`. dhclient
+//! and dhcpcd keep the option only if they request it, which distributions for Azure configure.
 
 use std::fs;
 use std::io::Read;
@@ -172,7 +173,8 @@ fn expiry(text: &str) -> Option<UnixSeconds> {
     UnixSeconds::parse(&format!("{}T{time}Z", date.replace('/', "-")))
 }
 
-/// Four bytes in hexadecimal, with colons or without: `a8:3f:81:10`. dhclient leaves out leading zeros.
+/// Four bytes in hexadecimal, with colons or without: `a8:3f:81:10`. dhclient leaves out leading
+/// zeros.
 fn in_hex(text: &str) -> Option<Ipv4Addr> {
     let text = text.trim();
     let byte = |digits: &str| {
@@ -204,7 +206,8 @@ fn in_text(text: &str) -> Option<Ipv4Addr> {
     <[u8; 4]>::try_from(bytes).ok().map(Ipv4Addr::from)
 }
 
-/// A DHCP message (RFC 2131, section 2): 236 bytes, a magic number, and options of a code, a length and a value each.
+/// A DHCP message (RFC 2131, section 2): 236 bytes, a magic number, and options of a code, a length
+/// and a value each.
 fn in_message(message: &[u8]) -> Option<Ipv4Addr> {
     const MAGIC: [u8; 4] = [99, 130, 83, 99];
     let mut options = message.get(236..)?.strip_prefix(&MAGIC)?;

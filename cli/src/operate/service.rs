@@ -157,7 +157,8 @@ fn absolute(options: Vec<OsString>) -> Result<Vec<OsString>, String> {
     Ok(whole)
 }
 
-/// Refuses commands with relative paths, and warns about those that do not exist or that belong to a user.
+/// Refuses commands with relative paths, and warns about those that do not exist or that belong to
+/// a user.
 fn check_commands(watch: &WatchArgs) -> Result<(), CommandError> {
     let on_changes = watch.on.iter().map(|(_, command)| command);
     for command in [&watch.prepare, &watch.recover, &watch.gate]

@@ -4,7 +4,8 @@ use crate::args::{EvictionTool, Name, SimulateEvictionArgs};
 use crate::error::CommandError;
 use crate::output::print;
 
-/// The first version of the compute API with `simulateEviction` for machines and for instances of scale sets.
+/// The first version of the compute API with `simulateEviction` for machines and for instances of
+/// scale sets.
 const API_VERSION: &str = "2020-06-01";
 
 const EXPECT: &str = "\

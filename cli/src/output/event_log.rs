@@ -91,7 +91,8 @@ impl Entry {
     }
 }
 
-/// From now on, entries are added, as soon as the Event Log runs. `report` prints why it cannot be opened yet.
+/// From now on, entries are added, as soon as the Event Log runs. `report` prints why it cannot be
+/// opened yet.
 ///
 /// # Errors
 /// The system refuses a thread.

@@ -16,12 +16,14 @@ pub(crate) fn printable(text: &str) -> String {
     Printable(text).to_string()
 }
 
-/// A word from outside, such as a type or a name, with unsafe characters escaped: at most [`CELL_MAX`] columns wide.
+/// A word from outside, such as a type or a name, with unsafe characters escaped: at most
+/// [`CELL_MAX`] columns wide.
 pub(crate) fn cell(text: &str) -> String {
     cut(&printable(text), CELL_MAX).into_owned()
 }
 
-/// A text from outside, such as a description, with unsafe characters escaped: at most [`TEXT_MAX`] columns wide.
+/// A text from outside, such as a description, with unsafe characters escaped: at most [`TEXT_MAX`]
+/// columns wide.
 pub(crate) fn sentence(text: &str) -> String {
     cut(&printable(text), TEXT_MAX).into_owned()
 }

@@ -15,7 +15,8 @@ use super::terminal;
 /// The columns that the line occupies now.
 static SHOWN: Mutex<usize> = Mutex::new(0);
 
-/// Shows the line, or replaces its text, if standard output is a terminal. The text must be safe to print.
+/// Shows the line, or replaces its text, if standard output is a terminal. The text must be safe to
+/// print.
 pub(crate) fn show(text: &str) {
     let Some(columns) = terminal::output_width() else {
         return;

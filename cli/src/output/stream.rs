@@ -187,8 +187,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Adds a text to the queue. The returned channel is closed when the text is written; there is none if the text was
-    /// dropped, or if no thread writes.
+    /// Adds a text to the queue. The returned channel is closed when the text is written; there is
+    /// none if the text was dropped, or if no thread writes.
     fn enqueue(&self, text: &[u8]) -> Option<Receiver<()>> {
         let queue = self.queue.get()?;
         let before = self.queued_bytes.fetch_add(text.len(), Ordering::SeqCst);
@@ -270,8 +270,8 @@ impl Stream {
     }
 }
 
-/// Writes a text and flushes it. If a disk is full, the rest of a line stays in the stream's buffer and is written before
-/// the next line.
+/// Writes a text and flushes it. If a disk is full, the rest of a line stays in the stream's buffer
+/// and is written before the next line.
 fn write_whole(stream: &mut impl Write, mut text: &[u8]) -> io::Result<()> {
     while !text.is_empty() {
         match stream.write(text) {

@@ -12,7 +12,8 @@ use crate::output::style::DIM;
 /// The widest cell with text from outside, and the widest name, in terminal columns.
 pub(crate) const CELL_MAX: usize = 40;
 
-/// The longest text below a row, in terminal columns. Azure's descriptions have up to 88 characters.
+/// The longest text below a row, in terminal columns. Azure's descriptions have up to 88
+/// characters.
 pub(crate) const TEXT_MAX: usize = 400;
 
 /// The space between two columns.
@@ -24,8 +25,8 @@ const LAST_COLUMN_MIN: usize = 24;
 /// The narrowest terminal that tables fit. On a narrower one, the terminal breaks lines.
 const TERMINAL_MIN: usize = 20;
 
-/// A table. Each column but the last is as wide as its widest cell. Columns that the terminal has no space for are printed
-/// below their rows.
+/// A table. Each column but the last is as wide as its widest cell. Columns that the terminal has
+/// no space for are printed below their rows.
 #[derive(Default)]
 pub(crate) struct Table {
     headings: Vec<String>,
@@ -184,7 +185,8 @@ pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// The lines of a paragraph of at most `width` columns. It breaks at spaces, and inside words that are wider than a line.
+/// The lines of a paragraph of at most `width` columns. It breaks at spaces, and inside words that
+/// are wider than a line.
 pub(crate) fn wrap(text: &str, width: Option<usize>) -> Vec<Cow<'_, str>> {
     let Some(width) = width
         .map(|width| width.max(2))

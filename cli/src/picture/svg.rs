@@ -380,7 +380,8 @@ fn has_succeeded(mark: &Mark) -> bool {
         )
 }
 
-/// A shape around a point: a triangle, a square, a diamond, a triangle that points down, an hourglass.
+/// A shape around a point: a triangle, a square, a diamond, a triangle that points down, an
+/// hourglass.
 fn point(svg: &mut Markup, class: &str, kind: MarkKind, x: f64, y: f64, title: Option<&str>) {
     let rest = match kind {
         MarkKind::Prepared => "m0-8l8 14h-16z",

@@ -29,8 +29,8 @@ impl DatagramSocket {
     }
 }
 
-/// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown or the service manager asks the
-/// process to stop. A second Ctrl-C ends it at once.
+/// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown
+/// or the service manager asks the process to stop. A second Ctrl-C ends it at once.
 pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
     stop::on_stop(stop)
 }

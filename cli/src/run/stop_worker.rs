@@ -1,4 +1,5 @@
-//! Stopping the worker before an event: a last checkpoint, SIGTERM or the stop command, SIGKILL after the grace.
+//! Stopping the worker before an event: a last checkpoint, SIGTERM or the stop command, SIGKILL
+//! after the grace.
 
 use std::time::Instant;
 

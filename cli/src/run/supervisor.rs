@@ -113,7 +113,8 @@ impl Supervisor {
         self.handle.clone()
     }
 
-    /// Keeps the worker until it ends by itself, or until this process is asked to end. Returns the exit code.
+    /// Keeps the worker until it ends by itself, or until this process is asked to end. Returns the
+    /// exit code.
     pub(crate) fn run(mut self) -> u8 {
         self.begin();
         loop {

@@ -30,7 +30,8 @@ struct Client {
 }
 
 impl Clients {
-    /// Starts the command for each machine, with these variables and the machine's own. If one cannot be started, those before it are killed.
+    /// Starts the command for each machine, with these variables and the machine's own. If one
+    /// cannot be started, those before it are killed.
     pub(crate) fn start(
         words: &[OsString],
         machines: &[Machine],

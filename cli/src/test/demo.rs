@@ -112,7 +112,8 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     check_written()
 }
 
-/// The speed at which every event can be prepared for and approved before it starts: lower than usual for a short notice.
+/// The speed at which every event can be prepared for and approved before it starts: lower than
+/// usual for a short notice.
 fn default_speed(scenario: &Scenario) -> f64 {
     let notices = scenario
         .events

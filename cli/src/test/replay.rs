@@ -198,8 +198,8 @@ impl ReplayRun {
         }
     }
 
-    /// Runs the command for each machine until all have ended, or until a signal asks this program to stop. Without a
-    /// command, the clients are the user's.
+    /// Runs the command for each machine until all have ended, or until a signal asks this program
+    /// to stop. Without a command, the clients are the user's.
     fn test_clients(
         &mut self,
         command: &[OsString],

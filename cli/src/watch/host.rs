@@ -438,7 +438,8 @@ fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
     }
 }
 
-/// The outcome of a command, for its record: `success`, or why it failed. A failure is also printed.
+/// The outcome of a command, for its record: `success`, or why it failed. A failure is also
+/// printed.
 fn outcome(label: &str, success: HookOutcome, ended: &CommandOutcome) -> HookOutcome {
     ended.log(label, diagnose);
     ended.for_record(success)

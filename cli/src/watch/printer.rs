@@ -117,7 +117,8 @@ impl RecordPrinter {
         is_other
     }
 
-    /// Prints the summary of a poll once it is complete, and the status line on a terminal. Returns how soon to call again.
+    /// Prints the summary of a poll once it is complete, and the status line on a terminal. Returns
+    /// how soon to call again.
     pub(crate) fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         if self.json {
             return None;

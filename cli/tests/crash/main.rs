@@ -137,7 +137,8 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
     }
 }
 
-/// The program's arguments. The hooks leave marks by opening files, and make no system call at which the program is killed.
+/// The program's arguments. The hooks leave marks by opening files, and make no system call at
+/// which the program is killed.
 fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String> {
     let marking = |word: &str, code: u8, pause: u64| {
         let mark = format!(": > {marks}/$RUN.{word}.$SCHEDULED_EVENTS_EVENT_ID.$$");
@@ -196,7 +197,8 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
     arguments
 }
 
-/// The program under strace, which kills it. The tracer is a grandchild, so that the child process is the program itself.
+/// The program under strace, which kills it. The tracer is a grandchild, so that the child process
+/// is the program itself.
 fn under_strace(command: &Command, kill: Option<Kill>, tamper: &[&str]) -> Command {
     let kill_call = |kill: &Kill| {
         if kill.is_at_command() {
@@ -236,7 +238,8 @@ fn call_of(tamper: &str) -> &str {
     tamper.split(':').next().expect("a call")
 }
 
-/// The pending hooks in the state file after a run. Damage is added to the diagnostics, as the next run would report it.
+/// The pending hooks in the state file after a run. Damage is added to the diagnostics, as the next
+/// run would report it.
 fn pending_hooks(path: &str, stderr: &mut String) -> Vec<PendingHook> {
     match StateFile::open(Path::new(path))
         .expect("a state file that nobody holds")
@@ -413,7 +416,8 @@ fn the_state_file_is_synced_before_it_is_renamed() {
     traced.arg(support::PROGRAM).args(watch);
     let output = support::wait::output(&mut traced);
     assert!(output.status.success(), "{output:?}");
-    // Each line starts with a thread id, and -y adds file names: `12 fsync(7</tmp/folder/state.tmp>) = 0`.
+    // Each line starts with a thread id, and -y adds file names: `12
+    // fsync(7</tmp/folder/state.tmp>) = 0`.
     let calls = lines(&calls);
     let folder = folder.path("");
     let folder = folder.trim_end_matches('/');

@@ -195,7 +195,8 @@ impl Transcript {
         ended(&self.marks, word, id)
     }
 
-    /// Each change is reported, in order, and again only if a kill came between its report and the next save.
+    /// Each change is reported, in order, and again only if a kill came between its report and the
+    /// next save.
     fn changes(&self, id: &str, findings: &mut Vec<Finding>) {
         let expected = self.plan.changes(id);
         let mut next = 0;
@@ -221,7 +222,8 @@ impl Transcript {
                 {
                     next += 1;
                 } else if self.plan.changes_between_runs && last != change {
-                    // Changes between two runs are missed, but none is reported twice, and the end is reported.
+                    // Changes between two runs are missed, but none is reported twice, and the end
+                    // is reported.
                 } else if last != change || saved {
                     let text = format!(
                         "{id}: {change} after {last}, {next} of {expected:?} reported, saved: {saved}"

@@ -35,8 +35,8 @@ impl Random {
     }
 }
 
-/// The program is killed as one of its threads enters this system call for the n-th time, before the call takes effect; or
-/// once this command of the application has acted.
+/// The program is killed as one of its threads enters this system call for the n-th time, before
+/// the call takes effect; or once this command of the application has acted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kill {
     pub(crate) call: &'static str,
@@ -136,7 +136,8 @@ pub(crate) struct Plan {
     pub(crate) pause: u64,
     /// Whether the program requests the machine's name.
     pub(crate) asks_name: bool,
-    /// Whether the document may also change between two runs: events start and end while the program is down.
+    /// Whether the document may also change between two runs: events start and end while the
+    /// program is down.
     pub(crate) changes_between_runs: bool,
     /// Whether there are hooks for changes.
     pub(crate) has_hooks: bool,
@@ -181,7 +182,8 @@ impl Plan {
         }
     }
 
-    /// The changes of an event, in order. The end of an event that did not start can be reported as one of two changes.
+    /// The changes of an event, in order. The end of an event that did not start can be reported as
+    /// one of two changes.
     pub(crate) fn changes(&self, id: &str) -> Vec<&'static [&'static str]> {
         let mut changes: Vec<&'static [&'static str]> = Vec::new();
         let mut last = None;

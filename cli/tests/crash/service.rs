@@ -1,4 +1,5 @@
-//! The service of one seed: it advances with the client's progress, fails at random, and records requests.
+//! The service of one seed: it advances with the client's progress, fails at random, and records
+//! requests.
 
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -109,8 +110,9 @@ impl Service {
     }
 }
 
-/// Each run requests an API version of its own, so that a late request is attributed to its run. It contains the seed and this
-/// process as well, in case a request of another harness arrives at this port.
+/// Each run requests an API version of its own, so that a late request is attributed to its run. It
+/// contains the seed and this process as well, in case a request of another harness arrives at this
+/// port.
 pub(crate) fn api_version(seed: u64, run: usize) -> String {
     format!("harness-{}-{seed}-{run}", std::process::id())
 }

@@ -1,5 +1,6 @@
-//! Documents of ten thousand other machines' events, each one different from the last: the watcher's memory and its state file
-//! stay small, and the one event of this machine is handled as if it were alone.
+//! Documents of ten thousand other machines' events, each one different from the last: the
+//! watcher's memory and its state file stay small, and the one event of this machine is handled as
+//! if it were alone.
 
 use std::fs;
 use std::ops::Range;

@@ -27,7 +27,8 @@ const SCENARIOS: [&str; 14] = [
     "scale-in",
 ];
 
-/// Runs the command, which must exit with this code and print nothing but one line on standard error.
+/// Runs the command, which must exit with this code and print nothing but one line on standard
+/// error.
 #[track_caller]
 fn refused(arguments: &[&str], code: i32) -> String {
     let finished = run(arguments).with_code(code);
@@ -753,7 +754,8 @@ fn dropped_records_are_counted_and_reported() {
     let resources: Vec<_> = (0..20)
         .map(|number| format!("WestNO_{}", 1_000 + number))
         .collect();
-    // More than the pipe and the queue hold: each event is announced, and then rescheduled three times.
+    // More than the pipe and the queue hold: each event is announced, and then rescheduled three
+    // times.
     let show = |incarnation: u64, not_before: &str| {
         let event = |number: usize| {
             let members = json!({ "EventId": number.to_string(), "Resources": resources, "NotBefore": not_before });

@@ -53,9 +53,11 @@ struct Cli {
 enum Command {
     /// Run the daemon of this machine
     Run,
-    /// Answer `scheduled-events watch --gate`: exit code 0 yes, 75 another machine approves, 1 not yet
+    /// Answer `scheduled-events watch --gate`: exit code 0 yes, 75 another machine approves, 1 not
+    /// yet
     Ask,
-    /// End with 0 if this machine's daemon works, whether or not its store answers: for a liveness probe
+    /// End with 0 if this machine's daemon works, whether or not its store answers: for a liveness
+    /// probe
     Probe,
     /// Show who is out of service or about to be, who is not ready, and why nothing moves
     Status {
@@ -65,7 +67,8 @@ enum Command {
     },
     /// Free the slots of a machine that will not come back, and forget it
     ///
-    /// Waits for three heartbeats first. A machine that runs its daemon frees its slots itself, once it is back in service.
+    /// Waits for three heartbeats first. A machine that runs its daemon frees its slots itself,
+    /// once it is back in service.
     Free {
         /// The machine's name, as in the `Resources` of events
         #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -76,8 +79,9 @@ enum Command {
     },
     /// Delete a register that cannot be read, and print what it contained
     ///
-    /// One that is valid stays. Without the register of a group, nobody knows which places were taken: first see to it that all of its
-    /// machines are in service. Machines write their own registers again, and mark themselves again for an event.
+    /// One that is valid stays. Without the register of a group, nobody knows which places were
+    /// taken: first see to it that all of its machines are in service. Machines write their own
+    /// registers again, and mark themselves again for an event.
     DeleteRegister {
         /// The register, such as `groups/web`, as `status` and the log name it
         key: String,
@@ -87,8 +91,9 @@ enum Command {
     },
     /// Cordon this machine's Kubernetes node and evict its pods: for `watch --prepare`
     ///
-    /// Reads the event as JSON on standard input, as every hook of `scheduled-events` gets it; at a terminal, or without
-    /// input, there is no event. Ends with 0 once no pod is left that counts, and with 1 if that takes too long.
+    /// Reads the event as JSON on standard input, as every hook of `scheduled-events` gets it; at a
+    /// terminal, or without input, there is no event. Ends with 0 once no pod is left that counts,
+    /// and with 1 if that takes too long.
     #[cfg(feature = "kubernetes")]
     Drain(NodeArguments),
     /// Put the node back into service, as far as `drain` took it out: for `watch --recover`
@@ -96,11 +101,13 @@ enum Command {
     Uncordon {
         #[command(flatten)]
         node: NodeArguments,
-        /// Do nothing while one of the events that the node is out of service for is announced or in progress
+        /// Do nothing while one of the events that the node is out of service for is announced or
+        /// in progress
         #[arg(long)]
         if_over: bool,
     },
-    /// Show an event on this machine's Kubernetes node, whether or not it is drained: for `watch --on`
+    /// Show an event on this machine's Kubernetes node, whether or not it is drained: for `watch
+    /// --on`
     #[cfg(feature = "kubernetes")]
     Announce(NodeArguments),
     /// Forward the records of the audit file to other systems

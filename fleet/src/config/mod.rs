@@ -27,7 +27,8 @@ use crate::toml_file::{self, Invalid, duration, invalid};
 /// How many heartbeats at least a machine must miss before it is silent: one may be late or fail.
 const SILENT_AFTER_BEATS: u32 = 3;
 
-/// The configuration of one machine. All machines of a fleet have the same engine and the same groups.
+/// The configuration of one machine. All machines of a fleet have the same engine and the same
+/// groups.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -124,7 +125,8 @@ pub struct EtcdConfig {
     pub password_file: Option<PathBuf>,
 }
 
-/// How to reach Azure Blob storage. The credential is the managed identity, on AKS the workload identity, or a SAS token.
+/// How to reach Azure Blob storage. The credential is the managed identity, on AKS the workload
+/// identity, or a SAS token.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlobConfig {
@@ -135,7 +137,8 @@ pub struct BlobConfig {
     pub emulator: bool,
     /// The client id of a user-assigned managed identity.
     pub client_id: Option<String>,
-    /// A file with a SAS token, instead of an identity: the path, or the name of a systemd credential.
+    /// A file with a SAS token, instead of an identity: the path, or the name of a systemd
+    /// credential.
     pub sas_file: Option<SecretFile>,
     /// The source of the managed identity's tokens; by default, the metadata service.
     pub identity_endpoint: Option<String>,

@@ -19,7 +19,8 @@ pub struct RelayConfig {
     /// The folder for state that must survive a restart.
     #[serde(default = "default_state")]
     pub state: PathBuf,
-    /// The proxy for all targets except those on this machine. Environment variables have no effect.
+    /// The proxy for all targets except those on this machine. Environment variables have no
+    /// effect.
     pub proxy: Option<String>,
     /// A file with `USER:PASSWORD` for the proxy.
     pub proxy_credentials_file: Option<SecretFile>,

@@ -329,7 +329,8 @@ impl Audit {
             .is_some_and(|event| event.over_since.is_none() && event.recovered_since.is_some())
     }
 
-    /// Whether this machine has prepared for an event after which it does not come back, and has not recovered since.
+    /// Whether this machine has prepared for an event after which it does not come back, and has
+    /// not recovered since.
     pub(super) fn is_leaving(&self) -> bool {
         self.events
             .values()

@@ -146,7 +146,8 @@ impl Problems {
             .map(|problem| problem.why.clone())
     }
 
-    /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher has asked.
+    /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher
+    /// has asked.
     pub(super) fn texts(&self, was_asked: bool) -> Vec<String> {
         let problems = self.0.borrow();
         let problems = problems

@@ -170,7 +170,8 @@ pub trait Engine {
     /// exist.
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool>;
 
-    /// The registers whose keys begin with the prefix, which ends with `/`, in the order of their keys.
+    /// The registers whose keys begin with the prefix, which ends with `/`, in the order of their
+    /// keys.
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>>;
 
     /// The time by the store's own clock, derived from its last answer; `None` before the first

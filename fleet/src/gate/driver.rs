@@ -217,8 +217,8 @@ impl Involvement {
                     self.progress.saw_reserver(machine, is_silent);
                 }
                 Step::ChangeEvent(change) => {
-                    // The caller may drop this future while the swap is in progress. Then it is unknown
-                    // whether the swap was carried out.
+                    // The caller may drop this future while the swap is in progress. Then it is
+                    // unknown whether the swap was carried out.
                     let before = self.progress.clone();
                     self.progress.event_unknown();
                     let changed = self.change_event(engine, &change, &before).await?;

@@ -61,7 +61,8 @@ impl From<HookEvent> for Event {
 }
 
 impl Event {
-    /// An event of this id and type that affects these machines, at an unknown time and for an unknown duration.
+    /// An event of this id and type that affects these machines, at an unknown time and for an
+    /// unknown duration.
     pub fn new(id: &str, event_type: &str, resources: BTreeSet<Name>) -> Self {
         let is_urgent = event_type == "Preempt";
         let (id, event_type) = (id.to_ascii_lowercase(), event_type.to_owned());
@@ -121,7 +122,8 @@ pub fn events_prefix(id: &str) -> String {
     format!("events/{}/", id_key(id))
 }
 
-/// An event's id as part of a register's key. An id that is not of the usual form is hashed: it is data from outside.
+/// An event's id as part of a register's key. An id that is not of the usual form is hashed: it is
+/// data from outside.
 fn id_key(id: &str) -> String {
     let usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if (1..=ID_MAX).contains(&id.len()) && id.bytes().all(usual) {

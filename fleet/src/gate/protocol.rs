@@ -93,8 +93,8 @@ pub enum Step {
     /// Change the event's register from the value that was last read, and report the result to
     /// [`Progress::wrote_event`], [`Progress::event_conflict`] or [`Progress::event_unknown`].
     ChangeEvent(EventChange),
-    /// Change a group's register from the value that was last read, and report the result to [`Progress::wrote_group`],
-    /// [`Progress::group_conflict`] or [`Progress::group_unknown`].
+    /// Change a group's register from the value that was last read, and report the result to
+    /// [`Progress::wrote_group`], [`Progress::group_conflict`] or [`Progress::group_unknown`].
     ChangeGroup(usize, GroupChange),
     /// The answer to the question.
     Answer(Answer),

@@ -13,7 +13,8 @@ const NAMES_MAX: usize = 10;
 /// The longest text of an event in a message, in characters.
 const TEXT_MAX: usize = 300;
 
-/// One line about a record, such as `Reboot scheduled on WestNO_0, not before 2022-04-11T22:26:58Z`.
+/// One line about a record, such as `Reboot scheduled on WestNO_0, not before
+/// 2022-04-11T22:26:58Z`.
 pub fn headline(record: &Record, machine: &str) -> String {
     let event = format!(
         "{} {}",

@@ -176,8 +176,8 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// A transport that also trusts the certificates in `ca`, with the proxy of `relay`. `metadata` is the address of the metadata
-    /// service, to which no proxy leads.
+    /// A transport that also trusts the certificates in `ca`, with the proxy of `relay`. `metadata`
+    /// is the address of the metadata service, to which no proxy leads.
     ///
     /// # Errors
     /// A sentence: a file cannot be read, or has no certificate or no credentials.

@@ -36,7 +36,8 @@ impl Cluster {
             )
     }
 
-    /// Writes the files of the configuration, with a group of which one machine may be out of service.
+    /// Writes the files of the configuration, with a group of which one machine may be out of
+    /// service.
     fn write_chart_files(&self, metadata: &str) {
         let files = object("ConfigMap");
         let data = &files["data"];

@@ -1,4 +1,5 @@
-//! The chart's admission policies: a pod changes its own node and no other, and removes pods from its own node only.
+//! The chart's admission policies: a pod changes its own node and no other, and removes pods from
+//! its own node only.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;

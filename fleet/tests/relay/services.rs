@@ -56,8 +56,9 @@ fn members<const N: usize>(value: &Value, known: [&str; N]) {
     }
 }
 
-/// Imitates Slack's incoming webhooks. Held by Slack's reference of Block Kit: a section has text of at most 3000 characters, a
-/// context at most 10 elements; `plain_text` has `text` and `emoji`; `&`, `<` and `>` must be escaped; success is 200 with `ok`.
+/// Imitates Slack's incoming webhooks. Held by Slack's reference of Block Kit: a section has text
+/// of at most 3000 characters, a context at most 10 elements; `plain_text` has `text` and `emoji`;
+/// `&`, `<` and `>` must be escaped; success is 200 with `ok`.
 fn slack(received: &Received) -> Answer {
     let body = received.json();
     members(&body, ["text", "blocks", "unfurl_links", "unfurl_media"]);
@@ -204,9 +205,10 @@ fn teams_gets_cards_without_markdown() {
     );
 }
 
-/// Imitates PagerDuty's Events API, version 2. Held by its reference: the required members, the words of `event_action` and
-/// `severity`, at most 255 characters in `dedup_key` and 1024 in `summary`; 202 with `status`; one alert for each key, which
-/// `resolve` closes, and which a later `trigger` opens again.
+/// Imitates PagerDuty's Events API, version 2. Held by its reference: the required members, the
+/// words of `event_action` and `severity`, at most 255 characters in `dedup_key` and 1024 in
+/// `summary`; 202 with `status`; one alert for each key, which `resolve` closes, and which a later
+/// `trigger` opens again.
 struct PagerDuty {
     alerts: Mutex<BTreeMap<String, bool>>,
 }
@@ -307,7 +309,8 @@ fn pagerduty_has_one_alert_for_an_event_of_several_machines_and_resolves_it() {
     assert_eq!(received[4].json()["payload"]["severity"], "critical");
 }
 
-/// Debian's Alertmanager, with its data in the test's folder, which sends its notifications to `server`.
+/// Debian's Alertmanager, with its data in the test's folder, which sends its notifications to
+/// `server`.
 struct Alertmanager {
     process: Child,
     url: String,

@@ -43,7 +43,8 @@ impl Authority {
         self.folder.path().join("ca.pem")
     }
 
-    /// A certificate for this name, and its key: `NAME.pem` and `NAME.key`, and both in `NAME-identity.pem`.
+    /// A certificate for this name, and its key: `NAME.pem` and `NAME.key`, and both in
+    /// `NAME-identity.pem`.
     fn issue(&self, name: &str) -> [PathBuf; 3] {
         let key = KeyPair::generate().expect("a key");
         let mut parameters = CertificateParams::new(vec![name.to_owned()]).expect("parameters");

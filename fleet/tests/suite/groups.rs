@@ -1,4 +1,5 @@
-//! Which machines of a group may be out of service together, and when: real daemons on a shared folder.
+//! Which machines of a group may be out of service together, and when: real daemons on a shared
+//! folder.
 
 use std::time::{Duration, Instant};
 

@@ -253,7 +253,8 @@ pub(crate) fn sibling(url: &Url, name: &str) -> Url {
     url
 }
 
-/// A SAS token for the queues of the emulator's account, signed with its well-known key. It is valid until 2099.
+/// A SAS token for the queues of the emulator's account, signed with its well-known key. It is
+/// valid until 2099.
 pub const fn emulator_sas() -> &'static str {
     "sv=2021-08-06&ss=q&srt=sco&sp=rwdlacup&se=2099-01-01T00:00:00Z&spr=https,http&\
      sig=DMi2qz7%2BumV1FVw33iKTbOh77E1m5IHDvGO7yvUt1jo%3D"

@@ -15,8 +15,8 @@ use scheduled_events_fleet::http;
 /// The time limit of one request. The queue answers a request for messages at once.
 pub const REQUEST_TIME: Duration = Duration::from_secs(20);
 
-/// The longest response to a request of Azure's crates: 32 messages of 64 KiB, each character as a reference of six bytes, and XML
-/// around them.
+/// The longest response to a request of Azure's crates: 32 messages of 64 KiB, each character as a
+/// reference of six bytes, and XML around them.
 const RESPONSE_MAX: usize = 13 * 1024 * 1024;
 
 #[derive(Debug)]

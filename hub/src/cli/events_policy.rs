@@ -24,7 +24,8 @@ const FIXED: [(&str, &str); 6] = [
         "topic-type",
         "microsoft.resourcenotifications.MaintenanceResources",
     ),
-    // The role to read and to approve events, and the application of Azure's maintenance service, which needs it, too.
+    // The role to read and to approve events, and the application of Azure's maintenance service,
+    // which needs it, too.
     ("role", "ScheduledEventContributor"),
     ("maintenance", "78315a30-673a-4a46-8e5c-ce59dbc6adf8"),
     // The role to receive, renew, set aside and delete a queue's messages.
@@ -50,7 +51,8 @@ pub(super) struct PolicyArgs {
     /// Id of its subscription [default: the word SUBSCRIPTION, to be replaced]
     #[arg(long, value_name = "ID", value_parser = subscription)]
     subscription: Option<String>,
-    /// Name of the storage account for the queue, in the same group [default: the word ACCOUNT, to be replaced]
+    /// Name of the storage account for the queue, in the same group [default: the word ACCOUNT, to
+    /// be replaced]
     #[arg(long, value_name = "NAME", value_parser = Name::parse)]
     storage_account: Option<Name>,
     /// Object id of the hub's identity [default: the word PRINCIPAL, to be replaced]

@@ -1,4 +1,5 @@
-//! An event of two machines, one of which has a watcher and a fleet's gate: it is approved once both are ready.
+//! An event of two machines, one of which has a watcher and a fleet's gate: it is approved once
+//! both are ready.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -40,7 +40,8 @@ impl Control {
         )
     }
 
-    /// A link that opens the page once. Other users of the machine may see it among the arguments of processes.
+    /// A link that opens the page once. Other users of the machine may see it among the arguments
+    /// of processes.
     pub(crate) fn link_for_browser(&self) -> String {
         format!(
             "http://{}/#ticket={}",

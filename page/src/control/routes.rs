@@ -281,7 +281,8 @@ async fn report(
     ))
 }
 
-/// The text of a scenario for a file that the user loads: a scenario file, or a recorded audit file.
+/// The text of a scenario for a file that the user loads: a scenario file, or a recorded audit
+/// file.
 async fn recording(body: Result<Bytes, BytesRejection>) -> Result<String, Refusal> {
     let body = body.map_err(|error| match error.status() {
         StatusCode::PAYLOAD_TOO_LARGE => refused(format!(

@@ -1,6 +1,8 @@
-//! The order and the time in which Event Grid's messages reach the queue, with their faults. Pure: time is an argument.
+//! The order and the time in which Event Grid's messages reach the queue, with their faults. Pure:
+//! time is an argument.
 //!
-//! Without faults, messages are delivered at once, in the order of the changes. That is more than Event Grid promises.
+//! Without faults, messages are delivered at once, in the order of the changes. That is more than
+//! Event Grid promises.
 
 use std::time::{Duration, Instant};
 

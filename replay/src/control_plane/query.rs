@@ -315,7 +315,8 @@ impl Parser {
         })
     }
 
-    /// A column, with `.member` or `["member"]` after it, and alone or as the argument of `tostring`.
+    /// A column, with `.member` or `["member"]` after it, and alone or as the argument of
+    /// `tostring`.
     fn path(&mut self) -> Result<Path, String> {
         let column = self.word("the name of a column")?;
         if column == "tostring" && self.takes("(") {

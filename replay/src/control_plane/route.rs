@@ -92,7 +92,8 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<ControlRoute, ReplayRespo
     }
 }
 
-/// Whether the caller has rights in a subscription: in that of the machines. Every other one counts as one without rights.
+/// Whether the caller has rights in a subscription: in that of the machines. Every other one counts
+/// as one without rights.
 pub(crate) fn is_accessible(subscription: &str) -> bool {
     subscription.eq_ignore_ascii_case(SUBSCRIPTION)
 }

@@ -111,7 +111,8 @@ enum FaultWindow {
 }
 
 impl Fault {
-    /// Whether the fault applies to request number `count` of its scope, `since_first` after the first request.
+    /// Whether the fault applies to request number `count` of its scope, `since_first` after the
+    /// first request.
     pub(crate) fn applies(&self, count: u64, since_first: Duration) -> bool {
         if self.is_first_call_delay() {
             return count == 1;
@@ -142,8 +143,8 @@ impl Fault {
         )
     }
 
-    /// This fault with a window that counts from request number `requests` of its scope, `since_first` after the first one. `None` for
-    /// `first-call-delay` after the first request.
+    /// This fault with a window that counts from request number `requests` of its scope,
+    /// `since_first` after the first one. `None` for `first-call-delay` after the first request.
     pub(crate) fn later(mut self, requests: u64, since_first: Duration) -> Option<Self> {
         if requests > 0 && self.is_first_call_delay() {
             return None;

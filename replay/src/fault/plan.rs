@@ -124,8 +124,9 @@ impl FaultPlanner {
         }
     }
 
-    /// Adds a fault with precedence over the others. Its window counts from now on: the next request of its scope is the first. Returns
-    /// false for `first-call-delay` after the first request.
+    /// Adds a fault with precedence over the others. Its window counts from now on: the next
+    /// request of its scope is the first. Returns false for `first-call-delay` after the first
+    /// request.
     pub(crate) fn inject(&mut self, fault: Fault, since_first: Duration) -> bool {
         let requests = self.count(fault.scope);
         let Some(fault) = fault.later(requests, since_first) else {

@@ -26,14 +26,15 @@ pub(crate) const MAX_BODY: usize = 256 * 1024;
 /// The most header fields of a request. The answer to more is a 431.
 pub(crate) const MAX_FIELDS: usize = 100;
 
-/// How long a connection may stay idle, and how long the client may take to read a part of a response.
+/// How long a connection may stay idle, and how long the client may take to read a part of a
+/// response.
 pub(crate) const IDLE: Duration = Duration::from_secs(120);
 
 /// How long a request may stay incomplete after its first byte.
 const INCOMPLETE: Duration = Duration::from_secs(30);
 
-/// How long a read may wait before it checks whether the server closes the connection. On Windows, shutting a socket down does
-/// not end a read that waits.
+/// How long a read may wait before it checks whether the server closes the connection. On Windows,
+/// shutting a socket down does not end a read that waits.
 const READ_MAX: Duration = if cfg!(windows) {
     Duration::from_millis(100)
 } else {
@@ -152,7 +153,8 @@ impl ClientStream {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Waits until there is data to read, or the client has closed the connection. `None` waits forever.
+    /// Waits until there is data to read, or the client has closed the connection. `None` waits
+    /// forever.
     fn wait_for_data(&self, patience: Option<Duration>) -> io::Result<()> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         loop {
@@ -264,7 +266,8 @@ impl<'a> RequestReader<'a> {
     }
 }
 
-/// Closes a connection after the client has received all data: sends FIN and waits for the client's.
+/// Closes a connection after the client has received all data: sends FIN and waits for the
+/// client's.
 pub(crate) fn close(stream: &ClientStream) {
     let deadline = Instant::now() + LINGER;
     if stream.socket.shutdown(Shutdown::Write).is_err() {
@@ -282,7 +285,8 @@ pub(crate) fn close(stream: &ClientStream) {
     }
 }
 
-/// Reads and discards data until the client closes the connection or the server shuts the socket down.
+/// Reads and discards data until the client closes the connection or the server shuts the socket
+/// down.
 pub(crate) fn drain(stream: &ClientStream) {
     let mut scratch = [0; 4096];
     while matches!(

@@ -117,7 +117,8 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
         let version = version
             .and_then(wire::instance_version)
             .ok_or_else(bad_version)?;
-        // JSON is the default format. A single value is not available in it, and an object is not served in another one.
+        // JSON is the default format. A single value is not available in it, and an object is not
+        // served in another one.
         let format = value("format").unwrap_or("json");
         return match path {
             INSTANCE_PATH | COMPUTE_PATH if format != "json" => {
@@ -220,7 +221,8 @@ struct ApprovalEntry {
     event_id: String,
 }
 
-/// The decoded query parameters. Names are in lower case, so that `API-Version` repeats `api-version`.
+/// The decoded query parameters. Names are in lower case, so that `API-Version` repeats
+/// `api-version`.
 pub(crate) fn parameters(query: &str) -> Vec<(String, String)> {
     query
         .split('&')

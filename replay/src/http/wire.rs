@@ -74,7 +74,8 @@ pub(crate) fn instance_version(text: &str) -> Option<&'static str> {
     INSTANCE_VERSIONS.into_iter().find(|known| *known == text)
 }
 
-/// Writes a document as compact JSON in the service's member order; time zero of the timeline is `epoch`.
+/// Writes a document as compact JSON in the service's member order; time zero of the timeline is
+/// `epoch`.
 pub(crate) fn render(document: &ReplayDocument, version: ApiVersion, epoch: SystemTime) -> String {
     let events = document
         .events
@@ -109,7 +110,8 @@ pub(crate) fn properties(
 
 /// A time of the timeline as wall time.
 ///
-/// Formatting drops the fraction of a second, so that an event never starts before its published `NotBefore`.
+/// Formatting drops the fraction of a second, so that an event never starts before its published
+/// `NotBefore`.
 pub(crate) fn wall_time(epoch: SystemTime, offset: Duration) -> SystemTime {
     epoch.checked_add(offset).unwrap_or(epoch)
 }

@@ -1,4 +1,5 @@
-//! Control of a server while it plays, for a person or a test: pause, step, speed, more events, faults and approvals.
+//! Control of a server while it plays, for a person or a test: pause, step, speed, more events,
+//! faults and approvals.
 //!
 //! ```
 //! use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -141,11 +142,13 @@ impl Server {
         self.control(|state, now| state.timeline.approve_manually(event_id, now))
     }
 
-    /// Adds a fault of a machine with precedence over its others, or of the control plane, whatever the machine. The fault's window counts
-    /// from now on: `post.status:503@1` is the next approval.
+    /// Adds a fault of a machine with precedence over its others, or of the control plane, whatever
+    /// the machine. The fault's window counts from now on: `post.status:503@1` is the next
+    /// approval.
     ///
     /// # Errors
-    /// `first-call-delay` after the first request, and a fault of a control plane that the server does not have.
+    /// `first-call-delay` after the first request, and a fault of a control plane that the server
+    /// does not have.
     ///
     /// # Panics
     /// When there is no machine with this number.
@@ -183,7 +186,8 @@ impl Server {
         self.control(|state, _| state.lanes[machine].planner.clear());
     }
 
-    /// The faults of a machine in their order of precedence, with windows that count from the first request.
+    /// The faults of a machine in their order of precedence, with windows that count from the first
+    /// request.
     ///
     /// # Panics
     /// When there is no machine with this number.

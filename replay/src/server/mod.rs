@@ -58,15 +58,17 @@ pub const MAX_MACHINES: u32 = 1000;
 pub struct ServerConfig {
     /// The scenario to play.
     pub scenario: Scenario,
-    /// The address to listen on; port 0 takes a free port. By default `127.0.0.1:0`. Each further machine has the next port, or a
-    /// free one.
+    /// The address to listen on; port 0 takes a free port. By default `127.0.0.1:0`. Each further
+    /// machine has the next port, or a free one.
     pub listen: SocketAddr,
-    /// How much faster than real time the scenario plays; 60 turns minutes into seconds. By default 1.
+    /// How much faster than real time the scenario plays; 60 turns minutes into seconds. By default
+    /// 1.
     pub speed: f64,
     /// The name of the VM under test. By default `WestNO_0`.
     pub vm_name: String,
-    /// The number of machines, by default 1. They share the documents, and each has an address of its own that serves its name:
-    /// that of the VM under test, and those of its neighbours, `{peer:1}` and so on.
+    /// The number of machines, by default 1. They share the documents, and each has an address of
+    /// its own that serves its name: that of the VM under test, and those of its neighbours,
+    /// `{peer:1}` and so on.
     pub machines: u32,
     /// The faults, in the order of precedence. Each machine counts its own requests.
     pub faults: Vec<Fault>,
@@ -74,7 +76,8 @@ pub struct ServerConfig {
     pub seed: Option<u64>,
     /// Receives all reports, until the receiver is dropped.
     pub observer: Option<Sender<ReplayEvent>>,
-    /// Whether the observer also receives each finding about a client, as [`ReplayEvent::Finding`]. By default it does not.
+    /// Whether the observer also receives each finding about a client, as [`ReplayEvent::Finding`].
+    /// By default it does not.
     pub findings: bool,
     /// The services outside the machines. By default none.
     pub control_plane: Option<ControlPlane>,
@@ -367,13 +370,16 @@ impl ServerConfig {
 }
 
 impl Server {
-    /// Starts listening and serving. A server of more than some fifty machines may need more than 1,024 open files, the limit that
-    /// most systems set; the process's limit is then raised as far as the system allows.
+    /// Starts listening and serving. A server of more than some fifty machines may need more than
+    /// 1,024 open files, the limit that most systems set; the process's limit is then raised as far
+    /// as the system allows.
     ///
     /// # Errors
     ///
-    /// `Other` for a queue that cannot be reached or refuses. `InvalidInput` for a speed that is not a positive number, for a VM name that is empty or has control characters, and for a
-    /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the operating system for the addresses.
+    /// `Other` for a queue that cannot be reached or refuses. `InvalidInput` for a speed that is
+    /// not a positive number, for a VM name that is empty or has control characters, and for a
+    /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the
+    /// operating system for the addresses.
     pub fn start(config: ServerConfig) -> io::Result<Self> {
         config.check().map_err(invalid)?;
         // One more, for the control plane.
@@ -534,12 +540,14 @@ impl Server {
         self.service.finished()
     }
 
-    /// The last [`MAX_RECORDED`] requests, oldest first. A request is recorded before its response is sent.
+    /// The last [`MAX_RECORDED`] requests, oldest first. A request is recorded before its response
+    /// is sent.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.service.requests()
     }
 
-    /// The verdict on a machine's client so far, or after its end if it has ended, by the machine's number.
+    /// The verdict on a machine's client so far, or after its end if it has ended, by the machine's
+    /// number.
     ///
     /// # Panics
     ///
@@ -558,7 +566,8 @@ impl Server {
         self.service.origin()
     }
 
-    /// Stops serving and frees the ports, which takes a moment. Dropping the server does this too, and waits until it is done.
+    /// Stops serving and frees the ports, which takes a moment. Dropping the server does this too,
+    /// and waits until it is done.
     pub fn stop(&self) {
         self.service.stop();
         // Wakes the accepting thread. If the queue is full, the thread is awake.

@@ -96,7 +96,8 @@ impl Service {
         }
     }
 
-    /// Processes a request to a machine's address, with the delay that its faults demand, and records it.
+    /// Processes a request to a machine's address, with the delay that its faults demand, and
+    /// records it.
     ///
     /// The number after those of the machines is that of the control plane.
     pub(crate) fn handle(&self, machine: usize, request: &ReplayRequest) -> ServiceAction {
@@ -195,7 +196,8 @@ impl Service {
         self.lock().stopping
     }
 
-    /// Counts a new connection if fewer than `most` are open, and waits up to `span` for that. Returns whether it is counted.
+    /// Counts a new connection if fewer than `most` are open, and waits up to `span` for that.
+    /// Returns whether it is counted.
     pub(crate) fn enter(&self, most: usize, span: Duration) -> bool {
         let full = |state: &mut ServiceState| !state.stopping && state.connections >= most;
         let waiting = self.changed.wait_timeout_while(self.lock(), span, full);
@@ -416,7 +418,8 @@ impl Service {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ServiceState> {
-        // The state is consistent after every statement that could panic, so a poisoned lock is usable.
+        // The state is consistent after every statement that could panic, so a poisoned lock is
+        // usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -512,7 +515,8 @@ impl ServiceState {
         });
     }
 
-    /// Advances the timeline to the present and reports the transitions. Returns zero before the scenario starts.
+    /// Advances the timeline to the present and reports the transitions. Returns zero before the
+    /// scenario starts.
     pub(crate) fn advance(&mut self) -> Duration {
         let Some(clock) = self.clock else {
             return Duration::ZERO;

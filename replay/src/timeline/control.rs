@@ -45,7 +45,8 @@ impl Timeline {
         true
     }
 
-    /// Adds an event, which appears its `appears` after `now`. Returns false if there would be more than [`MAX_EVENTS`] events.
+    /// Adds an event, which appears its `appears` after `now`. Returns false if there would be more
+    /// than [`MAX_EVENTS`] events.
     pub fn add(&mut self, mut script: EventScript, now: Duration) -> bool {
         self.advance(now);
         let count = u32::try_from(self.events.len()).unwrap_or(u32::MAX);

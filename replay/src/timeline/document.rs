@@ -160,7 +160,8 @@ impl EventStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransitionKind {
-    /// The event is in the document for the first time: Scheduled, or Started if there was no notice.
+    /// The event is in the document for the first time: Scheduled, or Started if there was no
+    /// notice.
     Appeared,
     /// A request approved the event. The document does not show this.
     Approved,

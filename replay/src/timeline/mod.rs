@@ -113,8 +113,8 @@ pub struct Timeline {
 impl Timeline {
     /// Creates the timeline of a scenario for the VM `vm_name`.
     ///
-    /// All delays are divided by `speed`; a speed that is not a positive finite number counts as 1. The same `id_seed`
-    /// gives the same `EventIds`.
+    /// All delays are divided by `speed`; a speed that is not a positive finite number counts as 1.
+    /// The same `id_seed` gives the same `EventIds`.
     pub fn new(scenario: &Scenario, vm_name: &str, speed: f64, id_seed: u64) -> Self {
         let document = ReplayDocument {
             incarnation: scenario.first_incarnation,
@@ -173,8 +173,9 @@ impl Timeline {
 
     /// Approves an event, compared without ASCII case, after advancing to `now`.
     ///
-    /// The event starts after its `starts_after_approval`, or at `NotBefore` if that is earlier. In an approval group, the
-    /// delay begins when all Scheduled events of the group are approved (`docs/wire.md`, section 3, Terminate).
+    /// The event starts after its `starts_after_approval`, or at `NotBefore` if that is earlier. In
+    /// an approval group, the delay begins when all Scheduled events of the group are approved
+    /// (`docs/wire.md`, section 3, Terminate).
     ///
     /// ```
     /// use std::time::Duration;
@@ -247,7 +248,8 @@ impl Timeline {
         self.history[upto.saturating_sub(1)].1.clone()
     }
 
-    /// When the next transition happens if no event is approved before. `None` while the timeline is paused.
+    /// When the next transition happens if no event is approved before. `None` while the timeline
+    /// is paused.
     pub fn next_due(&self) -> Option<Duration> {
         self.next_step()
             .filter(|_| !self.clock.is_paused())
@@ -276,7 +278,8 @@ impl Timeline {
         })
     }
 
-    /// Applies everything due at exactly `due`, which is `at` in real time, as one change of the document.
+    /// Applies everything due at exactly `due`, which is `at` in real time, as one change of the
+    /// document.
     fn apply(&mut self, due: Duration, at: Duration) {
         self.now = at;
         let mut changes = Vec::new();
@@ -323,7 +326,8 @@ impl Timeline {
         self.history.push((at, Arc::new(document)));
     }
 
-    /// Schedules the start of approved events whose group has no unapproved event left, from a time of the scenario on.
+    /// Schedules the start of approved events whose group has no unapproved event left, from a time
+    /// of the scenario on.
     fn release(&mut self, now: Duration) {
         let incomplete: Vec<String> = self
             .events

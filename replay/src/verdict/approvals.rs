@@ -64,7 +64,8 @@ impl EventTimes {
         Some(self.approved?.saturating_sub(self.announced))
     }
 
-    /// The share of the notice that had passed at the approval: 0 at the announcement, 1 at `NotBefore`.
+    /// The share of the notice that had passed at the approval: 0 at the announcement, 1 at
+    /// `NotBefore`.
     pub fn share_of_notice(&self) -> Option<f64> {
         let notice = self
             .not_before?
@@ -91,7 +92,8 @@ pub(crate) struct OwnEvents {
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // Each is about a fact of its own.
 struct Known {
-    /// Whether the client polled while the event was Scheduled, and in a version that does not show it.
+    /// Whether the client polled while the event was Scheduled, and in a version that does not show
+    /// it.
     polled: bool,
     hidden: bool,
     /// Whether the client's last document showed it.

@@ -149,7 +149,8 @@ impl Verdict {
         self.polls.times()
     }
 
-    /// When each event of the machine was announced, seen, approved and started, in the order in which they appeared.
+    /// When each event of the machine was announced, seen, approved and started, in the order in
+    /// which they appeared.
     pub fn events(&self) -> &[EventTimes] {
         self.events.times()
     }

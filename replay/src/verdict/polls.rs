@@ -8,13 +8,15 @@ use super::finding::Findings;
 use super::rules::Rule;
 use crate::fault::plan::RequestKind;
 
-/// The longest time between two polls, from the answer of one to the next: half of the shortest notice, which is that of a Preempt.
+/// The longest time between two polls, from the answer of one to the next: half of the shortest
+/// notice, which is that of a Preempt.
 pub const POLL_GAP_MAX: Duration = Duration::from_secs(15);
 
 /// The tolerance for a gap: a client that sleeps for 15 seconds wakes up a little later.
 const GAP_RESERVE: Duration = Duration::from_millis(500);
 
-/// How long a client may wait for its first response, in addition to [`POLL_GAP_MAX`]: two minutes, and a reserve.
+/// How long a client may wait for its first response, in addition to [`POLL_GAP_MAX`]: two minutes,
+/// and a reserve.
 const FIRST_RESPONSE_MAX: Duration = Duration::from_secs(130);
 
 /// The least time in which six requests are no burst. A client that sends five a second needs a
@@ -27,7 +29,8 @@ const FIRST_DELAY: Duration = Duration::from_secs(2);
 /// From this time between two requests on, it need not grow.
 const BACK_OFF_ENOUGH: Duration = Duration::from_secs(5);
 
-/// The number of polls, and the times between them, each from the answer of one to the arrival of the next.
+/// The number of polls, and the times between them, each from the answer of one to the arrival of
+/// the next.
 ///
 /// ```
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};

@@ -1,4 +1,5 @@
-//! The table of rules that a client is checked against. Each names its place in the wire contract, `docs/wire.md`.
+//! The table of rules that a client is checked against. Each names its place in the wire contract,
+//! `docs/wire.md`.
 
 use std::fmt;
 

@@ -20,9 +20,11 @@ pub(crate) struct Row {
     pub(crate) faults: &'static [&'static str],
     /// The scenario of the replay server.
     pub(crate) scenario: &'static str,
-    /// Whether the policy prepares, with a command that takes three seconds. Otherwise it is `sample`.
+    /// Whether the policy prepares, with a command that takes three seconds. Otherwise it is
+    /// `sample`.
     pub(crate) prepares: bool,
-    /// The causes in the records of failed polls, in order and without repetitions; empty if no poll may fail.
+    /// The causes in the records of failed polls, in order and without repetitions; empty if no
+    /// poll may fail.
     pub(crate) causes: &'static [&'static str],
     /// The time from a failed poll to the next one.
     pub(crate) retry: RetryDelay,
@@ -40,7 +42,8 @@ pub(crate) struct Row {
     pub(crate) never: &'static [Never],
 }
 
-/// A Freeze that is in the first document, and starts half a second after its approval for eight seconds.
+/// A Freeze that is in the first document, and starts half a second after its approval for eight
+/// seconds.
 pub(crate) const FREEZE: &str = r#"
     about = "A Freeze of five seconds, started by its approval."
     [[event]]
@@ -129,8 +132,8 @@ pub(crate) enum Never {
     ReportFalseChange,
     /// Approve an event again after a 2xx, or approve another event.
     ApproveTwice,
-    /// Send more than five requests in a second, approvals included; or a request without `Metadata: true`, to a proxy,
-    /// or with `Accept-Encoding`.
+    /// Send more than five requests in a second, approvals included; or a request without
+    /// `Metadata: true`, to a proxy, or with `Accept-Encoding`.
     SendBadRequests,
     /// Repeat an approval before its back-off is over.
     RepeatApprovalEarly,

@@ -83,7 +83,8 @@ fn exit_code_4_is_that_the_time_is_over() {
         polls += u32::from(request.is_get());
         (polls > 1).then(|| Reply::new(200, "", "{}").after(Duration::from_secs(3600)))
     });
-    // Only the first request may take two minutes: the delay of another one has no such explanation.
+    // Only the first request may take two minutes: the delay of another one has no such
+    // explanation.
     let finished = start(&service, &["--type", "Reboot", "--timeout", "5s"])
         .finish()
         .with_code(4);

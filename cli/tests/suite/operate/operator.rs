@@ -1,4 +1,5 @@
-//! `terminate-profile` and `simulate-eviction`: their text for each tool, compared with the files in `cli/tests/golden`.
+//! `terminate-profile` and `simulate-eviction`: their text for each tool, compared with the files
+//! in `cli/tests/golden`.
 
 use std::fs;
 

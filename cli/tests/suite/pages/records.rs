@@ -1,4 +1,5 @@
-//! The page `docs/records.md`: generated from the definition of the records, and compared with the committed file.
+//! The page `docs/records.md`: generated from the definition of the records, and compared with the
+//! committed file.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,5 +1,5 @@
-//! `scenarios --show`, and the page `docs/scenarios.md`: generated from the scenario files, and compared with the committed
-//! file.
+//! `scenarios --show`, and the page `docs/scenarios.md`: generated from the scenario files, and
+//! compared with the committed file.
 
 use std::fmt::Write as _;
 use std::fs;

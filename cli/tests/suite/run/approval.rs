@@ -95,7 +95,8 @@ fn of_several_runs_with_state_in_one_folder_the_last_worker_that_ends_allows_the
     }
 }
 
-/// The script of a worker whose own process ends on SIGTERM, and whose child saves until the file `go` exists.
+/// The script of a worker whose own process ends on SIGTERM, and whose child saves until the file
+/// `go` exists.
 fn ends_before_its_child(fixture: &Fixture, go: &str) -> String {
     let save = format!(
         "echo saving >> $LOG; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done"

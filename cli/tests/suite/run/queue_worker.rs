@@ -134,7 +134,8 @@ fn three_workers_that_are_killed_and_evicted_lose_no_message() {
                 evictions += 1;
                 incarnation += 2;
                 service.show(incarnation, &[preempt(&format!("e{evictions}"))]);
-                // Not a number of polls: all three may just have ended, and are started again below.
+                // Not a number of polls: all three may just have ended, and are started again
+                // below.
                 thread::sleep(Duration::from_millis(random.below(800)));
                 service.show(incarnation + 1, &[]);
             }

@@ -90,7 +90,8 @@ pub fn command<S: AsRef<str>>(arguments: &[S]) -> Command {
     command
 }
 
-/// A shell condition for loops in commands: true while the test process runs. A killed watcher leaves its commands running.
+/// A shell condition for loops in commands: true while the test process runs. A killed watcher
+/// leaves its commands running.
 pub const WHILE_TEST_RUNS: &str = "kill -0 $TEST_PROCESS 2>/dev/null";
 
 /// Runs the command to its end.
@@ -136,7 +137,8 @@ pub fn wrap(wrapper: &[impl AsRef<OsStr>], plain: &Command) -> Command {
 #[cfg(unix)]
 pub const ENDS_WITH_STRACE: &[&str] = &["setpriv", "--pdeathsig", "KILL", "--"];
 
-/// A wrapper that runs a program as another user, without root's rights; as the same user if that is not root.
+/// A wrapper that runs a program as another user, without root's rights; as the same user if that
+/// is not root.
 #[cfg(unix)]
 pub fn unprivileged(user: &str) -> Vec<String> {
     if !rustix::process::geteuid().is_root() {

@@ -200,7 +200,8 @@ impl FakeService {
             .count()
     }
 
-    /// Waits for this number of further polls. The client has the responses to all of them but the last.
+    /// Waits for this number of further polls. The client has the responses to all of them but the
+    /// last.
     pub fn await_polls(&self, more: usize) {
         let wanted = self.polls() + more;
         eventually("a poll", || (self.polls() >= wanted).then_some(()));

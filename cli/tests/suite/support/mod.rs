@@ -146,8 +146,8 @@ pub fn together<T: Send>(things: impl IntoIterator<Item = T>, work: impl Fn(T) +
     });
 }
 
-/// A freeze of this machine for five seconds, in an hour, which the policy `sample` approves at once. Its start is the same in
-/// each call.
+/// A freeze of this machine for five seconds, in an hour, which the policy `sample` approves at
+/// once. Its start is the same in each call.
 pub fn freeze(id: &str) -> Value {
     static START: LazyLock<String> = LazyLock::new(|| in_future(Duration::from_secs(3600)));
     json!({
@@ -223,8 +223,8 @@ pub fn of_replay(requests: &[RecordedRequest]) -> Vec<Request> {
 
 /// Checks that every request is well-formed, and that no six of them arrive within a second.
 ///
-/// The client sends the sixth a second after the first. A busy machine may delay the first, so a shorter time is accepted; a
-/// client that does not wait at all needs a few milliseconds.
+/// The client sends the sixth a second after the first. A busy machine may delay the first, so a
+/// shorter time is accepted; a client that does not wait at all needs a few milliseconds.
 pub fn assert_well_behaved(requests: &[Request]) {
     for request in requests {
         assert_eq!(request.header("Metadata"), ["true"], "{request:?}");

@@ -1,4 +1,5 @@
-//! The audit file: every record with a number, across restarts, kills and full disks; synced before an approval; private.
+//! The audit file: every record with a number, across restarts, kills and full disks; synced before
+//! an approval; private.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

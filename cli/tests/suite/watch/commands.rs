@@ -1,4 +1,5 @@
-//! The commands that a watcher runs to prepare, to recover and at changes; and hostile text from outside.
+//! The commands that a watcher runs to prepare, to recover and at changes; and hostile text from
+//! outside.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Several events on one machine, events that change during their preparation, several machines, and the gate.
+//! Several events on one machine, events that change during their preparation, several machines,
+//! and the gate.
 
 use std::time::Duration;
 
@@ -275,7 +276,8 @@ fn the_gate_is_asked_before_the_preparation_and_before_the_approval() {
     run.record("the approval", is_approval);
 }
 
-/// Whatever the gate does, the machine prepares by its last call, and nothing is approved without the gate's yes.
+/// Whatever the gate does, the machine prepares by its last call, and nothing is approved without
+/// the gate's yes.
 #[test]
 fn a_machine_prepares_by_its_last_call_whatever_its_gate_does() {
     let missing = Folder::new().path("missing");

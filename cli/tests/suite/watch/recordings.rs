@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Run, VM, command, run, run_with_input, together};
 
-/// The speed at which scenarios are played. Recorded times are whole seconds, so a recording is played at speed 1.
+/// The speed at which scenarios are played. Recorded times are whole seconds, so a recording is
+/// played at speed 1.
 const SPEED: f64 = 60.0;
 
 /// Plays a scenario, and watches it with an audit file at `audit` until it is over. Returns the

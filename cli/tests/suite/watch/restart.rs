@@ -1,5 +1,5 @@
-//! Crashes and restarts: completed work is not repeated, started work is finished, and a damaged state file is neither used nor
-//! lost.
+//! Crashes and restarts: completed work is not repeated, started work is finished, and a damaged
+//! state file is neither used nor lost.
 
 use std::fs;
 #[cfg(unix)]

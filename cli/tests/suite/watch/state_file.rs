@@ -1,5 +1,6 @@
-//! The state file under adverse conditions: it cannot be written, or is damaged. The watcher reports that and continues, the file is
-//! the old one or the new one, and other users cannot read it.
+//! The state file under adverse conditions: it cannot be written, or is damaged. The watcher
+//! reports that and continues, the file is the old one or the new one, and other users cannot read
+//! it.
 //!
 //! `mounts.rs` has the tests that need a file system of their own.
 
@@ -28,7 +29,8 @@ fn real_state(folder: &Folder) -> Vec<u8> {
     fs::read(state).expect("a state file")
 }
 
-/// Opens a state file. A test that starts a command may hold the lock until its child executes the program.
+/// Opens a state file. A test that starts a command may hold the lock until its child executes the
+/// program.
 fn open(path: &Path) -> (StateFile, LoadResult) {
     eventually("a state file", || StateFile::open(path).ok())
 }

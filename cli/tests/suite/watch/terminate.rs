@@ -1,4 +1,5 @@
-//! Terminate events of a scale set: several watchers on one replay server, each of which approves its own event only.
+//! Terminate events of a scale set: several watchers on one replay server, each of which approves
+//! its own event only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -148,7 +149,8 @@ fn what_is_not_approved_starts_at_its_not_before_and_nothing_extends_that_time()
             .clone();
         UnixSeconds::parse(start.as_str().expect("a time")).expect("a time")
     };
-    // A request has no member for a time: one that a client adds has no effect, and neither has an approval of one of the two.
+    // A request has no member for a time: one that a client adds has no effect, and neither has an
+    // approval of one of the two.
     let body = format!(
         "{{\"StartRequests\":[{{\"EventId\":\"{}\",\"NotBefore\":\"Mon, 11 Apr 2044 22:26:58 GMT\"}}]}}",
         ids["web_1"]

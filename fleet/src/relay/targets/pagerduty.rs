@@ -1,7 +1,7 @@
 //! PagerDuty, by its Events API, version 2.
 //!
-//! All machines of an event use the same key, so that one event is one alert, however many machines it affects. The first
-//! machine that sees its end resolves it.
+//! All machines of an event use the same key, so that one event is one alert, however many machines
+//! it affects. The first machine that sees its end resolves it.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
-//! Any HTTP server: the record as it is, in an event of CloudEvents 1.0, or through a template; signed as
-//! [Standard Webhooks](https://github.com/standard-webhooks/standard-webhooks) defines, if there is a key.
+//! Any HTTP server: the record as it is, in an event of CloudEvents 1.0, or through a template;
+//! signed as [Standard Webhooks](https://github.com/standard-webhooks/standard-webhooks) defines,
+//! if there is a key.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -1,5 +1,6 @@
-//! The agent of a test's node: a pod of a `DaemonSet` on it, with the service account and the rights of the chart. On a real server its
-//! credential is a token that is bound to this pod, as a kubelet mounts it.
+//! The agent of a test's node: a pod of a `DaemonSet` on it, with the service account and the
+//! rights of the chart. On a real server its credential is a token that is bound to this pod, as a
+//! kubelet mounts it.
 
 use std::path::Path;
 
@@ -105,7 +106,8 @@ impl Cluster {
         });
     }
 
-    /// Writes a kubeconfig with a token of the agent's service account, bound to this pod or to none. Only on a real server.
+    /// Writes a kubeconfig with a token of the agent's service account, bound to this pod or to
+    /// none. Only on a real server.
     pub(crate) fn write_agent_kubeconfig(&self, path: &Path, pod: Option<&Pod>) {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.agents);
         let bound_object_ref = pod.map(|pod| BoundObjectReference {

@@ -1,5 +1,5 @@
-//! Pods end in two steps: the API server marks them, and the kubelet removes them once they have ended. Evictions are
-//! deletions that disruption budgets may refuse.
+//! Pods end in two steps: the API server marks them, and the kubelet removes them once they have
+//! ended. Evictions are deletions that disruption budgets may refuse.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
