@@ -10,11 +10,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use scheduled_events_core::GateAnswer;
 use scheduled_events_core::record::Printable;
 use serde_json::value::RawValue;
 
 use crate::config::Config;
-use crate::daemon::message::{LINE_MAX, Reply, Word};
+use crate::daemon::message::{LINE_MAX, Reply};
 use crate::failure::Failure;
 use crate::log;
 
@@ -50,9 +51,9 @@ pub(super) fn ask(config: &Config) -> Result<ExitCode, Failure> {
         log::line(&Printable(&reply.why).to_string());
     }
     Ok(match reply.answer {
-        Word::Open => ExitCode::SUCCESS,
-        Word::AnotherApproves => ExitCode::from(ANOTHER_APPROVES),
-        Word::Closed => ExitCode::FAILURE,
+        GateAnswer::Open => ExitCode::SUCCESS,
+        GateAnswer::AnotherApproves => ExitCode::from(ANOTHER_APPROVES),
+        GateAnswer::Closed => ExitCode::FAILURE,
     })
 }
 

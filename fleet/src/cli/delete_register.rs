@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::engine::{self, EngineError};
 use crate::failure::Failure;
 use crate::gate::store::{Invalid, check};
-use crate::gate::{EventRegister, GroupRegister, MachineRegister, MarkPart};
+use crate::gate::{EventRegister, GroupRegister, MachineRegister, MarkRegister};
 
 pub(super) async fn delete_register(
     config: &Config,
@@ -25,7 +25,7 @@ pub(super) async fn delete_register(
         "events" => |value| check::<EventRegister>(value).map(drop),
         "groups" => |value| check::<GroupRegister>(value).map(drop),
         "machines" => |value| check::<MachineRegister>(value).map(drop),
-        "marks" => |value| check::<MarkPart>(value).map(drop),
+        "marks" => |value| check::<MarkRegister>(value).map(drop),
         _ => {
             return Err(Failure::usage(format!(
                 "found the register {key:?}, expected one such as groups/web, as `status` names it"

@@ -16,10 +16,10 @@ use crate::daemon::message;
 use crate::engine::{self, Aged, Engine, EngineError, StoreTime};
 use crate::failure::Failure;
 use crate::gate::driver::{MARKS, marks_prefix, now};
-use crate::gate::members::{Member, Patience, Presence, presence};
+use crate::gate::members::{Member, Presence, SilenceLimits, presence};
 use crate::gate::store::{decode, list};
 use crate::gate::{
-    Event, EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, shares,
+    Event, EventRegister, GroupRegister, MachineRegister, Mark, MarkRegister, Marked, Stamp, shares,
 };
 use crate::log;
 use crate::names::Name;
@@ -78,15 +78,15 @@ pub(super) async fn status(config: &Config, json: bool) -> Result<(), Failure> {
 impl Registers {
     async fn read(engine: &dyn Engine, config: &Config) -> Result<Self, EngineError> {
         // Only such an engine keeps marks in registers of their own.
-        let (marks, mut problems) = match engine.parts() {
-            Some(_) => list::<MarkPart>(engine, MARKS).await?,
+        let (marks, mut problems) = match engine.split_registers() {
+            Some(_) => list::<MarkRegister>(engine, MARKS).await?,
             None => Default::default(),
         };
         let (events, more) = list::<EventRegister>(engine, "events/").await?;
         problems.extend(more);
         let with_marks = |(key, mut event): (String, EventRegister)| {
             let prefix = marks_prefix(&key);
-            for (_, MarkPart { machine, mark, at }) in
+            for (_, MarkRegister { machine, mark, at }) in
                 marks.iter().filter(|(key, _)| key.starts_with(&prefix))
             {
                 event.marks.insert(
@@ -108,7 +108,7 @@ impl Registers {
                 group,
             )
         });
-        let patience = Patience {
+        let patience = SilenceLimits {
             silent_after: config.silent_after,
             forget_after: config.forget_after,
         };

@@ -21,8 +21,8 @@ pub struct NodeConfig {
     pub unmanaged: PodRule,
     /// The rule for pods that are still on the node at the deadline.
     pub at_deadline: AtDeadline,
-    /// With `at_deadline = "force"`: how long before the deadline, but at the earliest at half of
-    /// the time, pods are deleted past their budgets.
+    /// With `at_deadline = "force"`: how long before the deadline, at most half of the drain's
+    /// time, pods are deleted past their budgets.
     #[serde(deserialize_with = "duration")]
     pub force_before: Duration,
     /// How long before the event's `NotBefore` the deadline is.

@@ -69,7 +69,9 @@ struct EventHistory {
     has_started: bool,
     /// Whether this machine was prepared for it, or tried a preparation or a recovery.
     was_prepared: bool,
-    /// Since when this machine is back in service after it.
+    /// Since when this machine is back in service after an event that is over; `None` if it is not,
+    /// or if nothing is known. If the record of a preparation may be lost, or if the event started
+    /// without one, the machine counts as back only `return_within` after the end.
     recovered_since: Option<Instant>,
     was_approved: bool,
     /// Whether the event was over and came back under its id, and, as far as is known, nobody has

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
-use super::{ANSWER_TIME, Daemon, Forced, machine_key};
+use super::{ANSWER_TIME, Daemon, UngatedStarts, machine_key};
 use crate::config::GroupConfig;
 use crate::engine::{EngineError, Swap};
 use crate::gate::{MachineRegister, driver, store};
@@ -16,7 +16,7 @@ use crate::gate::{MachineRegister, driver, store};
 const LEAVING_RETRY: Duration = Duration::from_secs(2);
 
 impl Daemon {
-    pub(super) async fn beat_for_ever(&self) {
+    pub(super) async fn run_heartbeat(&self) {
         loop {
             let result = self.beat_or_report().await;
             // The register of a machine that leaves cannot wait for the next heartbeat: a Preempt
@@ -63,7 +63,7 @@ impl Daemon {
                 let (found, revision) = store::read::<MachineRegister>(&*self.engine, &key).await?;
                 self.forced
                     .borrow_mut()
-                    .get_or_insert_with(|| Forced::of(&found));
+                    .get_or_insert_with(|| UngatedStarts::of(&found));
                 // An operator freed a register that is gone, or a machine forgot it.
                 is_alone &= is_first || found.beat <= self.beat.get();
                 self.beat.set(self.beat.get().max(found.beat));

@@ -31,7 +31,7 @@ impl Daemon {
                 .events
                 .borrow()
                 .values()
-                .any(|asked| asked.event_id == id);
+                .any(|pending| pending.event_id == id);
             let audit = self.audit.borrow();
             is_known || audit.over_since(id).is_some() || !audit.is_in_service()
         };

@@ -10,13 +10,15 @@ use super::problems::Subject;
 use super::{CORRECTED_WITHIN, Daemon};
 use crate::engine::{Aged, Clock, EngineError, Reply, Revision, StoreTime};
 use crate::gate::driver::{Members, change_group};
-use crate::gate::members::{Member, Patience, Presence, presence};
-use crate::gate::{Event, GroupChange, GroupRegister, MachineRegister, Seen, Share, shares, store};
+use crate::gate::members::{Member, Presence, SilenceLimits, presence};
+use crate::gate::{
+    Event, GroupChange, GroupHealth, GroupRegister, MachineRegister, Share, shares, store,
+};
 use crate::log;
 use crate::names::Name;
 
 impl Members for Daemon {
-    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>> {
+    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, GroupHealth)>> {
         Box::pin(async move {
             let members = self.look_at_machines().await?;
             Ok(shares(&self.config.groups, event, Some(&members)))
@@ -171,8 +173,8 @@ impl Daemon {
         )
     }
 
-    pub(super) fn patience(&self) -> Patience {
-        Patience {
+    pub(super) fn patience(&self) -> SilenceLimits {
+        SilenceLimits {
             silent_after: self.config.silent_after,
             forget_after: self.config.forget_after,
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use scheduled_events_core::GateAnswer;
 use serde::{Deserialize, Serialize};
 
 use crate::config::GroupConfig;
@@ -36,31 +37,21 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     /// The answer in one word.
-    pub answer: Word,
+    pub answer: GateAnswer,
     /// Why, for people.
     pub why: String,
-}
-
-/// The answer in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Word {
-    /// Go on.
-    Open,
-    /// Another machine approves.
-    AnotherApproves,
-    /// Not yet.
-    Closed,
 }
 
 impl Reply {
     /// The reply with this answer, or with the reason why there is none.
     pub fn of(answer: &Result<Answer, String>) -> Self {
         let (word, why) = match answer {
-            Ok(Answer::Open) => (Word::Open, String::new()),
-            Ok(Answer::AnotherApproves { by }) => (Word::AnotherApproves, format!("{by} approves")),
-            Ok(Answer::Closed(why)) => (Word::Closed, why.to_string()),
-            Err(problem) => (Word::Closed, problem.clone()),
+            Ok(Answer::Open) => (GateAnswer::Open, String::new()),
+            Ok(Answer::AnotherApproves { by }) => {
+                (GateAnswer::AnotherApproves, format!("{by} approves"))
+            }
+            Ok(Answer::Closed(why)) => (GateAnswer::Closed, why.to_string()),
+            Err(problem) => (GateAnswer::Closed, problem.clone()),
         };
         Self { answer: word, why }
     }
@@ -69,8 +60,8 @@ impl Reply {
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.answer {
-            Word::Open => "yes",
-            Word::AnotherApproves | Word::Closed => "not yet",
+            GateAnswer::Open => "yes",
+            GateAnswer::AnotherApproves | GateAnswer::Closed => "not yet",
         };
         if self.why.is_empty() {
             f.write_str(word)

@@ -34,9 +34,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Revision};
-use crate::gate::driver::{Involvement, Question};
+use crate::gate::driver::{GateRun, Question};
 use crate::gate::members::{Member, Sightings};
-use crate::gate::{Answer, Event, EventRegister, MachineRegister, Part, Why};
+use crate::gate::{Answer, Event, EventRegister, MachineRegister, Participant, Why};
 use crate::gate::{closed_windows, events_prefix, shares, store};
 use crate::log;
 use crate::names::Name;
@@ -63,7 +63,7 @@ const EVENT_KEPT: Duration = Duration::from_secs(15 * 60);
 const CORRECTED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
 /// How many ids of events that started without a decision are kept.
-const FORCED_KEPT: usize = 32;
+const UNGATED_KEPT: usize = 32;
 
 /// The share of an event's waiting time for which a refusal counts, two minutes at most: free
 /// places must not wait long for the events that could take them. With this, many events that wait
@@ -80,7 +80,7 @@ pub struct Daemon {
     zone: Option<String>,
     engine: Box<dyn Engine>,
     /// The events that were asked about, by the key of their register.
-    events: RefCell<HashMap<String, Rc<Asked>>>,
+    events: RefCell<HashMap<String, Rc<PendingEvent>>>,
     audit: RefCell<Audit>,
     /// The machines that were observed to be silent.
     sightings: RefCell<Sightings>,
@@ -118,23 +118,25 @@ pub struct Daemon {
     last_beat: RefCell<Option<Revision>>,
     /// Events of this machine that started without a decision of the gate; `None` until its
     /// register has been read.
-    forced: RefCell<Option<Forced>>,
-    /// When the reader of the audit file and the upkeep last ran.
-    rounds: [Cell<Instant>; 2],
+    forced: RefCell<Option<UngatedStarts>>,
+    /// When the audit file was last read.
+    last_audit_read: Cell<Instant>,
+    /// When the upkeep last ran.
+    last_upkeep: Cell<Instant>,
     problems: Problems,
 }
 
 /// Events that started without a decision of the gate: their number, and the last ids.
 #[derive(Clone, Default)]
-struct Forced {
+struct UngatedStarts {
     count: u64,
     events: Vec<String>,
 }
 
-/// An event that the watcher asked about.
-struct Asked {
+/// An event that the watcher asked about, until it is over.
+struct PendingEvent {
     event_id: String,
-    involvement: Mutex<Involvement>,
+    run: Mutex<GateRun>,
     questioned_at: Cell<Instant>,
     /// The last answer, for people.
     answer: RefCell<String>,
@@ -143,7 +145,7 @@ struct Asked {
     has_failed: Cell<bool>,
     /// Whether the event was over for this machine at the last check.
     was_over: Cell<bool>,
-    /// Whether this machine may hold a slot that `involvement` does not know: one by a last call.
+    /// Whether this machine may hold a slot that `run` does not know: one by a last call.
     may_be_late: Cell<bool>,
     /// The refusal because an earlier event waits.
     refusal: RefCell<Option<Refusal>>,
@@ -195,7 +197,8 @@ impl Daemon {
             beat: Cell::new(0),
             last_beat: RefCell::default(),
             forced: RefCell::default(),
-            rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
+            last_audit_read: Cell::new(Instant::now()),
+            last_upkeep: Cell::new(Instant::now()),
             problems: Problems::default(),
         })
     }
@@ -209,9 +212,9 @@ impl Daemon {
     /// without end: everything that [`Self::run`] does besides serving the socket.
     pub async fn maintain(&self) {
         tokio::select! {
-            () = self.beat_for_ever() => {}
-            () = self.read_audit_for_ever() => {}
-            () = self.keep_up_for_ever() => {}
+            () = self.run_heartbeat() => {}
+            () = self.run_audit_reader() => {}
+            () = self.run_upkeep() => {}
         }
     }
 
@@ -246,58 +249,64 @@ impl Daemon {
                 .map_err(|_| no_answer())?;
             members = Some(looked.map_err(|error| error.to_string())?);
         }
-        let (shares, seen): (Vec<_>, Vec<_>) =
+        let (shares, health): (Vec<_>, Vec<_>) =
             shares(&self.config.groups, &event, members.as_deref())
                 .into_iter()
                 .unzip();
         let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
-        let part = Part::new(
+        let participant = Participant::new(
             self.machine.clone(),
             event,
             shares,
             self.config.take_over_after,
         );
-        let part = Part { closed, ..part };
-        let key = part.event.key();
+        let participant = Participant {
+            closed,
+            ..participant
+        };
+        let key = participant.event.key();
         // The watcher records before it asks. The task that reads the file reports one that cannot
         // be read.
         let _ = self.audit.borrow_mut().read_new(Instant::now());
-        if self.audit.borrow().has_returned(&part.event.id) {
-            let forgotten = timeout_at(end, self.forget_decision(&part.event.id, &key)).await;
+        if self.audit.borrow().has_returned(&participant.event.id) {
+            let forgotten =
+                timeout_at(end, self.forget_decision(&participant.event.id, &key)).await;
             forgotten
                 .map_err(|_| no_answer())?
                 .map_err(|error| error.to_string())?;
         }
-        let asked = self
+        let pending = self
             .events
             .borrow_mut()
             .entry(key)
-            .or_insert_with(|| Asked::new(part.clone()))
+            .or_insert_with(|| PendingEvent::new(participant.clone()))
             .clone();
-        asked.questioned_at.set(Instant::now());
-        if let Some(answer) = asked.last_refusal(question, &part.event) {
+        pending.questioned_at.set(Instant::now());
+        if let Some(answer) = pending.last_refusal(question, &participant.event) {
             return Ok(answer);
         }
         let answer = timeout_at(end, async {
-            let mut involvement = asked.involvement.lock().await;
-            involvement.set_shares(&part);
-            involvement.recall_members(members.is_some().then_some(seen));
-            let answer = involvement.ask(&*self.engine, self, question).await?;
-            if involvement.has_slots() || matches!(answer, Answer::Closed(Why::NoSlot { .. })) {
+            let mut run = pending.run.lock().await;
+            run.set_shares(&participant);
+            run.recall_members(members.is_some().then_some(health));
+            let answer = run.ask(&*self.engine, self, question).await?;
+            if run.has_slots() || matches!(answer, Answer::Closed(Why::NoSlot { .. })) {
                 self.has_claimed();
             }
             if (question, &answer) == (Question::Prepare, &Answer::Open) {
-                self.audit.borrow_mut().expect_preparation(&asked.event_id);
+                self.audit
+                    .borrow_mut()
+                    .expect_preparation(&pending.event_id);
             }
-            asked.keep_refusal(question, &part.event, &answer, involvement.is_next());
+            pending.keep_refusal(question, &participant.event, &answer, run.is_next());
             Ok::<_, EngineError>(answer)
         });
         let answer = match answer.await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err(no_answer()),
         };
-        asked.has_failed.set(answer.is_err());
-        *asked.answer.borrow_mut() = Reply::of(&answer).to_string();
+        pending.has_failed.set(answer.is_err());
+        *pending.answer.borrow_mut() = Reply::of(&answer).to_string();
         answer
     }
 
@@ -355,12 +364,12 @@ impl Daemon {
         }
         self.events
             .borrow_mut()
-            .retain(|_, asked| asked.event_id != id);
+            .retain(|_, pending| pending.event_id != id);
         self.audit.borrow_mut().forget_return(id);
         Ok(())
     }
 
-    async fn read_audit_for_ever(&self) {
+    async fn run_audit_reader(&self) {
         loop {
             let result = self.audit.borrow_mut().read_new(Instant::now());
             let result = match result {
@@ -379,7 +388,7 @@ impl Daemon {
                 self.problems
                     .report(Subject::ForcedEvents, self.count_forced().await);
             }
-            self.rounds[0].set(Instant::now());
+            self.last_audit_read.set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
     }
@@ -406,7 +415,7 @@ impl Daemon {
                 store::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
             self.forced
                 .borrow_mut()
-                .get_or_insert_with(|| Forced::of(&found));
+                .get_or_insert_with(|| UngatedStarts::of(&found));
         }
         let (registers, problems) =
             store::list::<EventRegister>(&*self.engine, &events_prefix(&id)).await?;
@@ -436,13 +445,13 @@ impl Daemon {
     }
 
     /// Reports to systemd and writes the metrics file.
-    async fn supervise_for_ever(&self) {
+    async fn run_supervision(&self) {
         let mut supervisor = Supervisor::new();
         let mut written: Option<(Metrics, Instant)> = None;
         loop {
             supervisor.show(&self.summary());
-            let oldest = self.rounds.iter().map(|round| round.get().elapsed()).max();
-            supervisor.keep_alive(oldest.unwrap_or_default());
+            let oldest = self.last_audit_read.get().min(self.last_upkeep.get());
+            supervisor.keep_alive(oldest.elapsed());
             let metrics = self.metrics();
             // An unchanged file is written again: its time shows that the daemon runs.
             let is_due = |(before, at): &(Metrics, Instant)| {
@@ -467,16 +476,16 @@ impl Daemon {
         let events = self.events.borrow();
         let open = events
             .values()
-            .filter(|asked| self.audit.borrow().over_since(&asked.event_id).is_none());
-        open.map(|asked| (asked.event_id.clone(), asked.answer.borrow().clone()))
+            .filter(|pending| self.audit.borrow().over_since(&pending.event_id).is_none());
+        open.map(|pending| (pending.event_id.clone(), pending.answer.borrow().clone()))
             .collect()
     }
 
     /// Whether a question about an open event could not be answered.
     fn has_event_without_answer(&self) -> bool {
         let events = self.events.borrow();
-        events.values().any(|asked| {
-            asked.has_failed.get() && self.audit.borrow().over_since(&asked.event_id).is_none()
+        events.values().any(|pending| {
+            pending.has_failed.get() && self.audit.borrow().over_since(&pending.event_id).is_none()
         })
     }
 
@@ -513,7 +522,7 @@ impl Daemon {
     }
 }
 
-impl Forced {
+impl UngatedStarts {
     /// From a machine's register.
     fn of(register: &MachineRegister) -> Self {
         Self {
@@ -529,17 +538,17 @@ impl Forced {
         }
         self.count += 1;
         self.events.push(id.to_owned());
-        let surplus = self.events.len().saturating_sub(FORCED_KEPT);
+        let surplus = self.events.len().saturating_sub(UNGATED_KEPT);
         self.events.drain(..surplus);
         true
     }
 }
 
-impl Asked {
-    fn new(part: Part) -> Rc<Self> {
+impl PendingEvent {
+    fn new(participant: Participant) -> Rc<Self> {
         Rc::new(Self {
-            event_id: part.event.id.clone(),
-            involvement: Mutex::new(Involvement::new(part)),
+            event_id: participant.event.id.clone(),
+            run: Mutex::new(GateRun::new(participant)),
             questioned_at: Cell::new(Instant::now()),
             answer: RefCell::default(),
             has_failed: Cell::default(),

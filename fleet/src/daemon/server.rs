@@ -40,7 +40,7 @@ impl Daemon {
         tokio::select! {
             result = serve(self.clone(), listener) => result,
             () = self.maintain() => Ok(()),
-            () = self.supervise_for_ever() => Ok(()),
+            () = self.run_supervision() => Ok(()),
         }
     }
 }

@@ -17,17 +17,18 @@ use super::{
 };
 use crate::config::GroupConfig;
 use crate::engine::{EngineError, Revision};
-use crate::gate::driver::{self, Involvement, Question};
+use crate::gate::driver::{self, GateRun, Question};
 use crate::gate::members::Presence;
 use crate::gate::store::Invalid;
 use crate::gate::{
-    Event, EventRegister, GroupChange, GroupRegister, MarkPart, Part, events_prefix, store,
+    Event, EventRegister, GroupChange, GroupRegister, MarkRegister, Participant, events_prefix,
+    store,
 };
 use crate::log;
 use crate::names::Name;
 
 impl Daemon {
-    pub(super) async fn keep_up_for_ever(&self) {
+    pub(super) async fn run_upkeep(&self) {
         loop {
             let is_due = self.is_look_due();
             if self.has_own_to_free() || is_due {
@@ -55,7 +56,7 @@ impl Daemon {
             }
             self.try_if_due(Subject::Marks, self.withdraw_marks()).await;
             self.try_if_due(Subject::Events, self.forget_events()).await;
-            self.rounds[1].set(Instant::now());
+            self.last_upkeep.set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
     }
@@ -76,13 +77,13 @@ impl Daemon {
         };
         // For an event before this process began, the recovery has been read, too.
         if self.audit.borrow().is_out_for(&event_id) {
-            for asked in self
+            for pending in self
                 .events
                 .borrow()
                 .values()
-                .filter(|asked| asked.event_id == event_id)
+                .filter(|pending| pending.event_id == event_id)
             {
-                asked.may_be_late.set(true);
+                pending.may_be_late.set(true);
             }
             for group in self
                 .config
@@ -141,9 +142,9 @@ impl Daemon {
     /// heartbeat.
     fn has_own_to_free(&self) -> bool {
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
-        let ended = events.iter().filter(|asked| {
-            let is_over = self.is_back(&asked.event_id, Duration::ZERO);
-            !asked.was_over.replace(is_over) && is_over
+        let ended = events.iter().filter(|pending| {
+            let is_over = self.is_back(&pending.event_id, Duration::ZERO);
+            !pending.was_over.replace(is_over) && is_over
         });
         ended.count() > 0
     }
@@ -219,10 +220,10 @@ impl Daemon {
 
     /// Makes sure that no event relies on a claim that is gone.
     fn saw_group(&self, group: &str, register: &GroupRegister) {
-        for asked in self.events.borrow().values() {
+        for pending in self.events.borrow().values() {
             // A locked one is being asked, and reads the register itself.
-            if let Ok(mut involvement) = asked.involvement.try_lock() {
-                involvement.saw_group(group, register);
+            if let Ok(mut run) = pending.run.try_lock() {
+                run.saw_group(group, register);
             }
         }
     }
@@ -297,8 +298,8 @@ impl Daemon {
     /// Whether an event that a machine was refused no longer waits for a slot: it is over, or this
     /// machine's watcher does not ask.
     fn is_past(&self, id: &str, by: &Name) -> bool {
-        let asks = |asked: &Rc<super::Asked>| {
-            asked.event_id == id && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
+        let asks = |pending: &Rc<super::PendingEvent>| {
+            pending.event_id == id && pending.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
         };
         // The watcher may have asked an earlier process a moment ago.
         let would_know = || *by == self.machine && self.started_at.elapsed() >= ASKED_AGAIN_WITHIN;
@@ -330,16 +331,16 @@ impl Daemon {
                 ..Event::new(id, &register.event_type, register.resources)
             };
             if event.key() == key {
-                let part = Part::new(
+                let participant = Participant::new(
                     self.machine.clone(),
                     event,
                     Vec::new(),
                     self.config.take_over_after,
                 );
-                let mut involvement = Involvement::new(part);
+                let mut run = GateRun::new(participant);
                 let answer = timeout(
                     ANSWER_TIME,
-                    involvement.ask(&*self.engine, self, Question::Withdraw),
+                    run.ask(&*self.engine, self, Question::Withdraw),
                 )
                 .await;
                 answer.map_err(|_| EngineError("it does not answer".into()))??;
@@ -356,26 +357,26 @@ impl Daemon {
     pub(super) async fn withdraw_marks(&self) -> Result<(), EngineError> {
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
         let mut result = Ok(());
-        for asked in events {
-            let Ok(mut involvement) = asked.involvement.try_lock() else {
+        for pending in events {
+            let Ok(mut run) = pending.run.try_lock() else {
                 continue;
             };
-            let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
-            let is_over = self.audit.borrow().over_since(&asked.event_id).is_some();
-            let is_waiting = !is_over && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
-            let may_be_ready = involvement.may_be_ready();
-            let may_have_slots = involvement.has_slots() || asked.may_be_late.get();
+            let is_back_early = self.audit.borrow().is_back_early(&pending.event_id);
+            let is_over = self.audit.borrow().over_since(&pending.event_id).is_some();
+            let is_waiting = !is_over && pending.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
+            let may_be_ready = run.may_be_ready();
+            let may_have_slots = run.has_slots() || pending.may_be_late.get();
             let question = match (is_back_early, is_waiting) {
-                (true, _) if may_be_ready || (may_have_slots && !involvement.is_decided()) => {
+                (true, _) if may_be_ready || (may_have_slots && !run.is_decided()) => {
                     Question::StandDown
                 }
                 (false, false) if may_be_ready => Question::Withdraw,
                 _ => continue,
             };
-            let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, self, question)).await;
+            let answer = timeout(ANSWER_TIME, run.ask(&*self.engine, self, question)).await;
             let answer = answer.unwrap_or_else(|_| Err(EngineError("it does not answer".into())));
-            asked.may_be_late.set(
-                asked.may_be_late.get() && !(question == Question::StandDown && answer.is_ok()),
+            pending.may_be_late.set(
+                pending.may_be_late.get() && !(question == Question::StandDown && answer.is_ok()),
             );
             // A mark that cannot be withdrawn delays no other.
             result = result.and(answer.map(|_| ()));
@@ -393,7 +394,9 @@ impl Daemon {
         };
         let old = {
             let events = self.events.borrow();
-            let old = events.iter().filter(|(_, asked)| is_old(&asked.event_id));
+            let old = events
+                .iter()
+                .filter(|(_, pending)| is_old(&pending.event_id));
             old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
         };
         for key in old {
@@ -463,15 +466,15 @@ impl Daemon {
         key: &str,
         revision: &Revision,
     ) -> Result<(), EngineError> {
-        let Some(parts) = self.engine.parts() else {
+        let Some(split) = self.engine.split_registers() else {
             return self.engine.delete(key, revision).await.map(drop);
         };
         let prefix = driver::marks_prefix(key);
-        let marks = parts.read_parts(key, &prefix, None).await?.parts;
+        let marks = split.read_parts(key, &prefix, None).await?.parts;
         let is_later =
-            |value: &str| matches!(store::check::<MarkPart>(value), Err(Invalid::Format(_)));
+            |value: &str| matches!(store::check::<MarkRegister>(value), Err(Invalid::Format(_)));
         if !marks.iter().any(|(_, value)| is_later(value)) {
-            parts.delete_parts(key, revision, &prefix).await?;
+            split.delete_parts(key, revision, &prefix).await?;
         }
         Ok(())
     }

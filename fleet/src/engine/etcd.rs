@@ -2,7 +2,7 @@
 //!
 //! A read asks the quorum, and a swap is a transaction that compares the key's `mod_revision`,
 //! which is 0 for a key that does not exist. The marks of an event of many machines have keys of
-//! their own: see [`Parts`].
+//! their own: see [`SplitRegisters`].
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::clock::{Clock, StoreClock};
 use super::{
-    Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole, damaged,
+    Engine, EngineError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, Swap,
+    Versioned, damaged,
 };
 use crate::address::{self, HIDDEN, shown, without_secrets};
 use crate::config::EtcdConfig;
@@ -212,7 +213,11 @@ impl EtcdEngine {
     }
 
     /// The results of the last two operations of a transaction.
-    fn whole(&self, response: TransactionResponse, prefix: &str) -> Result<Whole, EngineError> {
+    fn whole(
+        &self,
+        response: TransactionResponse,
+        prefix: &str,
+    ) -> Result<SplitRegister, EngineError> {
         let mut ranges = response
             .responses
             .into_iter()
@@ -237,7 +242,7 @@ impl EtcdEngine {
             .into_iter()
             .next()
             .map(|found| found.versioned().map(|(_, register)| register));
-        Ok(Whole {
+        Ok(SplitRegister {
             register: register.transpose()?,
             parts: found,
             moment: Revision(response.header.revision),
@@ -463,20 +468,20 @@ impl Engine for EtcdEngine {
         self.clock.now()
     }
 
-    fn parts(&self) -> Option<&dyn Parts> {
+    fn split_registers(&self) -> Option<&dyn SplitRegisters> {
         Some(self)
     }
 }
 
 /// Each part has a key of its own, and a transaction compares a whole range of keys: it allows at
 /// most 128 single comparisons.
-impl Parts for EtcdEngine {
+impl SplitRegisters for EtcdEngine {
     fn read_parts<'a>(
         &'a self,
         key: &'a str,
         prefix: &'a str,
         since: Option<&'a Revision>,
-    ) -> Reply<'a, Whole> {
+    ) -> Reply<'a, SplitRegister> {
         Box::pin(async move {
             // A transaction without a comparison succeeds.
             let body = json!({ "success": self.reads(key, prefix, since) });
@@ -484,9 +489,9 @@ impl Parts for EtcdEngine {
         })
     }
 
-    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
+    fn change_part<'a>(&'a self, change: SplitWrite<'a>) -> Reply<'a, Option<SplitRegister>> {
         Box::pin(async move {
-            let PartChange {
+            let SplitWrite {
                 key,
                 prefix,
                 since,

@@ -77,7 +77,7 @@ impl std::error::Error for EngineError {}
 
 /// A register whose parts are registers of their own, all as of one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Whole {
+pub struct SplitRegister {
     /// The register; `None` if it does not exist.
     pub register: Option<Versioned>,
     /// The parts, or only those that were written after an earlier moment: the end of the key, and
@@ -87,9 +87,9 @@ pub struct Whole {
     pub moment: Revision,
 }
 
-/// A change of one part, and possibly of the register.
+/// A write of one part, and possibly of the register.
 #[derive(Clone, Copy, Debug)]
-pub struct PartChange<'a> {
+pub struct SplitWrite<'a> {
     /// The register's key.
     pub key: &'a str,
     /// The register's revision; `None` if it does not exist. If it differs, nothing changes.
@@ -106,18 +106,18 @@ pub struct PartChange<'a> {
     pub needs_unchanged_parts: bool,
 }
 
-/// Registers in parts: many writers each change their own part without a conflict.
-pub trait Parts {
+/// Registers that are split into parts: many writers each change their own part without a conflict.
+pub trait SplitRegisters {
     /// The register and its parts, or those that were written after a moment.
     fn read_parts<'a>(
         &'a self,
         key: &'a str,
         prefix: &'a str,
         since: Option<&'a Revision>,
-    ) -> Reply<'a, Whole>;
+    ) -> Reply<'a, SplitRegister>;
 
     /// Changes a part, and returns the new state; `None` if it was refused and nothing changed.
-    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>>;
+    fn change_part<'a>(&'a self, change: SplitWrite<'a>) -> Reply<'a, Option<SplitRegister>>;
 
     /// Deletes the register and its parts if it has this revision.
     fn delete_parts<'a>(
@@ -192,8 +192,8 @@ pub trait Engine {
         })
     }
 
-    /// Registers in parts, if the engine has them.
-    fn parts(&self) -> Option<&dyn Parts> {
+    /// Registers that are split into parts, if the engine has them.
+    fn split_registers(&self) -> Option<&dyn SplitRegisters> {
         None
     }
 }

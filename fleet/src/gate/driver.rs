@@ -7,12 +7,14 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::event::Event;
-use super::protocol::{Answer, Part, Progress, Seen, Share, Step};
+use super::protocol::{Answer, GateStep, GroupHealth, Participant, Progress, Share};
 use super::register::{
-    EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkPart, Marked, Stamp,
+    EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkRegister, Marked, Stamp,
 };
 use super::store::{decode, encode, read, swap};
-use crate::engine::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Whole};
+use crate::engine::{
+    Engine, EngineError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, Swap,
+};
 use crate::names::Name;
 use crate::random::part_of;
 
@@ -44,17 +46,17 @@ pub enum Question {
 pub trait Members {
     /// What an event takes of each group, in the order of the groups' names, and the current state
     /// of the groups' machines.
-    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>>;
+    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, GroupHealth)>>;
 
     /// Whether a machine seems to be silent, or is forgotten. One such observation frees none of
     /// its slots.
     fn seems_silent<'a>(&'a self, machine: &'a Name) -> Reply<'a, bool>;
 }
 
-/// One machine's part in one event, and what this process knows about it.
+/// A run of the gate's protocol for one participant, with this process's knowledge about the event.
 #[derive(Debug)]
-pub struct Involvement {
-    part: Part,
+pub struct GateRun {
+    participant: Participant,
     progress: Progress,
     event_revision: Option<Revision>,
     /// The marks that are registers of their own, as of `marks_moment`.
@@ -65,12 +67,12 @@ pub struct Involvement {
     go_seen: Option<Instant>,
 }
 
-impl Involvement {
+impl GateRun {
     /// Starts without knowledge of what this process did.
-    pub fn new(part: Part) -> Self {
-        let group_revisions = vec![None; part.shares.len()];
+    pub fn new(participant: Participant) -> Self {
+        let group_revisions = vec![None; participant.shares.len()];
         Self {
-            part,
+            participant,
             progress: Progress::default(),
             event_revision: None,
             marks: BTreeMap::new(),
@@ -80,40 +82,41 @@ impl Involvement {
         }
     }
 
-    /// The part.
-    pub fn part(&self) -> &Part {
-        &self.part
+    /// The participant.
+    pub fn participant(&self) -> &Participant {
+        &self.participant
     }
 
     /// Sets the groups' limits, which may be new: a percentage depends on the number of machines,
     /// and a window on the time. The groups themselves may be new, too, once the zone of a machine
     /// is known. What was confirmed for other limits does not count then.
-    pub fn set_shares(&mut self, part: &Part) {
-        self.part.closed.clone_from(&part.closed);
-        if self.part.event.not_before != part.event.not_before {
-            self.part.event.not_before = part.event.not_before;
+    pub fn set_shares(&mut self, participant: &Participant) {
+        self.participant.closed.clone_from(&participant.closed);
+        if self.participant.event.not_before != participant.event.not_before {
+            self.participant.event.not_before = participant.event.not_before;
             // The new mark brings the new time into the register.
             self.progress.forget_mark();
         }
-        let slots = |part: &Part| {
-            part.shares
+        let slots = |participant: &Participant| {
+            participant
+                .shares
                 .iter()
                 .map(|share| (share.group.clone(), share.slots.clone()))
                 .collect()
         };
-        let (before, now): (Vec<_>, Vec<_>) = (slots(&self.part), slots(part));
+        let (before, now): (Vec<_>, Vec<_>) = (slots(&self.participant), slots(participant));
         if before != now {
-            self.part.shares.clone_from(&part.shares);
-            self.group_revisions = vec![None; part.shares.len()];
+            self.participant.shares.clone_from(&participant.shares);
+            self.group_revisions = vec![None; participant.shares.len()];
             self.progress.forget_claims();
         }
-        for (share, new) in self.part.shares.iter_mut().zip(&part.shares) {
+        for (share, new) in self.participant.shares.iter_mut().zip(&participant.shares) {
             share.limit = new.limit;
         }
     }
 
     /// Sets what was recently read of the machines, for the shares that were set last.
-    pub fn recall_members(&mut self, members: Option<Vec<Seen>>) {
+    pub fn recall_members(&mut self, members: Option<Vec<GroupHealth>>) {
         self.progress.recall_members(members.map(Into::into));
     }
 
@@ -121,7 +124,7 @@ impl Involvement {
     /// this process marked it, the reply to a write was lost, or an earlier process marked it and
     /// this one has changed nothing yet.
     pub fn may_be_ready(&self) -> bool {
-        let has_mark = !self.part.is_alone_and_urgent();
+        let has_mark = !self.participant.is_alone_and_urgent();
         has_mark && !self.is_decided() && self.progress.mark() != Some(Mark::Withdrawn)
     }
 
@@ -135,24 +138,24 @@ impl Involvement {
         self.go_seen.is_some()
     }
 
-    /// Whether a group is reserved for this part's event.
+    /// Whether a group is reserved for this participant's event.
     pub fn is_next(&self) -> bool {
-        self.part.is_next_in_a_group(&self.progress)
+        self.participant.is_next_in_a_group(&self.progress)
     }
 
     /// Handles a group's register without this machine's claim: an operator freed it, and the
     /// machine claims it again.
     pub fn saw_group(&mut self, group: &str, register: &GroupRegister) {
         let Some(index) = self
-            .part
+            .participant
             .shares
             .iter()
             .position(|share| share.group == group)
         else {
             return;
         };
-        let claim = register.claims.get(&self.part.event.id);
-        if !claim.is_some_and(|claim| claim.by.contains(&self.part.machine)) {
+        let claim = register.claims.get(&self.participant.event.id);
+        if !claim.is_some_and(|claim| claim.by.contains(&self.participant.machine)) {
             self.progress.lost_claim(index);
         }
     }
@@ -171,9 +174,9 @@ impl Involvement {
         self.progress.forget_reads();
         // All machines of an event ask at the same time whether they may prepare, and mark
         // themselves.
-        let is_crowded = question == Question::Prepare && self.parts(engine).is_none();
+        let is_crowded = question == Question::Prepare && self.split_registers(engine).is_none();
         let markers = if is_crowded {
-            self.part.event.resources.len()
+            self.participant.event.resources.len()
         } else {
             1
         };
@@ -181,42 +184,45 @@ impl Involvement {
         loop {
             let since_go = self.go_seen.map(|at| at.elapsed());
             let step = match question {
-                Question::Prepare => self.part.prepare(&self.progress),
+                Question::Prepare => self.participant.prepare(&self.progress),
                 Question::Approve => self
-                    .part
+                    .participant
                     .approve(&self.progress, since_go.or(Some(Duration::ZERO))),
-                Question::Withdraw => self.part.withdraw(&self.progress),
-                Question::StandDown => self.part.stand_down(&self.progress),
+                Question::Withdraw => self.participant.withdraw(&self.progress),
+                Question::StandDown => self.participant.stand_down(&self.progress),
             };
             match step {
-                Step::Answer(answer) => return Ok(answer),
-                Step::ReadEvent => {
+                GateStep::Answer(answer) => return Ok(answer),
+                GateStep::ReadEvent => {
                     pause(markers, conflicts).await;
                     let register = self.read_event(engine).await?;
                     self.saw_event(Arc::new(register));
                 }
-                Step::ReadGroup(index) => {
+                GateStep::ReadGroup(index) => {
                     // The event's other machines are about to take the same slots.
-                    pause(self.part.shares[index].slots.len(), conflicts).await;
+                    pause(self.participant.shares[index].slots.len(), conflicts).await;
                     let (register, revision) =
-                        read(engine, &group_key(&self.part.shares[index].group)).await?;
+                        read(engine, &group_key(&self.participant.shares[index].group)).await?;
                     self.group_revisions[index] = revision;
                     self.progress.saw_group(index, Arc::new(register));
                 }
-                Step::LookAtMembers => {
-                    let (shares, seen): (Vec<_>, Vec<_>) =
-                        members.look(&self.part.event).await?.into_iter().unzip();
-                    self.set_shares(&Part {
+                GateStep::LookAtMembers => {
+                    let (shares, health): (Vec<_>, Vec<_>) = members
+                        .look(&self.participant.event)
+                        .await?
+                        .into_iter()
+                        .unzip();
+                    self.set_shares(&Participant {
                         shares,
-                        ..self.part.clone()
+                        ..self.participant.clone()
                     });
-                    self.progress.saw_members(seen.into());
+                    self.progress.saw_members(health.into());
                 }
-                Step::LookAtReserver(machine) => {
+                GateStep::LookAtReserver(machine) => {
                     let is_silent = members.seems_silent(&machine).await?;
                     self.progress.saw_reserver(machine, is_silent);
                 }
-                Step::ChangeEvent(change) => {
+                GateStep::ChangeEvent(change) => {
                     // The caller may drop this future while the swap is in progress. Then it is
                     // unknown whether the swap was carried out.
                     let before = self.progress.clone();
@@ -233,14 +239,14 @@ impl Involvement {
                         conflicts += 1;
                     }
                 }
-                Step::ChangeGroup(index, change) => {
+                GateStep::ChangeGroup(index, change) => {
                     let mut register = self
                         .progress
                         .group(index)
                         .map(|group| (**group).clone())
                         .unwrap_or_default();
                     change.apply(&mut register, now());
-                    let key = group_key(&self.part.shares[index].group);
+                    let key = group_key(&self.participant.shares[index].group);
                     let before = self.progress.clone();
                     self.progress.group_unknown(index);
                     let swap = swap(
@@ -269,20 +275,20 @@ impl Involvement {
     }
 
     /// The engine's interface to marks in registers of their own, if this event uses it.
-    fn parts<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn Parts> {
-        (self.part.event.resources.len() > MARKS_IN_EVENT_MAX)
-            .then(|| engine.parts())
+    fn split_registers<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn SplitRegisters> {
+        (self.participant.event.resources.len() > MARKS_IN_EVENT_MAX)
+            .then(|| engine.split_registers())
             .flatten()
     }
 
     async fn read_event(&mut self, engine: &dyn Engine) -> Result<EventRegister, EngineError> {
-        let key = self.part.event.key();
-        let Some(parts) = self.parts(engine) else {
+        let key = self.participant.event.key();
+        let Some(split) = self.split_registers(engine) else {
             let (register, revision) = read(engine, &key).await?;
             self.event_revision = revision;
             return Ok(register);
         };
-        let whole = parts
+        let whole = split
             .read_parts(&key, &marks_prefix(&key), self.marks_moment.as_ref())
             .await?;
         self.saw_parts(&key, whole)
@@ -295,12 +301,12 @@ impl Involvement {
         change: &EventChange,
         before: &Progress,
     ) -> Result<Option<EventRegister>, EngineError> {
-        let key = self.part.event.key();
+        let key = self.participant.event.key();
         let mut register = before
             .event()
             .map(|event| (**event).clone())
             .unwrap_or_default();
-        let Some(parts) = self.parts(engine) else {
+        let Some(split) = self.split_registers(engine) else {
             self.describe(&mut register);
             change.apply(&mut register, now());
             return match swap(engine, &key, self.event_revision.as_ref(), &register).await? {
@@ -317,8 +323,9 @@ impl Involvement {
             // several reads.
             self.marks_moment = None;
             register = self.read_event(engine).await?;
-            let is_ready = |name: &Name| *name == self.part.machine || register.is_ready(name);
-            if register.go.is_some() || !self.part.event.resources.iter().all(is_ready) {
+            let is_ready =
+                |name: &Name| *name == self.participant.machine || register.is_ready(name);
+            if register.go.is_some() || !self.participant.event.resources.iter().all(is_ready) {
                 return Ok(None);
             }
         }
@@ -326,11 +333,11 @@ impl Involvement {
         self.describe(&mut register);
         let is_new_time = register.not_before != time;
         change.apply(&mut register, now());
-        let machine = &self.part.machine;
+        let machine = &self.participant.machine;
         let Marked { mark, at } = register.marks[machine];
         let mark = encode(
             &key,
-            &MarkPart {
+            &MarkRegister {
                 machine: machine.clone(),
                 mark,
                 at,
@@ -342,7 +349,7 @@ impl Involvement {
         let value = (is_go || is_new_time || self.event_revision.is_none())
             .then(|| encode(&key, &register))
             .transpose()?;
-        let change = PartChange {
+        let change = SplitWrite {
             key: &key,
             expected: self.event_revision.as_ref(),
             value: value.as_deref(),
@@ -351,7 +358,7 @@ impl Involvement {
             since: self.marks_moment.as_ref(),
             needs_unchanged_parts: is_go,
         };
-        match parts.change_part(change).await? {
+        match split.change_part(change).await? {
             Some(whole) => self.saw_parts(&key, whole).map(Some),
             None => Ok(None),
         }
@@ -359,19 +366,27 @@ impl Involvement {
 
     /// Fills in the members of the register that are for people.
     fn describe(&self, register: &mut EventRegister) {
-        register.event_type.clone_from(&self.part.event.event_type);
-        register.duration = self.part.event.duration;
-        register.not_before = self.part.event.not_before_seconds().or(register.not_before);
-        register.resources.clone_from(&self.part.event.resources);
+        register
+            .event_type
+            .clone_from(&self.participant.event.event_type);
+        register.duration = self.participant.event.duration;
+        register.not_before = self
+            .participant
+            .event
+            .not_before_seconds()
+            .or(register.not_before);
+        register
+            .resources
+            .clone_from(&self.participant.event.resources);
     }
 
     /// Assembles the event's register from what was read.
-    fn saw_parts(&mut self, key: &str, whole: Whole) -> Result<EventRegister, EngineError> {
+    fn saw_parts(&mut self, key: &str, whole: SplitRegister) -> Result<EventRegister, EngineError> {
         if self.marks_moment.is_none() || whole.register.is_none() {
             self.marks.clear();
         }
         for (_, value) in &whole.parts {
-            let MarkPart { machine, mark, at } = decode(key, value)?;
+            let MarkRegister { machine, mark, at } = decode(key, value)?;
             self.marks.insert(machine, Marked { mark, at });
         }
         self.marks_moment = Some(whole.moment);
@@ -467,7 +482,7 @@ mod tests {
     struct Nobody;
 
     impl Members for Nobody {
-        fn look<'a>(&'a self, _: &'a Event) -> Reply<'a, Vec<(Share, Seen)>> {
+        fn look<'a>(&'a self, _: &'a Event) -> Reply<'a, Vec<(Share, GroupHealth)>> {
             Box::pin(std::future::ready(Ok(Vec::new())))
         }
 
@@ -524,8 +539,12 @@ mod tests {
         let engine = Silent::default();
         let event = Event::new("e", "Reboot", ["a", "b"].map(Into::into).into());
         let key = event.key();
-        let mut involvement =
-            Involvement::new(Part::new("a".into(), event, Vec::new(), Duration::ZERO));
+        let mut involvement = GateRun::new(Participant::new(
+            "a".into(),
+            event,
+            Vec::new(),
+            Duration::ZERO,
+        ));
         assert_eq!(
             involvement.ask(&engine, &Nobody, Question::Prepare).await,
             Ok(Answer::Open)

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::event::Event;
 use super::members::{Member, Presence};
-use super::protocol::{Seen, Share};
+use super::protocol::{GroupHealth, Share};
 use crate::config::window::{Closed, WindowConfig, opening};
 use crate::config::{GroupConfig, Limit};
 use crate::hexadecimal::hexadecimal;
@@ -131,8 +131,8 @@ pub fn shares(
     groups: &[GroupConfig],
     event: &Event,
     members: Option<&[Member]>,
-) -> Vec<(Share, Seen)> {
-    let mut shares: Vec<(Share, Seen)> = Vec::new();
+) -> Vec<(Share, GroupHealth)> {
+    let mut shares: Vec<(Share, GroupHealth)> = Vec::new();
     let known = || members.unwrap_or_default().iter();
     for group in groups {
         let slots: BTreeSet<Name> = event
@@ -185,7 +185,7 @@ pub fn shares(
                     slots,
                     limit,
                 },
-                Seen { limit, silent },
+                GroupHealth { limit, silent },
             ));
             continue;
         }
@@ -200,7 +200,7 @@ pub fn shares(
                     .collect::<BTreeSet<_>>()
             };
             let limit = limit_of(of_zone(&all).len());
-            let seen = Seen {
+            let health = GroupHealth {
                 limit,
                 silent: of_zone(&silent),
             };
@@ -210,7 +210,7 @@ pub fn shares(
                     slots: of_zone(&slots),
                     limit,
                 },
-                seen,
+                health,
             ));
         }
     }
@@ -276,12 +276,12 @@ mod tests {
         );
         let shares = shares(&config.groups, &event, members).into_iter();
         shares
-            .map(|(share, seen)| {
+            .map(|(share, health)| {
                 (
                     share.group,
                     share.slots.len(),
-                    seen.limit,
-                    seen.silent.len(),
+                    health.limit,
+                    health.silent.len(),
                 )
             })
             .collect()

@@ -5,8 +5,8 @@
 //! store's clock may jump, too: then machines seem to be silent, which refuses places until their
 //! next heartbeat. To treat a machine as gone, which lets others go, takes more: this process has
 //! seen no jump for as long as the machine must be silent, and has itself observed the silence
-//! several times, over [`Patience::silent_after`] in total. While the store is down, nobody can
-//! raise a heartbeat, and nobody sees one: that time does not count.
+//! several times, over [`SilenceLimits::silent_after`] in total. While the store is down, nobody
+//! can raise a heartbeat, and nobody sees one: that time does not count.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::names::Name;
 
 /// How long a machine may be silent.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct SilenceLimits {
     /// After this long without a heartbeat, it counts as out of service.
     pub silent_after: Duration,
     /// After this long, it is no longer a member.
@@ -40,7 +40,7 @@ pub struct Member {
 /// Whether a machine runs, as far as its heartbeat shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Its heartbeat goes on.
+    /// Its heartbeat continues.
     Beating,
     /// It has stopped.
     Silent,
@@ -55,7 +55,7 @@ pub fn presence(
     register: &MachineRegister,
     written: Option<StoreTime>,
     clock: Option<Clock>,
-    patience: Patience,
+    patience: SilenceLimits,
 ) -> Presence {
     let written = written.or(register.written.map(StoreTime));
     let (Some(written), Some(Clock { now, steady_for })) = (written, clock) else {
@@ -131,7 +131,7 @@ impl Sightings {
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience {
+    const PATIENCE: SilenceLimits = SilenceLimits {
         silent_after: Duration::from_secs(120),
         forget_after: Duration::from_secs(3600),
     };

@@ -20,8 +20,8 @@ pub mod store;
 
 pub use event::{Event, events_prefix};
 pub use group::{closed_windows, shares};
-pub use protocol::{Answer, Part, Progress, Seen, Share, Step, Why};
+pub use protocol::{Answer, GateStep, GroupHealth, Participant, Progress, Share, Why};
 pub use register::{
     Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark,
-    MarkPart, Marked, Next, Stamp,
+    MarkRegister, Marked, Next, Stamp,
 };

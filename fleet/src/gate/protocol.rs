@@ -1,10 +1,11 @@
 //! The protocol of one machine and one event: which register to read or to change next, and when to
 //! answer.
 //!
-//! This module does no I/O and awaits nothing: [`Part`] holds what stays the same while a question
-//! is answered, [`Progress`] what this process knows so far, and [`Part::prepare`],
-//! [`Part::approve`] and [`Part::withdraw`] return the next [`Step`]. The caller carries it out,
-//! reports its result to [`Progress`], and asks for the next step, until the step is an answer.
+//! This module does no I/O and awaits nothing: [`Participant`] holds what stays the same while a
+//! question is answered, [`Progress`] what this process knows so far, and [`Participant::prepare`],
+//! [`Participant::approve`] and [`Participant::withdraw`] return the next [`GateStep`]. The caller
+//! carries it out, reports its result to [`Progress`], and asks for the next step, until the step
+//! is an answer.
 //!
 //! This process relies only on what it confirmed by a swap of its own. So the age of a value that
 //! was read makes no difference: a swap over an old value is refused, and the decision itself, once
@@ -34,16 +35,16 @@ pub struct Share {
 
 /// The state of the machines of a group, as read from their registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Seen {
+pub struct GroupHealth {
     /// How many of the group's machines may be out of service together.
     pub limit: u32,
     /// The machines whose heartbeat has stopped. They count as out of service.
     pub silent: BTreeSet<Name>,
 }
 
-/// One machine's part in one event.
+/// A machine that takes part in an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct Participant {
     /// This machine.
     pub machine: Name,
     /// The event.
@@ -62,10 +63,10 @@ pub struct Part {
 pub struct Progress {
     /// The event's register as it was last read.
     event: Option<Arc<EventRegister>>,
-    /// The groups' registers as they were last read, in the order of [`Part::shares`].
+    /// The groups' registers as they were last read, in the order of [`Participant::shares`].
     groups: Vec<Option<Arc<GroupRegister>>>,
-    /// The state of the groups' machines, in the order of [`Part::shares`].
-    members: Option<Arc<[Seen]>>,
+    /// The state of the groups' machines, in the order of [`Participant::shares`].
+    members: Option<Arc<[GroupHealth]>>,
     /// Whether `members` was read during this question. An earlier state may refuse, but never
     /// admits.
     has_looked: bool,
@@ -79,7 +80,7 @@ pub struct Progress {
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum GateStep {
     /// Read the event's register, and report it to [`Progress::saw_event`].
     ReadEvent,
     /// Read a group's register, and report it to [`Progress::saw_group`].
@@ -148,8 +149,8 @@ pub enum Why {
     },
 }
 
-impl Part {
-    /// This machine's part in an event, with all windows open.
+impl Participant {
+    /// This machine in an event, with all windows open.
     pub fn new(
         machine: Name,
         event: Event,
@@ -170,32 +171,32 @@ impl Part {
     }
 
     /// May this machine prepare? From now on it is not ready.
-    pub fn prepare(&self, progress: &Progress) -> Step {
+    pub fn prepare(&self, progress: &Progress) -> GateStep {
         if self.is_alone_and_urgent() {
-            return Step::Answer(Answer::Open);
+            return GateStep::Answer(Answer::Open);
         }
         let Some(event) = &progress.event else {
-            return Step::ReadEvent;
+            return GateStep::ReadEvent;
         };
         // The process was restarted after the decision. The mark stays, since the decision does.
         if event.go.is_some() {
-            return Step::Answer(Answer::Open);
+            return GateStep::Answer(Answer::Open);
         }
         if progress.mark != Some(Mark::Withdrawn) {
             return self.mark(Mark::Withdrawn);
         }
         self.take_slots(progress, false)
-            .unwrap_or(Step::Answer(Answer::Open))
+            .unwrap_or(GateStep::Answer(Answer::Open))
     }
 
     /// May this machine approve? It is ready. `since_go` is how long this process has known the
     /// decision.
-    pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> Step {
+    pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> GateStep {
         if self.is_alone_and_urgent() {
-            return Step::Answer(Answer::Open);
+            return GateStep::Answer(Answer::Open);
         }
         let Some(event) = &progress.event else {
-            return Step::ReadEvent;
+            return GateStep::ReadEvent;
         };
         if let Some(go) = &event.go {
             let is_my_turn = since_go.is_some_and(|waited| waited >= self.turn_after(&go.by));
@@ -204,11 +205,11 @@ impl Part {
             } else {
                 Answer::AnotherApproves { by: go.by.clone() }
             };
-            return Step::Answer(answer);
+            return GateStep::Answer(answer);
         }
         if let Some(step) = self.take_slots(progress, true) {
             // Without slots this machine must not count as ready, whatever it was before.
-            let is_refused = matches!(step, Step::Answer(_));
+            let is_refused = matches!(step, GateStep::Answer(_));
             return if is_refused && progress.mark != Some(Mark::Withdrawn) {
                 self.mark(Mark::Withdrawn)
             } else {
@@ -232,38 +233,38 @@ impl Part {
             })
         });
         if all_are_ready && waits_for_not_before.is_none() {
-            return Step::ChangeEvent(EventChange::Go(self.machine.clone()));
+            return GateStep::ChangeEvent(EventChange::Go(self.machine.clone()));
         }
         // The register may have been deleted since, and the mark with it.
         if progress.mark != Some(Mark::Ready) || !event.is_ready(&self.machine) {
             return self.mark(Mark::Ready);
         }
-        Step::Answer(Answer::Closed(match waits_for_not_before {
+        GateStep::Answer(Answer::Closed(match waits_for_not_before {
             Some(why) if all_are_ready => why,
             _ => Why::NotReady(missing().cloned().collect()),
         }))
     }
 
     /// This machine is no longer ready, unless the decision was made already.
-    pub fn withdraw(&self, progress: &Progress) -> Step {
+    pub fn withdraw(&self, progress: &Progress) -> GateStep {
         let Some(event) = &progress.event else {
-            return Step::ReadEvent;
+            return GateStep::ReadEvent;
         };
         if event.go.is_some() || progress.mark == Some(Mark::Withdrawn) {
-            return Step::Answer(Answer::Open);
+            return GateStep::Answer(Answer::Open);
         }
         self.mark(Mark::Withdrawn)
     }
 
     /// This machine is back in service although the event is not over: it is not ready, and needs
     /// no slot.
-    pub fn stand_down(&self, progress: &Progress) -> Step {
+    pub fn stand_down(&self, progress: &Progress) -> GateStep {
         let step = self.withdraw(progress);
         let is_decided = progress
             .event
             .as_ref()
             .is_some_and(|event| event.go.is_some());
-        if is_decided || !matches!(step, Step::Answer(_)) {
+        if is_decided || !matches!(step, GateStep::Answer(_)) {
             return step;
         }
         let is_in =
@@ -272,15 +273,15 @@ impl Part {
             progress.claimed.contains(&index) || group.claims.get(&self.event.id).is_some_and(is_in)
         };
         let next = (0..self.shares.len()).find_map(|index| match progress.group(index) {
-            None => Some(Step::ReadGroup(index)),
+            None => Some(GateStep::ReadGroup(index)),
             Some(group) => holds(index, group).then(|| self.give_back(index, true)),
         });
         next.unwrap_or(step)
     }
 
-    fn give_back(&self, index: usize, is_back: bool) -> Step {
+    fn give_back(&self, index: usize, is_back: bool) -> GateStep {
         let (event_id, by) = (self.event.id.clone(), self.machine.clone());
-        Step::ChangeGroup(
+        GateStep::ChangeGroup(
             index,
             GroupChange::GiveBack {
                 event_id,
@@ -290,8 +291,8 @@ impl Part {
         )
     }
 
-    fn mark(&self, mark: Mark) -> Step {
-        Step::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
+    fn mark(&self, mark: Mark) -> GateStep {
+        GateStep::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
     }
 
     /// No other machine is concerned, and there is no time.
@@ -307,7 +308,7 @@ impl Part {
     /// The next step towards slots in all groups; `None` if this machine has them. If one group
     /// refuses it, it claims no slots, and gives back those that it has claimed in others. A
     /// machine that is out of service keeps them, because it needs them.
-    fn take_slots(&self, progress: &Progress, is_out_of_service: bool) -> Option<Step> {
+    fn take_slots(&self, progress: &Progress, is_out_of_service: bool) -> Option<GateStep> {
         let missing: Vec<_> = (0..self.shares.len())
             .filter(|index| !progress.claimed.contains(index))
             .collect();
@@ -316,7 +317,7 @@ impl Part {
             .iter()
             .find(|&&index| progress.group(index).is_none())
         {
-            return Some(Step::ReadGroup(unread));
+            return Some(GateStep::ReadGroup(unread));
         }
         if let Some((index, why)) = missing
             .iter()
@@ -324,9 +325,9 @@ impl Part {
         {
             if let Some(next) = self.reservation(progress, index, &why) {
                 let limit = progress
-                    .seen(index)
-                    .map_or(self.shares[index].limit, |seen| seen.limit);
-                return Some(Step::ChangeGroup(
+                    .health(index)
+                    .map_or(self.shares[index].limit, |health| health.limit);
+                return Some(GateStep::ChangeGroup(
                     index,
                     GroupChange::Reserve { next, limit },
                 ));
@@ -337,19 +338,19 @@ impl Part {
                 Why::NoSlot { .. }
                     if progress.members.is_none() && self.is_next(progress, index) =>
                 {
-                    return Some(Step::LookAtMembers);
+                    return Some(GateStep::LookAtMembers);
                 }
                 Why::Reserved { next, .. } if !progress.reservers.contains_key(&next.by) => {
-                    return Some(Step::LookAtReserver(next.by.clone()));
+                    return Some(GateStep::LookAtReserver(next.by.clone()));
                 }
                 _ => {}
             }
             return Some(match progress.claimed.last() {
                 Some(&claimed) if !is_out_of_service && progress.group(claimed).is_none() => {
-                    Step::ReadGroup(claimed)
+                    GateStep::ReadGroup(claimed)
                 }
                 Some(&claimed) if !is_out_of_service => self.give_back(claimed, false),
-                _ => Step::Answer(Answer::Closed(why)),
+                _ => GateStep::Answer(Answer::Closed(why)),
             });
         }
         let slots = &self.shares[next].slots;
@@ -357,13 +358,13 @@ impl Part {
         // slots that it has, even if machines have fallen silent since.
         let is_begun = |&index: &usize| self.is_begun(progress, index);
         if !progress.has_looked && !missing.iter().all(is_begun) {
-            return Some(Step::LookAtMembers);
+            return Some(GateStep::LookAtMembers);
         }
         let limit = progress
-            .seen(next)
-            .map_or(self.shares[next].limit, |seen| seen.limit);
+            .health(next)
+            .map_or(self.shares[next].limit, |health| health.limit);
         let (event_id, by, slots) = (self.event.id.clone(), self.machine.clone(), slots.clone());
-        Some(Step::ChangeGroup(
+        Some(GateStep::ChangeGroup(
             next,
             GroupChange::Claim {
                 event_id,
@@ -389,10 +390,14 @@ impl Part {
                 closed: *closed,
             });
         }
-        let Seen { limit, silent } = progress.seen(index).cloned().unwrap_or_else(|| Seen {
-            limit: share.limit,
-            ..Seen::default()
-        });
+        let GroupHealth { limit, silent } =
+            progress
+                .health(index)
+                .cloned()
+                .unwrap_or_else(|| GroupHealth {
+                    limit: share.limit,
+                    ..GroupHealth::default()
+                });
         if group.admits(&self.event.id, &share.slots, limit, &silent) {
             let next = self.earlier(progress, index).filter(|_| !is_begun)?;
             // Both may have their slots.
@@ -427,7 +432,7 @@ impl Part {
             .filter(|next| next.order() < self.as_next(index).order())
     }
 
-    /// Whether a group, as it was last read, is reserved for this part's event.
+    /// Whether a group, as it was last read, is reserved for this participant's event.
     pub fn is_next_in_a_group(&self, progress: &Progress) -> bool {
         (0..self.shares.len()).any(|index| self.is_next(progress, index))
     }
@@ -438,7 +443,7 @@ impl Part {
             .is_some_and(|next| next.event_id == self.event.id)
     }
 
-    /// This part's event as the next one.
+    /// This participant's event as the next one.
     fn as_next(&self, index: usize) -> Next {
         let not_before = self.event.not_before_seconds();
         let (event_id, slots, by) = (
@@ -519,7 +524,7 @@ impl Progress {
     }
 
     /// Sets the state of the machines as read.
-    pub fn saw_members(&mut self, members: Arc<[Seen]>) {
+    pub fn saw_members(&mut self, members: Arc<[GroupHealth]>) {
         (self.members, self.has_looked) = (Some(members), true);
     }
 
@@ -529,7 +534,7 @@ impl Progress {
     }
 
     /// Sets the state of the machines as read recently; `None` if it was not.
-    pub fn recall_members(&mut self, members: Option<Arc<[Seen]>>) {
+    pub fn recall_members(&mut self, members: Option<Arc<[GroupHealth]>>) {
         (self.members, self.has_looked) = (members, false);
     }
 
@@ -632,7 +637,7 @@ impl Progress {
     }
 
     /// The state of a group's machines.
-    fn seen(&self, index: usize) -> Option<&Seen> {
+    fn health(&self, index: usize) -> Option<&GroupHealth> {
         self.members.as_ref()?.get(index)
     }
 

@@ -36,7 +36,7 @@ pub struct Marked {
 
 /// A mark that is a register of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MarkPart {
+pub struct MarkRegister {
     /// The machine that it belongs to.
     pub machine: Name,
     /// The mark.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::api::{BY_LAST_CALL, NodeApi, NodeError};
 use super::event::HookEvent;
 use super::name::node_name;
-use super::plan::{Plan, Progress, Step};
+use super::plan::{Plan, PlanStep, Progress};
 use super::pods::{DrainPod, PodRules};
 use super::record::{Cordon, cordon_of, take_out};
 use super::reporter::Reporter;
@@ -202,7 +202,7 @@ impl Drain {
         let mut shown = Shown::default();
         loop {
             let wait = match self.plan.next(self.begin.elapsed()) {
-                Step::Remove(removal) => {
+                PlanStep::Remove(removal) => {
                     let api = self.api.clone();
                     answers.push(async move {
                         let answer = api.remove(&removal).await;
@@ -210,9 +210,9 @@ impl Drain {
                     });
                     continue;
                 }
-                Step::Wait(until) => until,
-                Step::Drained => return true,
-                Step::Held => return false,
+                PlanStep::Wait(until) => until,
+                PlanStep::Drained => return true,
+                PlanStep::Held => return false,
             };
             self.show(reporter, &mut shown);
             // The next change of what people see is due, too.

@@ -29,7 +29,7 @@ const REQUESTS_MAX: usize = 8;
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PlanStep {
     /// Request this pod's removal, and report the answer with [`Plan::answered`].
     Remove(Removal),
     /// Wait until this time, or for an answer or a change of pods.
@@ -161,12 +161,12 @@ impl Plan {
     }
 
     /// The next step. Call this again after every call of another method, and when a wait is over.
-    pub fn next(&mut self, now: Duration) -> Step {
+    pub fn next(&mut self, now: Duration) -> PlanStep {
         if !self.listed {
             return if now >= self.end {
-                Step::Held
+                PlanStep::Held
             } else {
-                Step::Wait(self.end)
+                PlanStep::Wait(self.end)
             };
         }
         if self
@@ -174,10 +174,10 @@ impl Plan {
             .values()
             .all(|followed| followed.pod.treatment == Treatment::Leave)
         {
-            return Step::Drained;
+            return PlanStep::Drained;
         }
         if now >= self.end {
-            return Step::Held;
+            return PlanStep::Held;
         }
         let force = self.force_at.is_some_and(|at| now >= at);
         let mut wake = self
@@ -185,10 +185,10 @@ impl Plan {
             .min(self.force_at.filter(|at| *at > now).unwrap_or(self.end));
         let asked = self.pods.values().filter(|followed| followed.asked).count();
         if asked >= REQUESTS_MAX {
-            return Step::Wait(wake);
+            return PlanStep::Wait(wake);
         }
         if now < self.resume_at {
-            return Step::Wait(wake.min(self.resume_at));
+            return PlanStep::Wait(wake.min(self.resume_at));
         }
         let cap = self
             .grace_end
@@ -207,13 +207,13 @@ impl Plan {
             followed.asked = true;
             followed.forced = force;
             let grace_seconds = cap.filter(|cap| *cap < pod.grace.as_secs());
-            return Step::Remove(Removal {
+            return PlanStep::Remove(Removal {
                 pod: pod.clone(),
                 force,
                 grace_seconds: grace_seconds.map(|cap| u32::try_from(cap).unwrap_or(u32::MAX)),
             });
         }
-        Step::Wait(wake)
+        PlanStep::Wait(wake)
     }
 
     /// Records the answer to the removal of the pod with this identity.
@@ -338,7 +338,7 @@ mod tests {
 
     fn removal(plan: &mut Plan, now: Duration) -> Removal {
         match plan.next(now) {
-            Step::Remove(removal) => removal,
+            PlanStep::Remove(removal) => removal,
             step => panic!("expected a removal at {now:?}, found {step:?}"),
         }
     }
@@ -353,10 +353,10 @@ mod tests {
     #[test]
     fn nothing_is_drained_before_the_pods_are_known() {
         let mut plan = Plan::new(&NodeConfig::default(), Some(s(100)));
-        assert_eq!(plan.next(s(0)), Step::Wait(s(95)));
-        assert_eq!(plan.next(s(95)), Step::Held);
+        assert_eq!(plan.next(s(0)), PlanStep::Wait(s(95)));
+        assert_eq!(plan.next(s(95)), PlanStep::Held);
         plan.set_pods([]);
-        assert_eq!(plan.next(s(1)), Step::Drained);
+        assert_eq!(plan.next(s(1)), PlanStep::Drained);
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod tests {
                 grace_seconds: None
             }
         );
-        assert_eq!(plan.next(s(0)), Step::Wait(s(895)));
+        assert_eq!(plan.next(s(0)), PlanStep::Wait(s(895)));
         plan.answered("a", Answer::Accepted, s(1));
         assert_eq!(
             plan.progress(),
@@ -385,11 +385,11 @@ mod tests {
         }]);
         assert_eq!(
             plan.next(s(40)),
-            Step::Wait(s(895)),
+            PlanStep::Wait(s(895)),
             "a terminating pod is not asked to end again"
         );
         plan.set_pods([]);
-        assert_eq!(plan.next(s(41)), Step::Drained);
+        assert_eq!(plan.next(s(41)), PlanStep::Drained);
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
         let mut plan = plan(&NodeConfig::default(), Some(s(900)), &[pod("a")]);
         removal(&mut plan, s(0));
         plan.answered("a", Answer::Accepted, s(0));
-        assert_eq!(plan.next(s(1)), Step::Wait(EFFECT_TIME));
+        assert_eq!(plan.next(s(1)), PlanStep::Wait(EFFECT_TIME));
         removal(&mut plan, EFFECT_TIME);
     }
 
@@ -407,7 +407,7 @@ mod tests {
         for time in [0, 5, 10] {
             removal(&mut plan, s(time));
             plan.answered("a", budget(), s(time));
-            assert_eq!(plan.next(s(time)), Step::Wait(s(time + 5)));
+            assert_eq!(plan.next(s(time)), PlanStep::Wait(s(time + 5)));
         }
         assert_eq!(
             plan.progress().blocked,
@@ -415,7 +415,7 @@ mod tests {
         );
         removal(&mut plan, s(50));
         plan.answered("a", budget(), s(50));
-        assert_eq!(plan.next(s(50)), Step::Wait(s(51)));
+        assert_eq!(plan.next(s(50)), PlanStep::Wait(s(51)));
         removal(&mut plan, s(51));
         plan.answered(
             "a",
@@ -427,10 +427,10 @@ mod tests {
         );
         assert_eq!(
             plan.next(s(51)),
-            Step::Wait(s(61)),
+            PlanStep::Wait(s(61)),
             "the server's pause counts"
         );
-        assert_eq!(plan.next(s(100)), Step::Held);
+        assert_eq!(plan.next(s(100)), PlanStep::Held);
     }
 
     #[test]
@@ -444,12 +444,12 @@ mod tests {
             },
             s(0),
         );
-        assert_eq!(plan.next(s(0)), Step::Wait(s(7)));
+        assert_eq!(plan.next(s(0)), PlanStep::Wait(s(7)));
         removal(&mut plan, s(7));
         plan.answered("a", Answer::Overloaded { retry_after: None }, s(7));
         assert_eq!(
             plan.next(s(7)),
-            Step::Wait(s(9)),
+            PlanStep::Wait(s(9)),
             "the second time in a row"
         );
         removal(&mut plan, s(9));
@@ -460,7 +460,7 @@ mod tests {
             },
             s(9),
         );
-        assert_eq!(plan.next(s(9)), Step::Wait(s(39)));
+        assert_eq!(plan.next(s(9)), PlanStep::Wait(s(39)));
         assert_eq!(plan.progress().blocked, []);
     }
 
@@ -486,7 +486,7 @@ mod tests {
                 },
                 s(time),
             );
-            assert_eq!(plan.next(s(time)), Step::Wait(s(next)));
+            assert_eq!(plan.next(s(time)), PlanStep::Wait(s(next)));
         }
     }
 
@@ -531,13 +531,13 @@ mod tests {
         plan.answered("b", budget(), s(238));
         assert_eq!(
             plan.next(s(238)),
-            Step::Remove(Removal {
+            PlanStep::Remove(Removal {
                 pod: pod("a"),
                 force: false,
                 grace_seconds: None
             })
         );
-        assert_eq!(plan.next(s(239)), Step::Wait(s(240)));
+        assert_eq!(plan.next(s(239)), PlanStep::Wait(s(240)));
         let forced = removal(&mut plan, s(240));
         assert_eq!(
             (forced.pod.name.as_str(), forced.force, forced.grace_seconds),
@@ -560,7 +560,7 @@ mod tests {
             },
             s(250),
         );
-        assert_eq!(plan.next(s(250)), Step::Wait(s(251)));
+        assert_eq!(plan.next(s(250)), PlanStep::Wait(s(251)));
     }
 
     #[test]
@@ -582,7 +582,7 @@ mod tests {
             }
         );
         plan.answered("a", Answer::Accepted, s(10));
-        assert_eq!(plan.next(s(20)), Step::Held, "it is not gone in time");
+        assert_eq!(plan.next(s(20)), PlanStep::Held, "it is not gone in time");
     }
 
     #[test]
@@ -599,11 +599,11 @@ mod tests {
         assert_eq!(removal(&mut plan, s(0)).pod.name, "web");
         plan.answered("web", Answer::Accepted, s(0));
         plan.set_pods([held]);
-        assert_eq!(plan.next(s(1)), Step::Wait(s(895)));
+        assert_eq!(plan.next(s(1)), PlanStep::Wait(s(895)));
         assert_eq!(plan.progress().blocked[0].0, "shop/data");
-        assert_eq!(plan.next(s(895)), Step::Held);
+        assert_eq!(plan.next(s(895)), PlanStep::Held);
         plan.set_pods([]);
-        assert_eq!(plan.next(s(895)), Step::Drained);
+        assert_eq!(plan.next(s(895)), PlanStep::Drained);
     }
 
     #[test]
@@ -628,7 +628,7 @@ mod tests {
         for _ in 0..REQUESTS_MAX {
             removal(&mut plan, s(0));
         }
-        assert_eq!(plan.next(s(0)), Step::Wait(s(895)));
+        assert_eq!(plan.next(s(0)), PlanStep::Wait(s(895)));
         plan.answered("p03", Answer::Accepted, s(0));
         assert_eq!(removal(&mut plan, s(0)).pod.name, "p08");
     }

@@ -44,7 +44,7 @@ const LOG_AGAIN: Duration = Duration::from_secs(300);
 const SAVE_IDLE: Duration = Duration::from_secs(60);
 
 /// The result of one step of a delivery.
-enum Step {
+enum DeliveryStep {
     /// It did something, and there may be more to do.
     Done,
     /// There is nothing to do.
@@ -140,9 +140,9 @@ impl Delivery {
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let wait = match self.step().await {
-                Step::Done => continue,
-                Step::Idle => POLL,
-                Step::Failed(wait) => wait,
+                DeliveryStep::Done => continue,
+                DeliveryStep::Idle => POLL,
+                DeliveryStep::Failed(wait) => wait,
             };
             tokio::select! {
                 () = sleep(wait) => {}
@@ -152,7 +152,7 @@ impl Delivery {
         self.save();
     }
 
-    async fn step(&mut self) -> Step {
+    async fn step(&mut self) -> DeliveryStep {
         if let Some(failed) = self.refresh().await {
             return failed;
         }
@@ -165,12 +165,12 @@ impl Delivery {
             if !self.saved && self.saved_at.elapsed() > SAVE_IDLE {
                 self.save();
             }
-            return Step::Idle;
+            return DeliveryStep::Idle;
         }
         let next = self.next();
         if next.items.is_empty() {
             self.commit(next);
-            return Step::Done;
+            return DeliveryStep::Done;
         }
         let outcome = match self.target.requests(&next.items) {
             Ok(requests) => self.send(&requests).await,
@@ -186,13 +186,13 @@ impl Delivery {
                 self.succeeded();
                 self.commit(next);
                 self.save();
-                Step::Done
+                DeliveryStep::Done
             }
             Outcome::Later(reason, wait) => self.failed(&reason, wait),
             Outcome::Rejected(_) if next.items.len() > 1 => {
                 self.single = next.items.len();
                 self.rejections = 0;
-                Step::Done
+                DeliveryStep::Done
             }
             Outcome::Rejected(reason) => self.rejected(next, &reason),
         }
@@ -296,7 +296,7 @@ impl Delivery {
     }
 
     /// Repeats open events, if it is time. Returns a step if that failed for now.
-    async fn refresh(&mut self) -> Option<Step> {
+    async fn refresh(&mut self) -> Option<DeliveryStep> {
         let every = self.target.refresh_every()?;
         let is_due = self.refreshed.is_none_or(|last| last.elapsed() >= every);
         if !is_due || self.state.events.is_empty() {
@@ -319,7 +319,7 @@ impl Delivery {
         None
     }
 
-    fn rejected(&mut self, next: Next, reason: &str) -> Step {
+    fn rejected(&mut self, next: Next, reason: &str) -> DeliveryStep {
         self.rejections += 1;
         if self.rejections < REJECTIONS_MAX {
             return self.failed(reason, None);
@@ -338,7 +338,7 @@ impl Delivery {
                 self.rejections = 0;
                 self.commit(next);
                 self.save();
-                Step::Done
+                DeliveryStep::Done
             }
             Err(error) => self.failed(
                 &format!("cannot keep a record that it rejects: {error}"),
@@ -347,7 +347,7 @@ impl Delivery {
         }
     }
 
-    fn failed(&mut self, reason: &str, wait: Option<Duration>) -> Step {
+    fn failed(&mut self, reason: &str, wait: Option<Duration>) -> DeliveryStep {
         let backoff = RETRY_FIRST
             .saturating_mul(1 << self.failures.min(16))
             .min(RETRY_MAX);
@@ -355,7 +355,7 @@ impl Delivery {
         let backoff = backoff.mul_f64(0.8) + part_of(backoff.mul_f64(0.4));
         self.failures = self.failures.saturating_add(1);
         self.log_failure(&format!("cannot deliver, and tries again: {reason}"));
-        Step::Failed(wait.map_or(backoff, |wait| wait.max(RETRY_FIRST)))
+        DeliveryStep::Failed(wait.map_or(backoff, |wait| wait.max(RETRY_FIRST)))
     }
 
     fn succeeded(&mut self) {

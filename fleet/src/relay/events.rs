@@ -46,12 +46,12 @@ pub struct OpenEvent {
     /// When it was observed to end.
     pub ended: Option<i64>,
     /// Its steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<EventStep>,
 }
 
 /// A step of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct EventStep {
     /// When.
     pub time: i64,
     /// The record's kind, and for a change its kind after a dot.
@@ -127,7 +127,7 @@ impl OpenEvent {
             let outcome = ["outcome", "action", "reason"]
                 .iter()
                 .find_map(|member| text(member));
-            self.steps.push(Step {
+            self.steps.push(EventStep {
                 time,
                 name,
                 outcome,

@@ -37,10 +37,10 @@ impl Sub for Count {
 }
 
 /// The kind of a request, by its first line.
-pub(crate) type KindOf = fn(&str) -> Asked;
+pub(crate) type KindOf = fn(&str) -> RequestKind;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     Write,
     Read,
     List,
@@ -64,7 +64,7 @@ impl Meter {
         }
     }
 
-    fn add_request(&self, kind: Asked) {
+    fn add_request(&self, kind: RequestKind) {
         self.requests.lock().expect("the counts")[kind as usize] += 1;
     }
 
@@ -169,7 +169,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    fn count(&self, kind: Asked, value: &str) {
+    fn count(&self, kind: RequestKind, value: &str) {
         self.meter.add_request(kind);
         self.count_value(value);
     }
@@ -185,7 +185,10 @@ impl Engine for Metered {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
         Box::pin(async move {
             let found = self.engine.read(key).await?;
-            self.count(Asked::Read, found.as_ref().map_or("", |found| &found.value));
+            self.count(
+                RequestKind::Read,
+                found.as_ref().map_or("", |found| &found.value),
+            );
             Ok(found)
         })
     }
@@ -196,19 +199,19 @@ impl Engine for Metered {
         expected: Option<&'a Revision>,
         value: &'a str,
     ) -> Reply<'a, Swap> {
-        self.count(Asked::Write, value);
+        self.count(RequestKind::Write, value);
         self.engine.swap(key, expected, value)
     }
 
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
-        self.count(Asked::Write, "");
+        self.count(RequestKind::Write, "");
         self.engine.delete(key, expected)
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         Box::pin(async move {
             let found = self.engine.list(prefix).await?;
-            self.count(Asked::List, "");
+            self.count(RequestKind::List, "");
             for (_, register) in &found {
                 self.count_value(&register.value);
             }
@@ -223,7 +226,7 @@ impl Engine for Metered {
     fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
         Box::pin(async move {
             let found = self.engine.list_aged(prefix).await?;
-            self.count(Asked::List, "");
+            self.count(RequestKind::List, "");
             for aged in &found {
                 self.count_value(&aged.register.value);
             }

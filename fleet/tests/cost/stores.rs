@@ -22,7 +22,7 @@ use scheduled_events_test_support::wait;
 use tempfile::TempDir;
 
 use crate::fixture::{Azurite, EtcdServer};
-use crate::meter::{Asked, Count, Meter, Metered, proxy};
+use crate::meter::{Count, Meter, Metered, RequestKind, proxy};
 use crate::processor;
 
 /// A kind of store.
@@ -225,25 +225,25 @@ async fn client(config: &Kubeconfig) -> Client {
 }
 
 /// Every request to etcd's gateway is a POST.
-fn kind_of_etcd(line: &str) -> Asked {
+fn kind_of_etcd(line: &str) -> RequestKind {
     match line
         .split(' ')
         .nth(1)
         .and_then(|path| path.rsplit('/').next())
     {
-        Some("range") => Asked::Read,
-        Some("txn" | "deleterange" | "put") => Asked::Write,
+        Some("range") => RequestKind::Read,
+        Some("txn" | "deleterange" | "put") => RequestKind::Write,
         _ => panic!("found the request {line:?}"),
     }
 }
 
 /// The kinds by which Azure bills.
-pub(crate) fn kind_of_blob(line: &str) -> Asked {
+pub(crate) fn kind_of_blob(line: &str) -> RequestKind {
     let mut words = line.split(' ');
     match (words.next(), words.next()) {
-        (Some("put"), _) => Asked::Write,
-        (Some("get"), Some(path)) if path.contains("comp=list") => Asked::List,
-        (Some("get"), _) => Asked::Read,
+        (Some("put"), _) => RequestKind::Write,
+        (Some("get"), Some(path)) if path.contains("comp=list") => RequestKind::List,
+        (Some("get"), _) => RequestKind::Read,
         _ => panic!("found the request {line:?}"),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::chart::Access;
 use crate::cluster::{Cluster, event, text};
-use crate::fake::{Fault, FaultKind, Seen};
+use crate::fake::{AnsweredRequest, Fault, FaultKind};
 
 const RECORD: &str = "scheduled-events/out-of-service";
 const PROGRESS: &str = "scheduled-events/progress";
@@ -688,7 +688,7 @@ impl Cluster {
     }
 
     /// The agent's requests, where the test can read them.
-    fn seen(&self, method: &str, path: &str) -> Vec<Seen> {
+    fn seen(&self, method: &str, path: &str) -> Vec<AnsweredRequest> {
         let seen = self
             .fake
             .as_ref()

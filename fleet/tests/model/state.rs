@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use scheduled_events_fleet::gate::{Event, Part, Progress, Share, Step};
+use scheduled_events_fleet::gate::{Event, GateStep, Participant, Progress, Share};
 use scheduled_events_fleet::names::Name;
 
 use crate::kept::{Keep, Kept};
@@ -137,8 +137,8 @@ impl Setup {
         self.terminates && event == 0
     }
 
-    /// The protocol's fixed part for a machine and an event.
-    pub(crate) fn part(&self, machine: usize, event: usize) -> Part {
+    /// The protocol's participant for a machine and an event.
+    pub(crate) fn participant(&self, machine: usize, event: usize) -> Participant {
         let resources = self.events[event]
             .iter()
             .map(|&machine| name(machine))
@@ -164,14 +164,14 @@ impl Setup {
                 }
             });
         let shares = shares.filter(|share| !share.slots.is_empty()).collect();
-        Part::new(name(machine), facts, shares, Duration::from_secs(2))
+        Participant::new(name(machine), facts, shares, Duration::from_secs(2))
     }
 
-    /// All parts, by machine and event.
-    pub(crate) fn parts(&self) -> Vec<Vec<Part>> {
+    /// All participants, by machine and event.
+    pub(crate) fn participants(&self) -> Vec<Vec<Participant>> {
         let of_machine = |machine| {
             (0..self.events.len())
-                .map(|event| self.part(machine, event))
+                .map(|event| self.participant(machine, event))
                 .collect()
         };
         (0..self.machines).map(of_machine).collect()
@@ -287,7 +287,7 @@ impl<T: Keep> Register<T> {
 
 /// The state of a machine in one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Involvement {
+pub(crate) struct Participation {
     pub(crate) phase: Phase,
     /// The drain has ended and was not undone.
     pub(crate) is_ready: bool,
@@ -296,7 +296,7 @@ pub(crate) struct Involvement {
     pub(crate) progress: Kept<Progress>,
 }
 
-impl Involvement {
+impl Participation {
     pub(crate) fn new(phase: Phase) -> Self {
         Self {
             phase,
@@ -312,10 +312,15 @@ impl Involvement {
     }
 
     /// The protocol's next step.
-    pub(crate) fn next(phase: Phase, progress: &Progress, part: &Part, has_waited: bool) -> Step {
+    pub(crate) fn next(
+        phase: Phase,
+        progress: &Progress,
+        participant: &Participant,
+        has_waited: bool,
+    ) -> GateStep {
         match phase {
-            Phase::AskPrepare => part.prepare(progress),
-            _ => part.approve(
+            Phase::AskPrepare => participant.prepare(progress),
+            _ => participant.approve(
                 progress,
                 Some(if has_waited {
                     Duration::MAX

@@ -9,20 +9,20 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use scheduled_events_fleet::gate::{
-    Answer, EventChange, EventRegister, GroupChange, GroupRegister, Mark, Part,
+    Answer, EventChange, EventRegister, GroupChange, GroupRegister, Mark, Participant,
 };
-use scheduled_events_fleet::gate::{Progress, Seen, Step};
+use scheduled_events_fleet::gate::{GateStep, GroupHealth, Progress};
 use scheduled_events_fleet::names::Name;
 
 use crate::kept::{Kept, Quick};
-use crate::state::{GROUPS, Involvement, MACHINES, Outcome, Phase, Register, Rule, Setup, name};
+use crate::state::{GROUPS, MACHINES, Outcome, Participation, Phase, Register, Rule, Setup, name};
 
 /// A machine that takes a step about an event, and everything that the step depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Moment {
     pub(crate) at: (usize, usize),
     pub(crate) outcome: Outcome,
-    pub(crate) involved: Involvement,
+    pub(crate) involved: Participation,
     pub(crate) event_register: Register<EventRegister>,
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     /// Which machines are silent.
@@ -32,7 +32,7 @@ pub(crate) struct Moment {
 /// The effects of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
-    pub(crate) involved: Involvement,
+    pub(crate) involved: Participation,
     pub(crate) event_register: Register<EventRegister>,
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     pub(crate) kind: Kind,
@@ -61,10 +61,10 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// A checked model: its setup and the protocol's fixed parts.
+/// A checked model: its setup and the protocol's participants.
 pub(crate) struct Protocol {
     pub(crate) setup: Setup,
-    parts: Vec<Vec<Part>>,
+    participants: Vec<Vec<Participant>>,
     /// Identifies the model to which a cached step belongs.
     number: usize,
 }
@@ -77,10 +77,10 @@ thread_local! {
 
 impl Protocol {
     pub(crate) fn new(setup: Setup, number: usize) -> Self {
-        let parts = setup.parts();
+        let participants = setup.participants();
         Self {
             setup,
-            parts,
+            participants,
             number,
         }
     }
@@ -123,44 +123,52 @@ impl Protocol {
             exceeds: false,
             overtakes: None,
         };
-        let part = &self.parts[machine][event];
+        let participant = &self.participants[machine][event];
         let mut progress = (*involved.progress).clone();
         if involved.phase == Phase::Releasing {
-            taken.involved = self.release(part, &mut taken, progress);
+            taken.involved = self.release(participant, &mut taken, progress);
             return taken;
         }
         let phase = involved.phase.asking();
         let has_waited = outcome == Outcome::Waited;
-        let mut step = Involvement::next(phase, &progress, part, has_waited);
+        let mut step = Participation::next(phase, &progress, participant, has_waited);
         while self.setup.atomic
             && !matches!(
                 step,
-                Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_)
+                GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) | GateStep::Answer(_)
             )
         {
-            self.read(&moment, part, &mut progress, &step);
-            step = Involvement::next(phase, &progress, part, has_waited);
+            self.read(&moment, participant, &mut progress, &step);
+            step = Participation::next(phase, &progress, participant, has_waited);
         }
         taken.kind = match step {
-            Step::ReadEvent if event_register.is_stale() => Kind::ReadOfStale { of_event: true },
-            Step::ReadGroup(index) if group_registers[self.group_of(part, index)].is_stale() => {
+            GateStep::ReadEvent if event_register.is_stale() => {
+                Kind::ReadOfStale { of_event: true }
+            }
+            GateStep::ReadGroup(index)
+                if group_registers[self.group_of(participant, index)].is_stale() =>
+            {
                 Kind::ReadOfStale { of_event: false }
             }
-            Step::ReadEvent | Step::Answer(_) => Kind::Read,
-            Step::ChangeEvent(_) | Step::ChangeGroup(..) => Kind::Change,
-            Step::ReadGroup(_) | Step::LookAtMembers | Step::LookAtReserver(_) => Kind::Other,
+            GateStep::ReadEvent | GateStep::Answer(_) => Kind::Read,
+            GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) => Kind::Change,
+            GateStep::ReadGroup(_) | GateStep::LookAtMembers | GateStep::LookAtReserver(_) => {
+                Kind::Other
+            }
         };
         match step {
-            Step::ChangeEvent(change) => {
-                self.change_event(part, &mut taken, &mut progress, change, outcome)
+            GateStep::ChangeEvent(change) => {
+                self.change_event(participant, &mut taken, &mut progress, change, outcome)
             }
-            Step::ChangeGroup(index, change) => {
+            GateStep::ChangeGroup(index, change) => {
                 self.change_group(&moment, &mut taken, &mut progress, index, &change)
             }
-            step => self.read(&moment, part, &mut progress, &step),
+            step => self.read(&moment, participant, &mut progress, &step),
         }
         taken.involved.phase = phase;
-        if let Step::Answer(answer) = Involvement::next(phase, &progress, part, has_waited) {
+        if let GateStep::Answer(answer) =
+            Participation::next(phase, &progress, participant, has_waited)
+        {
             let is_decided = progress.event().is_some_and(|event| event.go.is_some());
             forget_reads(&mut progress);
             taken.involved.phase = match (phase, answer) {
@@ -182,18 +190,26 @@ impl Protocol {
     }
 
     /// A read, if the step is one.
-    fn read(&self, moment: &Moment, part: &Part, progress: &mut Progress, step: &Step) {
+    fn read(
+        &self,
+        moment: &Moment,
+        participant: &Participant,
+        progress: &mut Progress,
+        step: &GateStep,
+    ) {
         match step {
-            Step::ReadEvent => {
+            GateStep::ReadEvent => {
                 progress.saw_event(moment.event_register.read(moment.outcome).shared())
             }
-            &Step::ReadGroup(index) => {
+            &GateStep::ReadGroup(index) => {
                 let register =
-                    moment.group_registers[self.group_of(part, index)].read(moment.outcome);
+                    moment.group_registers[self.group_of(participant, index)].read(moment.outcome);
                 progress.saw_group(index, self.shown(register));
             }
-            Step::LookAtMembers => progress.saw_members(self.seen(part, moment.silent)),
-            Step::LookAtReserver(machine) => {
+            GateStep::LookAtMembers => {
+                progress.saw_members(self.health(participant, moment.silent))
+            }
+            GateStep::LookAtReserver(machine) => {
                 let is_silent = (0..self.setup.machines)
                     .any(|other| name(other) == *machine && moment.silent[other]);
                 progress.saw_reserver(
@@ -201,13 +217,13 @@ impl Protocol {
                     is_silent && self.setup.has(Rule::SilenceCounts),
                 );
             }
-            Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_) => {}
+            GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) | GateStep::Answer(_) => {}
         }
     }
 
     fn change_event(
         &self,
-        part: &Part,
+        participant: &Participant,
         taken: &mut Taken,
         progress: &mut Progress,
         mut change: EventChange,
@@ -239,7 +255,7 @@ impl Protocol {
             register.put(value, self.setup.stale_reads);
             taken.decides = matches!(change, EventChange::Go(_));
             taken.lacks_marks = taken.decides
-                && !part
+                && !participant
                     .event
                     .resources
                     .iter()
@@ -260,9 +276,9 @@ impl Protocol {
         index: usize,
         change: &GroupChange,
     ) {
-        let part = &self.parts[moment.at.0][moment.at.1];
+        let participant = &self.participants[moment.at.0][moment.at.1];
         let seen = progress.group(index).expect("it was read").clone();
-        let at = self.group_of(part, index);
+        let at = self.group_of(participant, index);
         let register = &mut taken.group_registers[at];
         let before = register.current;
         let fits = !self.setup.has(Rule::Swaps) || self.shown(before) == seen;
@@ -279,7 +295,7 @@ impl Protocol {
             let is_new = matches!(change, GroupChange::Claim { event_id, slots, .. } if !before.has(event_id, slots));
             // Where a read and a swap are separate, a machine can fall silent between them.
             if is_new && self.setup.atomic {
-                taken.exceeds = self.exceeds(part, at, &register.current, moment.silent);
+                taken.exceeds = self.exceeds(participant, at, &register.current, moment.silent);
                 taken.overtakes = self.overtaken(moment, at, &before);
             }
         }
@@ -292,12 +308,18 @@ impl Protocol {
 
     /// A machine that is back in service takes itself out of the groups: it reads, and swaps. With
     /// plain writes anything can happen between the two, so the value that was read is kept.
-    fn release(&self, part: &Part, taken: &mut Taken, mut progress: Progress) -> Involvement {
-        for index in 0..part.shares.len() {
-            let register = &mut taken.group_registers[self.group_of(part, index)];
+    fn release(
+        &self,
+        participant: &Participant,
+        taken: &mut Taken,
+        mut progress: Progress,
+    ) -> Participation {
+        for index in 0..participant.shares.len() {
+            let register = &mut taken.group_registers[self.group_of(participant, index)];
             if let Some(seen) = progress.group(index).cloned() {
-                let is_it =
-                    |id: &str, holder: &Name| *id == part.event.id && *holder == part.machine;
+                let is_it = |id: &str, holder: &Name| {
+                    *id == participant.event.id && *holder == participant.machine
+                };
                 let Some(change) = seen.releases(is_it).pop() else {
                     continue;
                 };
@@ -312,12 +334,12 @@ impl Protocol {
             } else {
                 progress.saw_group(index, register.current.shared());
             }
-            return Involvement {
+            return Participation {
                 progress: Kept::new(progress),
                 ..taken.involved
             };
         }
-        Involvement::new(Phase::Done)
+        Participation::new(Phase::Done)
     }
 
     /// The part of a group's register that a reader gets: all, unless a rule is removed.
@@ -336,13 +358,13 @@ impl Protocol {
         Arc::new(shown)
     }
 
-    /// The state of the machines of each of a part's groups.
-    fn seen(&self, part: &Part, silent: [bool; MACHINES]) -> Arc<[Seen]> {
-        let seen = |index: usize| {
-            let (members, limit) = &self.setup.groups[self.group_of(part, index)];
+    /// The state of the machines of each of a participant's groups.
+    fn health(&self, participant: &Participant, silent: [bool; MACHINES]) -> Arc<[GroupHealth]> {
+        let health = |index: usize| {
+            let (members, limit) = &self.setup.groups[self.group_of(participant, index)];
             let counts =
                 |machine: &&usize| silent[**machine] && self.setup.has(Rule::SilenceCounts);
-            Seen {
+            GroupHealth {
                 limit: *limit,
                 silent: members
                     .iter()
@@ -351,14 +373,14 @@ impl Protocol {
                     .collect(),
             }
         };
-        (0..part.shares.len()).map(seen).collect()
+        (0..participant.shares.len()).map(health).collect()
     }
 
     /// Whether more machines than allowed hold slots or are silent, including machines outside this
-    /// part's event.
+    /// participant's event.
     fn exceeds(
         &self,
-        part: &Part,
+        participant: &Participant,
         at: usize,
         register: &GroupRegister,
         silent: [bool; MACHINES],
@@ -370,7 +392,7 @@ impl Protocol {
         out.len() > *limit as usize
             && !out
                 .iter()
-                .all(|machine| part.event.resources.contains(&name(**machine)))
+                .all(|machine| participant.event.resources.contains(&name(**machine)))
     }
 
     /// The next event of a group and the machine that reserved the group for it, if the event is
@@ -382,10 +404,10 @@ impl Protocol {
         before: &GroupRegister,
     ) -> Option<(usize, usize)> {
         let next = before.next.as_ref()?;
-        let event =
-            (0..moment.at.1).find(|&event| self.setup.part(0, event).event.id == next.event_id)?;
+        let event = (0..moment.at.1)
+            .find(|&event| self.setup.participant(0, event).event.id == next.event_id)?;
         let by = (0..self.setup.machines).find(|&machine| name(machine) == next.by)?;
-        let own = &self.parts[moment.at.0][moment.at.1].event.resources;
+        let own = &self.participants[moment.at.0][moment.at.1].event.resources;
         let (members, limit) = &self.setup.groups[at];
         let taken: BTreeSet<_> = before
             .held()
@@ -400,9 +422,9 @@ impl Protocol {
         (out > *limit as usize).then_some((event, by))
     }
 
-    /// The register of a part's group.
-    fn group_of(&self, part: &Part, index: usize) -> usize {
-        let at = part.shares[index]
+    /// The register of a participant's group.
+    fn group_of(&self, participant: &Participant, index: usize) -> usize {
+        let at = participant.shares[index]
             .group
             .strip_prefix("group-")
             .and_then(|at| at.parse().ok());

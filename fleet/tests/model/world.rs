@@ -11,7 +11,7 @@ use scheduled_events_fleet::names::Name;
 
 use crate::kept::Kept;
 use crate::state::{
-    Action, Broken, Involvement, Outcome, Phase, Presence, Register, Rule, Setup, Status,
+    Action, Broken, Outcome, Participation, Phase, Presence, Register, Rule, Setup, Status,
 };
 use crate::state::{EVENTS, GROUPS, MACHINES, event_id, name};
 use crate::step::{Kind, Moment, Protocol, Taken};
@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) event_registers: [Register<EventRegister>; EVENTS],
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     /// By machine and event.
-    pub(crate) involved: [[Involvement; EVENTS]; MACHINES],
+    pub(crate) involved: [[Participation; EVENTS]; MACHINES],
     pub(crate) presence: [Presence; MACHINES],
     /// Whether a machine's register states that it is about to leave. A change is written at once.
     leaving: [bool; MACHINES],
@@ -96,7 +96,7 @@ impl World {
                 .is_some_and(|machines| machines.contains(&machine))
         };
         let involvement = |machine, event| {
-            Involvement::new(if is_concerned(machine, event) {
+            Participation::new(if is_concerned(machine, event) {
                 Phase::Idle
             } else {
                 Phase::NotConcerned
@@ -357,7 +357,7 @@ impl World {
                 self.unreserve(setup, |next, _| next == event_id(event));
             }
             Action::Recover(machine, event) => {
-                self.involved[machine][event] = Involvement::new(Phase::Releasing);
+                self.involved[machine][event] = Participation::new(Phase::Releasing);
                 if setup.is_final(event) && setup.has(Rule::LeavingTakenBack) {
                     self.leaving[machine] = false;
                 }

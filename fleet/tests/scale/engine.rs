@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use scheduled_events_fleet::engine::memory::MemoryEngine;
 use scheduled_events_fleet::engine::{
-    Clock, Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole,
+    Clock, Engine, EngineError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, Swap,
+    Versioned,
 };
 use scheduled_events_fleet::gate::driver::marks_prefix;
-use scheduled_events_fleet::gate::{EventRegister, MarkPart, Marked};
+use scheduled_events_fleet::gate::{EventRegister, MarkRegister, Marked};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::random::Random;
@@ -171,7 +172,7 @@ impl Server {
                 let prefix = marks_prefix(key);
                 let marks = self.registers.list(&prefix).await.expect("memory answers");
                 for (_, register) in marks {
-                    let part: MarkPart = serde_json::from_str(&register.value).expect("a mark");
+                    let part: MarkRegister = serde_json::from_str(&register.value).expect("a mark");
                     new.marks.insert(
                         part.machine,
                         Marked {
@@ -281,12 +282,12 @@ impl Engine for Connection {
         self.server.registers.clock()
     }
 
-    fn parts(&self) -> Option<&dyn Parts> {
+    fn split_registers(&self) -> Option<&dyn SplitRegisters> {
         if self.has_parts { Some(self) } else { None }
     }
 }
 
-fn size(whole: &Whole) -> usize {
+fn size(whole: &SplitRegister) -> usize {
     let register = whole
         .register
         .as_ref()
@@ -299,36 +300,42 @@ fn size(whole: &Whole) -> usize {
             .sum::<usize>()
 }
 
-impl Parts for Connection {
+impl SplitRegisters for Connection {
     fn read_parts<'a>(
         &'a self,
         key: &'a str,
         prefix: &'a str,
         since: Option<&'a Revision>,
-    ) -> Reply<'a, Whole> {
+    ) -> Reply<'a, SplitRegister> {
         Box::pin(async move {
             let server = &*self.server;
-            let parts = server.registers.parts().expect("memory has parts");
+            let split = server
+                .registers
+                .split_registers()
+                .expect("memory has parts");
             server
-                .request(size(&parts.read_parts(key, prefix, since).await?))
+                .request(size(&split.read_parts(key, prefix, since).await?))
                 .await?;
-            let whole = parts.read_parts(key, prefix, since).await?;
+            let whole = split.read_parts(key, prefix, since).await?;
             server.counted(key, size(&whole), |count| count.reads += 1);
             server.reply(whole).await
         })
     }
 
-    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
+    fn change_part<'a>(&'a self, change: SplitWrite<'a>) -> Reply<'a, Option<SplitRegister>> {
         Box::pin(async move {
             let server = &*self.server;
-            let parts = server.registers.parts().expect("memory has parts");
+            let split = server
+                .registers
+                .split_registers()
+                .expect("memory has parts");
             let written = change.value.map_or(0, str::len) + change.part.1.len();
-            let read = parts
+            let read = split
                 .read_parts(change.key, change.prefix, change.since)
                 .await?;
             server.request(written + size(&read)).await?;
             let before = server.before_change(change.key).await;
-            let whole = parts.change_part(change).await?;
+            let whole = split.change_part(change).await?;
             server.counted(
                 change.key,
                 written + whole.as_ref().map_or(0, size),
@@ -353,8 +360,11 @@ impl Parts for Connection {
         Box::pin(async move {
             let server = &*self.server;
             server.request(0).await?;
-            let parts = server.registers.parts().expect("memory has parts");
-            let is_done = parts.delete_parts(key, expected, prefix).await?;
+            let split = server
+                .registers
+                .split_registers()
+                .expect("memory has parts");
+            let is_done = split.delete_parts(key, expected, prefix).await?;
             server.counted(key, 0, |count| count.writes += 1);
             server.reply(is_done).await
         })

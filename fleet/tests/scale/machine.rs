@@ -52,7 +52,7 @@ pub(crate) struct Machine {
 }
 
 /// The results that the watcher receives.
-enum Message {
+enum WatcherMessage {
     Response(u16, Rc<[u8]>),
     Failure(Cause),
     Prepared(u32, Preparation),
@@ -214,8 +214,8 @@ impl Machine {
                     let (machine, sender) = (self.clone(), sender.clone());
                     tasks.spawn_local(async move {
                         let _ = sender.send(match machine.service.get().await {
-                            Ok((status, body)) => Message::Response(status, body),
-                            Err(cause) => Message::Failure(cause),
+                            Ok((status, body)) => WatcherMessage::Response(status, body),
+                            Err(cause) => WatcherMessage::Failure(cause),
                         });
                     });
                 }
@@ -230,8 +230,8 @@ impl Machine {
                             &json!({"record": "approval", "event_ids": ids, "status": status}),
                         );
                         let _ = sender.send(match result {
-                            Ok(status) => Message::Response(status, Rc::default()),
-                            Err(cause) => Message::Failure(cause),
+                            Ok(status) => WatcherMessage::Response(status, Rc::default()),
+                            Err(cause) => WatcherMessage::Failure(cause),
                         });
                     });
                 }
@@ -267,7 +267,7 @@ impl Machine {
                     let now = self.service.now();
                     match message {
                         None => {}
-                        Some(Message::Response(status, body)) => {
+                        Some(WatcherMessage::Response(status, body)) => {
                             session.on_response(
                                 &Response {
                                     status,
@@ -277,16 +277,16 @@ impl Machine {
                                 now,
                             );
                         }
-                        Some(Message::Failure(cause)) => {
+                        Some(WatcherMessage::Failure(cause)) => {
                             session.on_failure(cause, now);
                         }
-                        Some(Message::Prepared(attempt, preparation)) => {
+                        Some(WatcherMessage::Prepared(attempt, preparation)) => {
                             let _ = session.prepared(attempt, preparation);
                         }
-                        Some(Message::Recovered(attempt)) => {
+                        Some(WatcherMessage::Recovered(attempt)) => {
                             let _ = session.recovered(attempt, true, now);
                         }
-                        Some(Message::Gate(attempt, answer)) => {
+                        Some(WatcherMessage::Gate(attempt, answer)) => {
                             let _ = session.gate_answered(attempt, answer, now);
                         }
                     }
@@ -298,20 +298,25 @@ impl Machine {
         }
     }
 
-    async fn prepare(self: Rc<Self>, id: String, attempt: u32, sender: UnboundedSender<Message>) {
+    async fn prepare(
+        self: Rc<Self>,
+        id: String,
+        attempt: u32,
+        sender: UnboundedSender<WatcherMessage>,
+    ) {
         let index = self.world.borrow().event_index(&id);
         self.world.borrow_mut().prepares(self.number, index);
         sleep(self.between(self.drain)).await;
         self.world.borrow_mut().is_ready(self.number, index);
         self.audit(&json!({"record": "prepare", "event_id": id, "outcome": "ready"}));
-        let _ = sender.send(Message::Prepared(attempt, Preparation::Ready));
+        let _ = sender.send(WatcherMessage::Prepared(attempt, Preparation::Ready));
     }
 
     async fn recover(
         self: Rc<Self>,
         ids: Vec<String>,
         attempt: u32,
-        sender: UnboundedSender<Message>,
+        sender: UnboundedSender<WatcherMessage>,
     ) {
         self.world.borrow_mut().recovers(self.number);
         sleep(self.between((500, 3_000))).await;
@@ -319,7 +324,7 @@ impl Machine {
         self.audit(
             &json!({"record": "recover", "event_id": ids[0], "event_ids": ids, "outcome": "done"}),
         );
-        let _ = sender.send(Message::Recovered(attempt));
+        let _ = sender.send(WatcherMessage::Recovered(attempt));
     }
 
     async fn ask(
@@ -327,7 +332,7 @@ impl Machine {
         id: String,
         phase: GatePhase,
         attempt: u32,
-        sender: UnboundedSender<Message>,
+        sender: UnboundedSender<WatcherMessage>,
     ) {
         let resources = self
             .service
@@ -353,7 +358,7 @@ impl Machine {
             Ok(Answer::AnotherApproves { .. }) => GateAnswer::AnotherApproves,
             Ok(Answer::Closed(_)) | Err(_) => GateAnswer::Closed,
         };
-        let _ = sender.send(Message::Gate(attempt, answer));
+        let _ = sender.send(WatcherMessage::Gate(attempt, answer));
     }
 
     fn audit(&self, record: &Value) {

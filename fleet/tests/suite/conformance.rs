@@ -6,7 +6,7 @@ use std::time::Duration;
 use scheduled_events_fleet::engine::folder::FolderEngine;
 use scheduled_events_fleet::engine::memory::MemoryEngine;
 use scheduled_events_fleet::engine::{
-    Engine, PartChange, Parts, Revision, StoreTime, Swap, Versioned,
+    Engine, Revision, SplitRegisters, SplitWrite, StoreTime, Swap, Versioned,
 };
 use tokio::task::LocalSet;
 
@@ -20,8 +20,8 @@ pub(crate) async fn conforms(engine: Rc<dyn Engine>) {
     prefixes(&*engine).await;
     ages(&*engine).await;
     values(&*engine).await;
-    if let Some(parts) = engine.parts() {
-        parts_of_a_register(&*engine, parts).await;
+    if let Some(split) = engine.split_registers() {
+        a_split_register(&*engine, split).await;
     }
     many_writers(engine).await;
 }
@@ -178,9 +178,9 @@ async fn values(engine: &dyn Engine) {
     }
 }
 
-async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
+async fn a_split_register(engine: &dyn Engine, split: &dyn SplitRegisters) {
     let (key, prefix) = ("events/parted", "marks/parted/");
-    let change = PartChange {
+    let change = SplitWrite {
         key,
         expected: None,
         value: None,
@@ -189,13 +189,13 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
         since: None,
         needs_unchanged_parts: false,
     };
-    let nothing = parts.read_parts(key, prefix, None).await.unwrap();
+    let nothing = split.read_parts(key, prefix, None).await.unwrap();
     assert_eq!((&nothing.register, nothing.parts.len()), (&None, 0));
-    let first = PartChange {
+    let first = SplitWrite {
         value: Some("register"),
         ..change
     };
-    let one = parts
+    let one = split
         .change_part(first)
         .await
         .unwrap()
@@ -219,18 +219,18 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
             .value,
         "1"
     );
-    assert_eq!(parts.change_part(first).await.unwrap(), None, "it exists");
+    assert_eq!(split.change_part(first).await.unwrap(), None, "it exists");
 
     // Another part is written although the first one was written meanwhile, and only new parts are
     // returned.
     let revision = Some(&register.revision);
-    let second = PartChange {
+    let second = SplitWrite {
         expected: revision,
         part: ("b", "2"),
         since: Some(&one.moment),
         ..change
     };
-    let two = parts
+    let two = split
         .change_part(second)
         .await
         .unwrap()
@@ -239,10 +239,10 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
         (two.register.as_ref(), &two.parts),
         (Some(&register), &vec![("b".to_owned(), "2".to_owned())])
     );
-    let all = parts.read_parts(key, prefix, None).await.unwrap();
+    let all = split.read_parts(key, prefix, None).await.unwrap();
     assert_eq!((all.parts.len(), &all.moment), (2, &two.moment));
     assert_eq!(
-        parts
+        split
             .read_parts(key, prefix, Some(&two.moment))
             .await
             .unwrap()
@@ -251,22 +251,22 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
     );
 
     // A change that requires all parts to be unchanged.
-    let careful = PartChange {
+    let careful = SplitWrite {
         value: Some("decided"),
         needs_unchanged_parts: true,
         ..second
     };
     assert_eq!(
-        parts.change_part(careful).await.unwrap(),
+        split.change_part(careful).await.unwrap(),
         None,
         "b was written after that moment"
     );
-    let careful = PartChange {
+    let careful = SplitWrite {
         since: Some(&two.moment),
         part: ("c", "3"),
         ..careful
     };
-    let three = parts
+    let three = split
         .change_part(careful)
         .await
         .unwrap()
@@ -274,35 +274,35 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
     let decided = three.register.expect("it was written");
     assert_eq!((decided.value.as_str(), three.parts.len()), ("decided", 1));
     assert_eq!(
-        parts.change_part(second).await.unwrap(),
+        split.change_part(second).await.unwrap(),
         None,
         "the register was changed"
     );
-    let new = PartChange {
+    let new = SplitWrite {
         expected: Some(&decided.revision),
         since: Some(&three.moment),
         part: ("d", "4"),
         ..careful
     };
-    let late = PartChange {
+    let late = SplitWrite {
         since: Some(&two.moment),
         ..new
     };
     assert_eq!(
-        parts.change_part(late).await.unwrap(),
+        split.change_part(late).await.unwrap(),
         None,
         "a part was created after that moment"
     );
 
     assert!(
-        !parts
+        !split
             .delete_parts(key, &register.revision, prefix)
             .await
             .unwrap(),
         "the revision is old"
     );
     assert!(
-        parts
+        split
             .delete_parts(key, &decided.revision, prefix)
             .await
             .unwrap()

@@ -36,7 +36,7 @@ pub(crate) struct Gate {
 
 /// An answer of `ask`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskAnswer {
     Yes,
     AnotherApproves,
     NotYet(String),
@@ -227,7 +227,7 @@ impl Gate {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    pub(crate) fn ask(&self, phase: &str, event: &Value) -> Asked {
+    pub(crate) fn ask(&self, phase: &str, event: &Value) -> AskAnswer {
         let mut command = self.fleet();
         command.arg("ask").env("SCHEDULED_EVENTS_PHASE", phase);
         let mut child = command
@@ -246,9 +246,9 @@ impl Gate {
             .trim_end()
             .to_owned();
         match status.code() {
-            Some(0) => Asked::Yes,
-            Some(75) => Asked::AnotherApproves,
-            Some(1) => Asked::NotYet(why),
+            Some(0) => AskAnswer::Yes,
+            Some(75) => AskAnswer::AnotherApproves,
+            Some(1) => AskAnswer::NotYet(why),
             code => panic!("exit code {code:?}: {why}"),
         }
     }
@@ -283,7 +283,7 @@ impl Gate {
     /// Asks until the answer is yes.
     pub(crate) fn wait_for_yes(&self, phase: &str, event: &Value) {
         wait_for("a yes", || {
-            (self.ask(phase, event) == Asked::Yes).then_some(())
+            (self.ask(phase, event) == AskAnswer::Yes).then_some(())
         });
     }
 }

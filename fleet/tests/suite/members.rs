@@ -11,7 +11,7 @@ use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::{Value, json};
 
 use crate::fixture::{block_on, wait_for};
-use crate::gate::{Asked, Fleet, Gate, event};
+use crate::gate::{AskAnswer, Fleet, Gate, event};
 use crate::groups::{not_yet, starts_in};
 
 /// Settings with which a machine is silent soon, and forgotten soon after.
@@ -65,7 +65,7 @@ fn a_dead_machine_counts_as_out_of_service_until_it_is_back() {
     wait_for_state(&gates[0], "web_2", "silent");
     let mine = event("e", "Reboot", &["web_1"]);
     let refused = |gate: &Gate| match gate.ask("prepare", &mine) {
-        Asked::NotYet(why) => assert!(
+        AskAnswer::NotYet(why) => assert!(
             why.ends_with("at most 1 may be: web_2; silent: web_2"),
             "{why}"
         ),
@@ -188,7 +188,7 @@ fn a_machine_that_is_renamed_leaves_no_place_behind() {
     let mut gate = fleet.start_with("web_old", None, QUICK);
     assert_eq!(
         gate.ask("prepare", &event("e", "Reboot", &["web_old"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     gate.prepared("e");
     gate.daemon = None;
@@ -227,7 +227,7 @@ fn a_place_that_comes_back_from_a_backup_is_given_back_again() {
     let gate = fleet.start_with("web_1", None, QUICK);
     assert_eq!(
         gate.ask("prepare", &event("e", "Reboot", &["web_1"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     gate.prepared("e");
     // An idle machine reads nothing: the difference in its own register shows it that it must read.
@@ -295,13 +295,13 @@ fn a_machine_that_prepares_at_its_last_call_counts_as_out_of_service() {
         event("late", "Reboot", &["web_2"]),
         event("next", "Reboot", &["web_3"]),
     );
-    assert_ne!(b.ask("prepare", &late), Asked::Yes);
+    assert_ne!(b.ask("prepare", &late), AskAnswer::Yes);
     b.record(json!({ "record": "gate", "event_id": "late", "event_type": "Reboot", "phase": "prepare", "outcome": "last-call" }));
     b.record(json!({ "record": "prepare", "event_id": "late", "outcome": "begun" }));
     wait_for("its place", || has_place(&fleet, "web_2").then_some(()));
     assert_ne!(
         b.ask("prepare", &late),
-        Asked::Yes,
+        AskAnswer::Yes,
         "no place is free all the same"
     );
     a.prepared("e");
@@ -379,7 +379,7 @@ fn jumps_by_a_day(gates: &[Gate; 3], clock: &WallClock) {
             );
             holder.wait_for_yes("prepare", &held);
             // It is refused, and reserves the group.
-            assert_ne!(first.ask("prepare", &earlier), Asked::Yes, "{seconds}");
+            assert_ne!(first.ask("prepare", &earlier), AskAnswer::Yes, "{seconds}");
             ends(holder, &held_id);
             let reserved = format!("is reserved for an earlier event: {earlier_id}");
             wait_for("a free place", || {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::fixture::wait_for;
-use crate::gate::{Asked, Fleet, Gate, event};
+use crate::gate::{AskAnswer, Fleet, Gate, event};
 use crate::groups::{not_yet, starts_in};
 
 const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"3s\"";
@@ -106,7 +106,7 @@ fn have_events(gate: &Gate, name: &str, is_over: &AtomicBool, granted: &AtomicUs
     while !is_over.load(Ordering::SeqCst) {
         let id = format!("{name}-{}", granted.load(Ordering::SeqCst));
         let single = starts_in(event(&id, "Reboot", &[name]), 3);
-        while gate.ask("prepare", &single) != Asked::Yes {
+        while gate.ask("prepare", &single) != AskAnswer::Yes {
             if is_over.load(Ordering::SeqCst) {
                 return;
             }
@@ -179,13 +179,13 @@ fn events_are_taken_in_the_order_of_not_before() {
     });
     gates[5].wait_for_yes("prepare", &earlier);
     for (gate, id) in [(&gates[0], "first"), (&gates[5], "earlier")] {
-        assert_ne!(gates[4].ask("prepare", &later), Asked::Yes);
+        assert_ne!(gates[4].ask("prepare", &later), AskAnswer::Yes);
         gate.prepared(id);
         gate.recovered(id);
     }
     wait_for("the large event", || {
-        assert_ne!(gates[4].ask("prepare", &later), Asked::Yes);
-        (gates[1].ask("prepare", &large) == Asked::Yes).then_some(())
+        assert_ne!(gates[4].ask("prepare", &later), AskAnswer::Yes);
+        (gates[1].ask("prepare", &large) == AskAnswer::Yes).then_some(())
     });
     for gate in &gates[1..=3] {
         gate.wait_for_yes("prepare", &large);
@@ -228,8 +228,8 @@ fn a_mark_is_for_the_event_as_it_is() {
     // A watcher that waits asks again; a mark whose watcher does not wait is withdrawn.
     assert_eq!(not_yet(a.ask("approve", &announced)), "not ready: b");
     b.prepared("e");
-    assert_eq!(b.ask("approve", &announced), Asked::Yes);
-    assert_eq!(a.ask("approve", &announced), Asked::AnotherApproves);
+    assert_eq!(b.ask("approve", &announced), AskAnswer::Yes);
+    assert_eq!(a.ask("approve", &announced), AskAnswer::AnotherApproves);
     // The event comes back under its id: the earlier decision does not count.
     for gate in [&a, &b] {
         gate.recovered("e");
@@ -242,7 +242,7 @@ fn a_mark_is_for_the_event_as_it_is() {
     assert_eq!(not_yet(a.ask("approve", &announced)), "not ready: b");
     b.wait_for_yes("prepare", &announced);
     b.prepared("e");
-    assert_eq!(b.ask("approve", &announced), Asked::Yes);
+    assert_eq!(b.ask("approve", &announced), AskAnswer::Yes);
 }
 
 #[test]

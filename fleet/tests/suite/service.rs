@@ -10,7 +10,7 @@ use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use crate::fixture::{FLEET_COMMAND, Process, wait_for};
-use crate::gate::{Asked, Fleet, Gate, event};
+use crate::gate::{AskAnswer, Fleet, Gate, event};
 
 /// Imitates systemd: receives notifications.
 struct Notifications(UnixDatagram);
@@ -51,7 +51,7 @@ fn systemd_is_notified() {
     notifications.wait_for("WATCHDOG=1");
     assert_eq!(
         gate.ask("prepare", &event("e1", "Reboot", &["web_1", "web_2"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     notifications.wait_for("STATUS=1 event; the audit file: ");
     // A change of another machine's event, as the watcher's first record.
@@ -61,7 +61,7 @@ fn systemd_is_notified() {
     notifications.wait_for("STATUS=1 event; e1: yes");
     assert_ne!(
         gate.ask("approve", &event("e1", "Reboot", &["web_1", "web_2"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     notifications.wait_for("STATUS=1 event; e1: not yet: not ready: web_2");
     notifications.wait_for("WATCHDOG=1");
@@ -106,7 +106,7 @@ fn a_socket_of_systemd() {
             let asked = scope.spawn(|| gate.ask("prepare", &alone));
             std::thread::sleep(Duration::from_millis(300));
             let daemon = start_with_socket(&gate, &listener);
-            assert_eq!(asked.join().expect("an answer"), Asked::Yes);
+            assert_eq!(asked.join().expect("an answer"), AskAnswer::Yes);
             drop(daemon);
         });
     }
@@ -150,11 +150,11 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     let names = ["web_1", "web_2"];
     let decided = event("e1", "Reboot", &names);
     for gate in [&first, &second] {
-        assert_eq!(gate.ask("prepare", &decided), Asked::Yes);
+        assert_eq!(gate.ask("prepare", &decided), AskAnswer::Yes);
         gate.prepared("e1");
     }
-    assert_ne!(first.ask("approve", &decided), Asked::Yes);
-    assert_eq!(second.ask("approve", &decided), Asked::Yes);
+    assert_ne!(first.ask("approve", &decided), AskAnswer::Yes);
+    assert_eq!(second.ask("approve", &decided), AskAnswer::Yes);
     // One posts, and the event starts for both.
     second.record(json!({ "record": "approval", "event_ids": ["e1"], "status": 200 }));
     started(&second, "e1");
@@ -162,7 +162,7 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     // Then an event that nobody decided, and one that nobody asked about.
     assert_eq!(
         second.ask("prepare", &event("e2", "Reboot", &names)),
-        Asked::Yes
+        AskAnswer::Yes
     );
     started(&second, "e2");
     started(&second, "E3");

@@ -17,7 +17,7 @@ use scheduled_events_fleet::config::Config;
 use scheduled_events_fleet::daemon::Daemon;
 use scheduled_events_fleet::engine::{self, Aged, Engine, EngineError};
 use scheduled_events_fleet::gate::driver::Question;
-use scheduled_events_fleet::gate::members::{Patience, Presence, presence};
+use scheduled_events_fleet::gate::members::{Presence, SilenceLimits, presence};
 use scheduled_events_fleet::gate::store::decode;
 use scheduled_events_fleet::gate::{Answer, Event, MachineRegister};
 use scheduled_events_fleet::hexadecimal::hexadecimal;
@@ -144,7 +144,7 @@ impl Fleet {
                 &register,
                 aged.written,
                 engine.clock(),
-                Patience {
+                SilenceLimits {
                     silent_after,
                     forget_after,
                 },

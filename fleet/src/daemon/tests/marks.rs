@@ -226,14 +226,14 @@ fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
         started("preempt");
         assert_eq!(forced().await, "refused unknown preempt");
         // Only the last ids are kept.
-        for index in 0..FORCED_KEPT {
+        for index in 0..UNGATED_KEPT {
             started(&format!("later-{index}"));
             forced().await;
         }
         let kept = daemon.forced.borrow().clone().expect("counted");
         assert_eq!(
             (kept.count, kept.events.len()),
-            (3 + FORCED_KEPT as u64, FORCED_KEPT)
+            (3 + UNGATED_KEPT as u64, UNGATED_KEPT)
         );
         assert_eq!(kept.events[0], "later-0");
     });

@@ -40,7 +40,7 @@ type Body = BoxBody<Bytes, Infallible>;
 
 /// A request that was answered.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct AnsweredRequest {
     pub(crate) at: Instant,
     pub(crate) agent: bool,
     pub(crate) method: String,
@@ -72,7 +72,7 @@ pub(crate) enum FaultKind {
 struct Shared {
     store: Mutex<Store>,
     latest: watch::Sender<u64>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<AnsweredRequest>>,
     faults: Mutex<Vec<Fault>>,
     /// The agent's rights; `None` for all.
     rights: Option<Rights>,
@@ -173,7 +173,7 @@ impl FakeApi {
     }
 
     /// All requests until now.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<AnsweredRequest> {
         self.shared.seen.lock().unwrap().clone()
     }
 
@@ -296,7 +296,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Resp
     let fault = agent.then(|| take_fault(shared, method, &path)).flatten();
     let record = |code: u16| {
         let (method, path) = (method.to_owned(), path.clone());
-        shared.seen.lock().unwrap().push(Seen {
+        shared.seen.lock().unwrap().push(AnsweredRequest {
             at: Instant::now(),
             agent,
             method,
