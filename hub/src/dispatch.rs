@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::machine::Machine;
-use crate::message::Message;
+use crate::message::{Kept, Message};
 use crate::notice::{Notice, Notices, ended, key_of, subscription_of, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
@@ -42,10 +42,10 @@ const QUEUED_WITHIN: Duration = Duration::from_secs(600);
 pub struct Dispatch {
     /// The state that all machines share.
     pub shared: Rc<Shared>,
-    orders: RefCell<Orders>,
+    ledger: RefCell<EventLedger>,
     /// The keys of machines and sets with the agents' tag; `None` until Resource Graph has returned
     /// them.
-    tagged: RefCell<Option<HashSet<String>>>,
+    agent_tagged: RefCell<Option<HashSet<String>>>,
     /// The machines with a daemon of the fleet; `None` until its registers were read.
     registered: RefCell<Option<HashSet<Name>>>,
     /// The subscriptions, in lower case, whose events this identity may not read in Resource Graph;
@@ -53,15 +53,15 @@ pub struct Dispatch {
     refused: RefCell<Option<HashSet<String>>>,
     /// The events that are new in Resource Graph and without a message in the queue, and since
     /// when.
-    unqueued: RefCell<HashMap<String, Instant>>,
+    missing_from_queue: RefCell<HashMap<String, Instant>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<String>,
 }
 
 /// The progress of each event, by its key.
 #[derive(Debug, Default)]
-struct Orders {
-    known: HashMap<String, Known>,
+struct EventLedger {
+    entries: HashMap<String, LedgerEntry>,
     /// The keys of the events that are over, oldest first.
     ended: VecDeque<String>,
     /// The machines that an open event has named, by their keys, and since when it no longer names
@@ -71,7 +71,7 @@ struct Orders {
 
 /// The hub's knowledge about an event.
 #[derive(Debug, Default)]
-struct Known {
+struct LedgerEntry {
     order: EventOrder,
     /// The newest message or row about it, until it is over.
     message: Option<Rc<str>>,
@@ -80,25 +80,25 @@ struct Known {
     absent_since: Option<Instant>,
 }
 
-impl Orders {
+impl EventLedger {
     fn observe(&mut self, notice: &Notice) -> Option<Arrival> {
-        let known = self.known.entry(notice.key.clone()).or_default();
-        let was_over = known.order.is_over();
+        let entry = self.entries.entry(notice.key.clone()).or_default();
+        let was_over = entry.order.is_over();
         let observed = with_notification(&notice.message, &notice.key, |notification| {
-            known.order.observe(notification)
+            entry.order.observe(notification)
         });
         let arrival = observed?;
-        known.absent_since = None;
-        known.resource_id = notice.resource_id.as_str().into();
+        entry.absent_since = None;
+        entry.resource_id = notice.resource_id.as_str().into();
         if arrival != Arrival::Late {
-            known.message = (!known.order.is_over()).then(|| notice.message.clone());
+            entry.message = (!entry.order.is_over()).then(|| notice.message.clone());
         }
-        if known.order.is_over() && !was_over {
+        if entry.order.is_over() && !was_over {
             self.ended.push_back(notice.key.clone());
             if self.ended.len() > ENDED_MAX
                 && let Some(oldest) = self.ended.pop_front()
             {
-                self.known.remove(&oldest);
+                self.entries.remove(&oldest);
             }
         }
         Some(arrival)
@@ -107,13 +107,13 @@ impl Orders {
     /// The notices that end an event that Resource Graph lacks, if it has lacked it for long
     /// enough.
     fn end_absent(&mut self, key: &str, now: Instant, time_of_day: UnixSeconds) -> Option<Notices> {
-        let known = self
-            .known
+        let entry = self
+            .entries
             .get_mut(key)
-            .filter(|known| !known.order.is_over())?;
-        let since = *known.absent_since.get_or_insert(now);
+            .filter(|entry| !entry.order.is_over())?;
+        let since = *entry.absent_since.get_or_insert(now);
         let seconds = ABSENT_HOURS * 3600;
-        let message = known
+        let message = entry
             .message
             .as_ref()
             .filter(|_| now - since >= Duration::from_secs(seconds.into()))?;
@@ -125,7 +125,7 @@ impl Orders {
     }
 
     fn forget(&mut self, key: &str) {
-        self.known.remove(key);
+        self.entries.remove(key);
         self.ended.retain(|ended| ended != key);
     }
 
@@ -156,16 +156,16 @@ impl Orders {
 impl Dispatch {
     /// Passes notices on to machines, which it starts. It sends a reason to stop to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
-        let (orders, tagged) = (RefCell::default(), RefCell::default());
-        let (registered, refused, unqueued) =
+        let (ledger, agent_tagged) = (RefCell::default(), RefCell::default());
+        let (registered, refused, missing_from_queue) =
             (RefCell::default(), RefCell::default(), RefCell::default());
         Rc::new(Self {
             shared,
-            orders,
-            tagged,
+            ledger,
+            agent_tagged,
             registered,
             refused,
-            unqueued,
+            missing_from_queue,
             stop,
         })
     }
@@ -176,7 +176,7 @@ impl Dispatch {
         for (saved, entry) in kept {
             let id = saved.machine.resource_id.clone();
             let machine_key = key_of(&id);
-            let known = |event: &SavedEvent| {
+            let entry_of = |event: &SavedEvent| {
                 let message = match event.message.as_str() {
                     "" => too_long(event, &saved.machine.name).into(),
                     message => message.into(),
@@ -184,7 +184,7 @@ impl Dispatch {
                 let (message, resource_id) = (Some(message), event.resource_id.as_str().into());
                 (
                     event.key.clone(),
-                    Known {
+                    LedgerEntry {
                         order: event.order,
                         message,
                         resource_id,
@@ -192,23 +192,24 @@ impl Dispatch {
                     },
                 )
             };
-            let events: BTreeMap<_, _> = saved.events.iter().map(known).collect();
+            let events: BTreeMap<_, _> = saved.events.iter().map(entry_of).collect();
             match Machine::restore(self.shared.clone(), saved, entry) {
                 Ok(machine) => {
-                    let mut all = self.orders.borrow_mut();
+                    let mut ledger = self.ledger.borrow_mut();
                     for (key, saved) in events {
-                        all.named
+                        ledger
+                            .named
                             .entry(key.clone())
                             .or_default()
                             .insert(machine_key.clone(), None);
                         // A crash may have come between the machines of an event: a notice that one
                         // of them missed still counts as new.
-                        let known = all.known.entry(key).or_default();
-                        if known.message.is_none() || known.order.is_over() {
-                            *known = saved;
+                        let entry = ledger.entries.entry(key).or_default();
+                        if entry.message.is_none() || entry.order.is_over() {
+                            *entry = saved;
                         }
                     }
-                    drop(all);
+                    drop(ledger);
                     if self.knows_agents() || self.has_agent(&machine_key) {
                         let _ = machine
                             .sender()
@@ -225,22 +226,22 @@ impl Dispatch {
         }
     }
 
-    /// Passes notices on, at once and in their order. Nothing is ever sent through the channel: it
-    /// closes once the machines have kept the notices.
-    pub fn deliver(self: &Rc<Self>, notices: Notices) -> mpsc::Receiver<()> {
+    /// Passes notices on, at once and in their order. Returns a value that waits until the machines
+    /// have kept them.
+    pub fn deliver(self: &Rc<Self>, notices: Notices) -> Kept {
         let metrics = &self.shared.metrics;
         for problem in &notices.problems {
             metrics.notice("invalid");
             log::printable(&format!("warning: {problem}"));
         }
         // Each machine drops its sender once it has kept the notice.
-        let (done, all_done) = mpsc::channel::<()>(1);
+        let (done, kept) = Kept::new();
         for mut notice in notices.notices {
             if !self.is_ours(&notice) {
                 metrics.notice("other-subscription");
                 continue;
             }
-            let Some(arrival) = self.orders.borrow_mut().observe(&notice) else {
+            let Some(arrival) = self.ledger.borrow_mut().observe(&notice) else {
                 continue;
             };
             metrics.notice(match arrival {
@@ -249,12 +250,12 @@ impl Dispatch {
                 Arrival::Late => "late",
             });
             if notices.is_queued {
-                self.unqueued.borrow_mut().remove(&notice.key);
+                self.missing_from_queue.borrow_mut().remove(&notice.key);
             } else if self.shared.config.queue.is_some()
                 && arrival == Arrival::New
                 && self.shared.reconciled_at.get() != 0
             {
-                self.unqueued
+                self.missing_from_queue
                     .borrow_mut()
                     .insert(notice.key.clone(), Instant::now());
             }
@@ -275,7 +276,7 @@ impl Dispatch {
             if arrival == Arrival::Changed {
                 self.shared.approvals.withdraw(&notice.key);
             }
-            let others = self.orders.borrow_mut().no_longer_named(&mut notice);
+            let others = self.ledger.borrow_mut().no_longer_named(&mut notice);
             let notice = Rc::new(notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));
             let named = notice
@@ -291,7 +292,7 @@ impl Dispatch {
                 let _ = sender.send(message);
             }
         }
-        all_done
+        kept
     }
 
     /// The machine that an event affects. It is started if it is not followed yet, unless the event
@@ -376,7 +377,7 @@ impl Dispatch {
                 && self.is_refused(key.split('/').next().unwrap_or_default())
         };
         is_listed
-            || self.tagged.borrow().as_ref().is_some_and(is_in)
+            || self.agent_tagged.borrow().as_ref().is_some_and(is_in)
             || self
                 .registered
                 .borrow()
@@ -403,12 +404,12 @@ impl Dispatch {
 
     /// Whether it is known which machines have the agents' tag.
     pub fn knows_tags(&self) -> bool {
-        self.tagged.borrow().is_some()
+        self.agent_tagged.borrow().is_some()
     }
 
     /// Sets the machines that now have the agents' tag.
     pub fn set_agents(&self, ids: &[String]) {
-        self.tagged
+        self.agent_tagged
             .borrow_mut()
             .replace(ids.iter().map(|id| key_of(id)).collect());
         self.pass_agents();
@@ -448,11 +449,11 @@ impl Dispatch {
 
     /// The keys of the events that are not over.
     pub fn open_events(&self) -> Vec<String> {
-        let orders = self.orders.borrow();
-        orders
-            .known
+        let ledger = self.ledger.borrow();
+        ledger
+            .entries
             .iter()
-            .filter(|(_, known)| !known.order.is_over())
+            .filter(|(_, entry)| !entry.order.is_over())
             .map(|(key, _)| key.clone())
             .collect()
     }
@@ -461,22 +462,22 @@ impl Dispatch {
     pub fn absent(self: &Rc<Self>, keys: &[String], now: Instant) {
         let time_of_day = self.shared.clock.time_of_day().seconds();
         for key in keys {
-            let known = self
-                .orders
+            let resource_id = self
+                .ledger
                 .borrow()
-                .known
+                .entries
                 .get(key)
-                .map(|known| known.resource_id.clone());
-            if self.is_refused(subscription_of(known.as_deref().unwrap_or_default())) {
+                .map(|entry| entry.resource_id.clone());
+            if self.is_refused(subscription_of(resource_id.as_deref().unwrap_or_default())) {
                 // An event that cannot be read is not absent.
-                self.orders
+                self.ledger
                     .borrow_mut()
-                    .known
+                    .entries
                     .entry(key.clone())
-                    .and_modify(|known| known.absent_since = None);
+                    .and_modify(|entry| entry.absent_since = None);
                 continue;
             }
-            let Some(end) = self.orders.borrow_mut().end_absent(key, now, time_of_day) else {
+            let Some(end) = self.ledger.borrow_mut().end_absent(key, now, time_of_day) else {
                 continue;
             };
             log::printable(&format!(
@@ -484,15 +485,15 @@ impl Dispatch {
             ));
             drop(self.deliver(end));
             // It is followed again if it appears.
-            self.orders.borrow_mut().forget(key);
+            self.ledger.borrow_mut().forget(key);
         }
     }
 
     /// Records that Resource Graph has answered. An event that it had first is soon in the queue,
     /// too, unless the queue is not filled.
     pub fn reconciled(&self, now: Instant) {
-        let mut unqueued = self.unqueued.borrow_mut();
-        for (key, _) in unqueued.extract_if(|_, since| now - *since >= QUEUED_WITHIN) {
+        let mut missing_from_queue = self.missing_from_queue.borrow_mut();
+        for (key, _) in missing_from_queue.extract_if(|_, since| now - *since >= QUEUED_WITHIN) {
             self.shared.metrics.message("missing");
             log::printable(&format!(
                 "warning: the queue has had no message about event {key}, which Resource Graph had {} minutes ago; does a \

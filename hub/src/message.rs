@@ -50,5 +50,23 @@ pub enum Message {
     Stop,
 }
 
-/// Notifies its waiter, when it is dropped, that a notice is kept.
+/// Notifies [`Kept`], when it is dropped, that a notice is kept.
 pub type Done = mpsc::Sender<()>;
+
+/// Waits until notices are kept: until each [`Done`] is dropped.
+#[derive(Debug)]
+pub struct Kept(mpsc::Receiver<()>);
+
+impl Kept {
+    /// A new pair. Each receiver of a notice gets a clone of the [`Done`].
+    pub fn new() -> (Done, Self) {
+        let (done, kept) = mpsc::channel(1);
+        (done, Self(kept))
+    }
+
+    /// Waits until the notices are kept.
+    pub async fn wait(mut self) {
+        // Nothing is ever sent, so this ends when the last sender is dropped.
+        let _ = self.0.recv().await;
+    }
+}

@@ -12,14 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scheduled_events_fleet::log;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, tagged};
 use crate::azure::identity::Identity;
-use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
+use crate::azure::queue::{BATCH, INVISIBLE, Queue, QueueMessage};
 use crate::dispatch::Dispatch;
+use crate::message::Kept;
 use crate::notice::{self, Notices};
 use crate::shared::Shared;
 
@@ -107,9 +108,8 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
     }
 }
 
-/// Passes on the content of a message. The channel closes once it is kept. The error is the reason
-/// why the message cannot be read.
-fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<()>, String> {
+/// Passes on the content of a message. The error is the reason why the message cannot be read.
+fn deliver(dispatch: &Rc<Dispatch>, message: &QueueMessage) -> Result<Kept, String> {
     if message.received > RECEIVED_MAX {
         return Err(format!(
             "it was received {} times and never deleted",
@@ -149,7 +149,7 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
 
 /// Copies a message once the audit file can be written, and deletes it once the file has it. If
 /// that fails, it appears again.
-async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &str) {
+async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &QueueMessage, why: &str) {
     let Shared {
         journal,
         metrics,
@@ -194,12 +194,12 @@ fn queue_failed(dispatch: &Dispatch, why: &str) {
 async fn delete_once_kept(
     queue: &Queue,
     dispatch: &Dispatch,
-    mut message: Message,
-    mut kept: mpsc::Receiver<()>,
+    mut message: QueueMessage,
+    kept: Kept,
     renew_every: Duration,
 ) {
     let work = async {
-        let _ = kept.recv().await;
+        kept.wait().await;
         dispatch.shared.journal.sync().await
     };
     tokio::pin!(work);
@@ -339,7 +339,7 @@ async fn ask_about(
                 .extend(notices.notices.iter().map(|notice| notice.key.clone()));
             // No faster than the machines are, but a machine whose state cannot be kept must not
             // delay the notices of others.
-            let _ = timeout(KEPT_TIME, dispatch.deliver(notices).recv()).await;
+            let _ = timeout(KEPT_TIME, dispatch.deliver(notices).wait()).await;
             Ok(())
         },
     )
@@ -452,7 +452,7 @@ mod tests {
                 .expect("an answer")
                 .pop()
                 .expect("a message");
-            let (keeping, kept) = mpsc::channel(1);
+            let (keeping, kept) = Kept::new();
             let renewed_twice = async {
                 while seen().len() < 3 {
                     sleep(Duration::from_millis(10)).await;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use azure_core::http::{RequestContent, Url, XmlFormat};
-use azure_storage_queue::models::{QueueClientReceiveMessagesOptions, QueueMessage};
+use azure_storage_queue::models::{self, QueueClientReceiveMessagesOptions};
 use azure_storage_queue::{QueueClient, QueueClientOptions};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -27,7 +27,7 @@ const AUDIENCE: &str = "https://storage.azure.com";
 
 /// A message, valid until its time is over.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct QueueMessage {
     id: String,
     receipt: String,
     /// How many times it was received.
@@ -97,7 +97,7 @@ impl Queue {
     ///
     /// # Errors
     /// A sentence: the service cannot be reached, or refuses.
-    pub async fn receive(&self) -> Result<Vec<Message>, String> {
+    pub async fn receive(&self) -> Result<Vec<QueueMessage>, String> {
         let options = QueueClientReceiveMessagesOptions {
             number_of_messages: i32::try_from(BATCH).ok(),
             visibility_timeout: Some(seconds(INVISIBLE)),
@@ -111,13 +111,13 @@ impl Queue {
         let list = response
             .into_model()
             .map_err(|error| self.problem("read", &error))?;
-        let message = |found: azure_storage_queue::models::ReceivedMessage| {
+        let message = |found: models::ReceivedMessage| {
             let text = found.message_text.unwrap_or_default();
             let content = BASE64_STANDARD
                 .decode(text.trim())
                 .map_err(|error| format!("it is not Base64: {error}"));
             let received = found.dequeue_count.unwrap_or(1);
-            Some(Message {
+            Some(QueueMessage {
                 id: found.message_id?,
                 receipt: found.pop_receipt?,
                 received,
@@ -137,7 +137,7 @@ impl Queue {
     ///
     /// # Errors
     /// A sentence. The message may appear again then, which does no harm.
-    pub async fn renew(&self, message: &mut Message) -> Result<(), String> {
+    pub async fn renew(&self, message: &mut QueueMessage) -> Result<(), String> {
         let renewed = self
             .client
             .update_message(&message.id, &message.receipt, seconds(INVISIBLE), None)
@@ -155,7 +155,7 @@ impl Queue {
     ///
     /// # Errors
     /// A sentence. The message appears again then, which does no harm.
-    pub async fn delete(&self, message: &Message) -> Result<(), String> {
+    pub async fn delete(&self, message: &QueueMessage) -> Result<(), String> {
         match self
             .client
             .delete_message(&message.id, &message.receipt, None)
@@ -172,7 +172,7 @@ impl Queue {
     ///
     /// # Errors
     /// A sentence. The message appears again if it is not deleted.
-    pub async fn copy_aside(&self, message: &Message) -> Result<(), String> {
+    pub async fn copy_aside(&self, message: &QueueMessage) -> Result<(), String> {
         let Some((name, poison)) = &self.poison else {
             return Ok(());
         };
@@ -183,10 +183,10 @@ impl Queue {
                 transport::reason(&error)
             )
         };
-        let content = QueueMessage {
+        let content = models::QueueMessage {
             message_text: Some(message.text.clone()),
         };
-        let content: RequestContent<QueueMessage, XmlFormat> =
+        let content: RequestContent<models::QueueMessage, XmlFormat> =
             content.try_into().map_err(problem)?;
         poison
             .send_message(content, None)

@@ -89,14 +89,14 @@ pub(crate) fn with_dispatch<F: Future<Output = ()>>(
 #[test]
 fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() {
     with_dispatch(async |dispatch, mut stopped| {
-        assert_eq!(dispatch.deliver(row("a", "Scheduled")).recv().await, None);
-        assert_eq!(dispatch.deliver(row("a", "Completed")).recv().await, None);
+        dispatch.deliver(row("a", "Scheduled")).wait().await;
+        dispatch.deliver(row("a", "Completed")).wait().await;
         sleep(Duration::from_millis(100)).await;
-        assert_eq!(dispatch.deliver(row("b", "Scheduled")).recv().await, None);
+        dispatch.deliver(row("b", "Scheduled")).wait().await;
         assert_eq!(stopped.try_recv().ok(), None);
         let kept = dispatch.shared.store.load().await.expect("an answer");
         assert_eq!(kept[0].0.events[0].key, "b");
-        assert_eq!(dispatch.deliver(row("b", "Completed")).recv().await, None);
+        dispatch.deliver(row("b", "Completed")).wait().await;
         while !dispatch.shared.machines.borrow().is_empty() {
             sleep(Duration::from_millis(50)).await;
         }
@@ -169,7 +169,7 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
             read(row.as_bytes()).expect("it can be read")
         };
         for notices in [row("a", "Started"), row("b", "Started"), ahead("c")] {
-            assert_eq!(dispatch.deliver(notices).recv().await, None);
+            dispatch.deliver(notices).wait().await;
         }
         let open = || {
             let mut open = dispatch.open_events();
@@ -185,7 +185,7 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
         dispatch.absent(&keys(&["a", "b", "c"]), later(5));
         assert_eq!(open(), ["a", "b", "c"], "too early");
         // It is back for a while.
-        assert_eq!(dispatch.deliver(row("b", "Started")).recv().await, None);
+        dispatch.deliver(row("b", "Started")).wait().await;
         dispatch.absent(&keys(&["a", "b", "c"]), later(7));
         assert_eq!(
             open(),
@@ -195,7 +195,7 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
         dispatch.absent(&keys(&["b", "c"]), later(14));
         assert_eq!(open(), ["c"]);
         assert!(
-            dispatch.orders.borrow().ended.is_empty(),
+            dispatch.ledger.borrow().ended.is_empty(),
             "what may return is not remembered as over"
         );
         let kept = async |events: usize| {
@@ -209,7 +209,7 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
             }
         };
         kept(1).await;
-        assert_eq!(dispatch.deliver(row("a", "Started")).recv().await, None);
+        dispatch.deliver(row("a", "Started")).wait().await;
         assert_eq!(open(), ["a", "c"], "it was not over");
         kept(2).await;
     });
@@ -262,7 +262,7 @@ fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kep
             .save(&mut Entry::default(), saved)
             .await
             .expect("written");
-        let mut kept = dispatch.deliver(row("a", "Scheduled"));
+        let kept = dispatch.deliver(row("a", "Scheduled"));
         assert!(
             stopped
                 .recv()
@@ -270,7 +270,7 @@ fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kep
                 .expect("a reason")
                 .contains("taken over")
         );
-        let kept = tokio::time::timeout(Duration::from_millis(500), kept.recv()).await;
+        let kept = tokio::time::timeout(Duration::from_millis(500), kept.wait()).await;
         assert!(kept.is_err(), "the message would be deleted");
         // The end of the hub does not wait for it.
         let machine = dispatch
