@@ -18,15 +18,15 @@ use crate::error::CommandError;
 
 pub(crate) static OUTPUT: Stream = Stream::new(Target::Output);
 pub(crate) static ERRORS: Stream = Stream::new(Target::Errors);
-static PATIENCE: Mutex<Patience> = Mutex::new(Patience::new());
+static PATIENCE: Mutex<WaitBudget> = Mutex::new(WaitBudget::new());
 
 /// How long callers may still wait for slow readers. The time grows again while nobody waits.
-struct Patience {
+struct WaitBudget {
     left: Duration,
     at: Option<Instant>,
 }
 
-impl Patience {
+impl WaitBudget {
     const fn new() -> Self {
         Self {
             left: OUTPUT_WAIT_MAX,
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn all_waits_together_take_a_small_share_of_the_time() {
-        let mut patience = Patience::new();
+        let mut patience = WaitBudget::new();
         let start = Instant::now();
         let (mut now, mut waited) = (start, Duration::ZERO);
         // A reader that needs 50 ms for each of many texts.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::message::{Message, RunHandle};
+use super::message::{RunHandle, RunMessage};
 use scheduled_events::hooks::{CommandEvent, CommandLine, RunningCommand, log_refused};
 use scheduled_events::record::EventRecord;
 
@@ -54,7 +54,7 @@ impl Commands {
         let on_event = move |event: CommandEvent| match event {
             CommandEvent::Line(line) => log(label, &line),
             CommandEvent::Refused(why) => log_refused(label, &why, log),
-            CommandEvent::Ended(outcome) => handle.send(Message::CommandEnded(number, outcome)),
+            CommandEvent::Ended(outcome) => handle.send(RunMessage::CommandEnded(number, outcome)),
         };
         let running = match purpose.event {
             Some(event) => command.start(event, &variables, purpose.deadline, on_event),

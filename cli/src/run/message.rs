@@ -8,7 +8,7 @@ use scheduled_events::record::EventRecord;
 use scheduled_events::watch::Reply;
 
 /// A message from another thread.
-pub(crate) enum Message {
+pub(crate) enum RunMessage {
     /// An event that stops the worker was announced.
     Prepare(Announcement, Reply),
     /// The attempt is no longer needed.
@@ -48,23 +48,23 @@ pub(crate) struct Announcement {
 
 /// Sends messages to a supervisor, from any thread.
 #[derive(Clone)]
-pub(crate) struct RunHandle(pub(crate) Sender<Message>);
+pub(crate) struct RunHandle(pub(crate) Sender<RunMessage>);
 
 impl RunHandle {
     pub(crate) fn prepare(&self, announcement: Announcement, reply: Reply) {
-        self.send(Message::Prepare(announcement, reply));
+        self.send(RunMessage::Prepare(announcement, reply));
     }
 
     pub(crate) fn cancel(&self, attempt: u32) {
-        self.send(Message::Cancel(attempt));
+        self.send(RunMessage::Cancel(attempt));
     }
 
     pub(crate) fn recover(&self, event: Option<EventRecord>, reply: Reply) {
-        self.send(Message::Recover(event, reply));
+        self.send(RunMessage::Recover(event, reply));
     }
 
     pub(crate) fn approve(&self, event: EventRecord, at_once: bool, reply: Reply) {
-        self.send(Message::Approve {
+        self.send(RunMessage::Approve {
             event,
             at_once,
             reply,
@@ -72,26 +72,26 @@ impl RunHandle {
     }
 
     pub(crate) fn answered(&self, out_of_service: bool) {
-        self.send(Message::Answered { out_of_service });
+        self.send(RunMessage::Answered { out_of_service });
     }
 
     pub(crate) fn identified(&self, state_is_own: bool) {
-        self.send(Message::Identified { state_is_own });
+        self.send(RunMessage::Identified { state_is_own });
     }
 
     pub(crate) fn started(&self, event: EventRecord) {
-        self.send(Message::Started(event));
+        self.send(RunMessage::Started(event));
     }
 
     pub(crate) fn over(&self, out_of_service: bool) {
-        self.send(Message::Over { out_of_service });
+        self.send(RunMessage::Over { out_of_service });
     }
 
     pub(crate) fn signal(&self, signal: i32) {
-        self.send(Message::Signal(signal));
+        self.send(RunMessage::Signal(signal));
     }
 
-    pub(crate) fn send(&self, message: Message) {
+    pub(crate) fn send(&self, message: RunMessage) {
         // Fails once the supervisor has ended.
         let _ = self.0.send(message);
     }

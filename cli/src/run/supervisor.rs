@@ -10,7 +10,7 @@ use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 
 use super::held_lock::HeldLock;
 use super::hooks::{Commands, Purpose, Started};
-use super::message::{Announcement, Message, RunHandle};
+use super::message::{Announcement, RunHandle, RunMessage};
 use super::options::RunOptions;
 use super::other_runs::other_workers;
 use super::phase_file::PhaseFile;
@@ -73,7 +73,7 @@ pub(crate) struct Supervisor {
     /// Why the last approval was refused, so that each reason is logged once.
     not_approved: String,
     handle: RunHandle,
-    messages: Receiver<Message>,
+    messages: Receiver<RunMessage>,
 }
 
 impl Supervisor {
@@ -181,12 +181,12 @@ impl Supervisor {
             .unwrap_or(Duration::from_secs(3600))
     }
 
-    fn on_message(&mut self, message: Message) {
+    fn on_message(&mut self, message: RunMessage) {
         match message {
-            Message::Prepare(announcement, reply) => self.on_notice(&announcement, reply),
-            Message::Cancel(attempt) => self.on_cancel(attempt),
-            Message::Recover(event, reply) => self.on_recover(event, reply),
-            Message::Approve {
+            RunMessage::Prepare(announcement, reply) => self.on_notice(&announcement, reply),
+            RunMessage::Cancel(attempt) => self.on_cancel(attempt),
+            RunMessage::Recover(event, reply) => self.on_recover(event, reply),
+            RunMessage::Approve {
                 event,
                 at_once,
                 reply,
@@ -203,13 +203,13 @@ impl Supervisor {
                 };
                 reply.gate(GatePhase::Approve, answer);
             }
-            Message::Answered { out_of_service } => self.on_answer(out_of_service),
-            Message::Identified { state_is_own } => self.on_identity(state_is_own),
-            Message::Started(event) => self.on_started(event),
-            Message::Over { out_of_service } => self.on_over(out_of_service),
-            Message::Signal(signal) => self.on_signal(signal),
-            Message::WorkerEnded => {}
-            Message::CommandEnded(number, outcome) => self.on_command_ended(number, &outcome),
+            RunMessage::Answered { out_of_service } => self.on_answer(out_of_service),
+            RunMessage::Identified { state_is_own } => self.on_identity(state_is_own),
+            RunMessage::Started(event) => self.on_started(event),
+            RunMessage::Over { out_of_service } => self.on_over(out_of_service),
+            RunMessage::Signal(signal) => self.on_signal(signal),
+            RunMessage::WorkerEnded => {}
+            RunMessage::CommandEnded(number, outcome) => self.on_command_ended(number, &outcome),
         }
     }
 
@@ -608,7 +608,7 @@ impl Supervisor {
     fn start_worker(&mut self) {
         let handle = self.handle();
         match Worker::start(&self.options.worker, move || {
-            handle.send(Message::WorkerEnded)
+            handle.send(RunMessage::WorkerEnded)
         }) {
             Ok(worker) => {
                 self.log(

@@ -38,8 +38,8 @@ const VM_NAME: &str = "WestNO_0";
 /// The default speed, at which most scenarios take less than half a minute.
 const SPEED_MAX: f64 = 60.0;
 
-/// The shortest notice of an event at the default speed. The preparation and the approval take that
-/// long.
+/// The shortest notice of an event at the default speed, enough for the preparation and the
+/// approval.
 const NOTICE_MIN: Duration = Duration::from_secs(5);
 
 /// How long the simulated preparation takes, at any speed.
