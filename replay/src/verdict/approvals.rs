@@ -84,14 +84,14 @@ impl EventTimes {
 pub(crate) struct OwnEvents {
     times: Vec<EventTimes>,
     /// In the same order.
-    known: Vec<Known>,
+    known: Vec<ClientKnowledge>,
     /// Whether the client approved anything.
     approves: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // Each is about a fact of its own.
-struct Known {
+struct ClientKnowledge {
     /// Whether the client polled while the event was Scheduled, and in a version that does not show
     /// it.
     polled: bool,
@@ -144,7 +144,7 @@ impl OwnEvents {
                 started: event.started.then_some(at),
                 ..EventTimes::default()
             });
-            return self.known.push(Known::default());
+            return self.known.push(ClientKnowledge::default());
         }
         let Some(index) = self.position(&event.facts.event_id) else {
             return;
@@ -304,7 +304,12 @@ impl OwnEvents {
 }
 
 /// Checks how the client treated an event while it was waiting, until `at`.
-fn check_waiting(times: &EventTimes, known: &mut Known, at: Duration, findings: &mut Findings) {
+fn check_waiting(
+    times: &EventTimes,
+    known: &mut ClientKnowledge,
+    at: Duration,
+    findings: &mut Findings,
+) {
     let waited = at.saturating_sub(times.announced);
     let (id, kind) = (times.event_id.as_str(), &times.event_type);
     let message = if known.hidden && !known.seen_scheduled {
