@@ -1,8 +1,8 @@
-//! What the daemon learns from the watcher's audit file: which events are over, and whether this
-//! machine has recovered.
+//! Reads from the watcher's audit file which events are over, and whether this machine has
+//! recovered.
 //!
-//! It reads the file from the beginning, rotated files included, so a restarted daemon knows as
-//! much as before. It skips lines that are not records, and records of unknown kinds.
+//! The daemon reads the file from the beginning, rotated files included, so a restarted daemon
+//! knows as much as before. It skips lines that are not records, and records of unknown kinds.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -24,7 +24,7 @@ const ROTATED_MAX: u32 = 9;
 /// started: the record of a preparation follows the event's end, as that of a recovery does.
 const RECORD_TIME: Duration = Duration::from_secs(10);
 
-/// What the audit file records about events.
+/// The history of events in the audit file.
 #[derive(Debug)]
 pub(super) struct Audit {
     path: PathBuf,

@@ -1,5 +1,5 @@
-//! What the daemon does besides answering: it frees slots, withdraws marks, and deletes registers
-//! that nobody needs any more.
+//! The daemon's work besides answering: it frees slots, withdraws marks, and deletes registers that
+//! nobody needs.
 //!
 //! It sends the store no request without a reason, which is: a slot that this machine holds, an
 //! event that ended while this process ran and for which another machine may still hold a slot, or

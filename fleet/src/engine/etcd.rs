@@ -328,7 +328,7 @@ impl EtcdEngine {
         let text = secrets.filter(|secret| !secret.is_empty()).fold(
             without_secrets(text),
             |text, secret| {
-                // As it is, and as the request encodes it.
+                // Unchanged, and as the request encodes it.
                 let quoted = json!(secret).to_string();
                 text.replace(quoted.trim_matches('"'), HIDDEN)
                     .replace(secret, HIDDEN)

@@ -58,7 +58,7 @@ pub struct Participant {
     pub closed: BTreeMap<String, Closed>,
 }
 
-/// What this process knows about one event's registers.
+/// This process's knowledge about one event's registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Progress {
     /// The event's register as it was last read.

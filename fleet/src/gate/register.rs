@@ -15,7 +15,7 @@ use crate::names::Name;
 /// decision depends on them.
 pub type Stamp = u64;
 
-/// What a machine states about itself and an event.
+/// A machine's statement about itself and an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
@@ -83,7 +83,7 @@ impl EventRegister {
     }
 }
 
-/// What an event holds of a group.
+/// An event's claim to places of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Claim {
     /// The machines that are out of service for the event, or will be.

@@ -21,7 +21,7 @@ const RETRY_TIME: Duration = Duration::from_secs(30);
 /// The pause between two attempts.
 const PACE: Duration = Duration::from_secs(1);
 
-/// What the command shows.
+/// The values to show.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     pending: bool,

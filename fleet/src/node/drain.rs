@@ -257,7 +257,7 @@ impl Drain {
     }
 }
 
-/// What the Node showed last.
+/// The last progress that the Node showed.
 #[derive(Default)]
 struct Shown {
     text: String,

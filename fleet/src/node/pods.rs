@@ -9,7 +9,7 @@ use crate::config::node::{NodeConfig, PodRule};
 /// The grace period of a pod that specifies none.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
-/// What a drain does with a pod.
+/// The treatment of a pod by a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Evict it, and wait until it is gone.
@@ -71,7 +71,7 @@ pub struct DrainPod {
     pub grace: Duration,
     /// It is being deleted.
     pub terminating: bool,
-    /// What the drain does with it.
+    /// The drain's treatment of it.
     pub treatment: Treatment,
 }
 

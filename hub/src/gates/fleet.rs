@@ -136,7 +136,7 @@ impl Fleet {
         } = self.config;
         let name = |aged: Aged| {
             let of_key = Name::from(aged.key.trim_start_matches("machines/"));
-            // Of a machine whose register cannot be read, only its existence is known.
+            // Nothing but its existence is known about a machine whose register cannot be read.
             let Ok(register) = decode::<MachineRegister>(&aged.key, &aged.register.value) else {
                 return Some(of_key);
             };

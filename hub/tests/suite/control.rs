@@ -18,7 +18,7 @@ pub(crate) struct Control {
     world: Arc<Mutex<World>>,
 }
 
-/// What it has, and the requests that it received.
+/// Its state, and the requests that it received.
 #[derive(Default)]
 pub(crate) struct World {
     /// The rows of Resource Graph.

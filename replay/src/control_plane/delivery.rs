@@ -22,7 +22,7 @@ pub(crate) struct Letter {
     pub(crate) failures: u32,
 }
 
-/// What the server passes to the thread that delivers.
+/// Mail from the server to the thread that delivers.
 pub(crate) enum Mail {
     /// The message about one change, or the several messages that a fault makes of it.
     Letters {

@@ -540,7 +540,7 @@ fn a_dry_run_runs_no_command_and_changes_no_file() {
     assert_eq!(finished.changes("a"), ["ended"]);
     assert_eq!(fs::read(&fixture.state).expect("the state file"), before);
     assert_eq!(fixture.folder.names(), names);
-    // Nor is a damaged file moved, or a new one created.
+    // A damaged file is not moved, and no new one is created.
     let (damaged, new) = (fixture.folder.path("damaged"), fixture.folder.path("new"));
     write_private(&damaged, "damaged");
     let refused = Run::watch(

@@ -1,4 +1,4 @@
-//! What the daemon does for others and for itself, with registers in memory.
+//! The daemon's work for other machines and for its own, with registers in memory.
 
 mod marks;
 mod members;
