@@ -1,9 +1,10 @@
-//! Warnings about API versions that deliver too little ([`scheduled_events_core::api_version`] has the versions).
+//! Warnings about API versions whose documents lack events or members that a command needs
+//! ([`scheduled_events_core::api_version`] has the versions).
 
 use scheduled_events_core::api_version::{Feature, VERSIONS};
 use scheduled_events_core::{EventKind, EventSources, EventTypes, Policy};
 
-/// A warning, if the policy depends on something that documents of this version do not have.
+/// A warning, if the policy depends on a member that documents of this version do not have.
 pub(crate) fn policy_warning(policy: &Policy, version: &str) -> Option<String> {
     let mut lacking: Vec<(Feature, usize)> = Vec::new();
     for (number, rule) in (1..).zip(policy.rules()) {
@@ -35,7 +36,8 @@ pub(crate) fn policy_warning(policy: &Policy, version: &str) -> Option<String> {
     ))
 }
 
-/// A warning, if documents of this version lack events of these types; an empty list means any type.
+/// A warning, if documents of this version lack events of these types; an empty list means any
+/// type.
 pub(crate) fn type_warning(types: &[EventKind], version: &str) -> Option<String> {
     let is_wanted = |kind| types.is_empty() || types.contains(&kind);
     let lacking: Vec<_> = VERSIONS

@@ -1,4 +1,4 @@
-//! The lines of audit files, for commands that read what a watcher saw.
+//! The lines of audit files, for commands that read a watcher's records.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -8,7 +8,8 @@ use scheduled_events::limits::{AUDIT_FILES_MAX, RECORDING_MAX};
 
 use crate::error::CommandError;
 
-/// Reads the lines of an audit file and of the files before it, or of standard input. Returns its name for messages.
+/// Reads the lines of an audit file and of the files before it, or of standard input. Returns its
+/// name for messages.
 pub(crate) fn read_audit(path: &Path, add: &mut dyn FnMut(&str)) -> Result<String, CommandError> {
     let mut left = RECORDING_MAX;
     let failed =
@@ -41,7 +42,7 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Adds the lines, as long as they are not more than `left` bytes.
+/// Adds the lines, up to `left` bytes.
 fn read(add: &mut dyn FnMut(&str), input: impl BufRead, left: &mut u64) -> io::Result<()> {
     let mut input = input.take(*left + 1);
     let mut line = Vec::new();

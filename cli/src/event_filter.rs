@@ -1,8 +1,8 @@
-//! Which events of a document a command is about: `--mine` and `--type`.
+//! Selects the events of a document for a command: `--mine` and `--type`.
 
 use scheduled_events_core::{Event, EventKind, VmNames};
 
-/// Which events of a document a command is about. The default is all of them.
+/// Selects the events of a document for a command; by default, all of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventFilter {
     /// Only those of this machine.
@@ -18,7 +18,7 @@ impl EventFilter {
         self.matches_document(event) && (!self.mine || names.owns(event) == Some(true))
     }
 
-    /// Whether the event matches as far as that is known without this machine's name.
+    /// Whether the event matches, as far as that can be decided without this machine's name.
     pub(crate) fn matches_document(&self, event: &Event<'_>) -> bool {
         let is_over = || event.event_status().is_some_and(|status| status.is_over());
         let is_of_type = || {
@@ -29,7 +29,8 @@ impl EventFilter {
         (self.types.is_empty() || is_of_type()) && !(self.ongoing && is_over())
     }
 
-    /// The filter as words that follow `events`: ` of this machine`, ` of type Freeze or Reboot`. Empty for all events.
+    /// The filter as text that follows `events`: ` of this machine`, ` of type Freeze or Reboot`.
+    /// Empty for all events.
     pub(crate) fn describe(&self) -> String {
         let mut words = String::new();
         if !self.types.is_empty() {

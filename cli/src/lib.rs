@@ -1,18 +1,21 @@
 //! The command `scheduled-events`: arguments, output and exit codes.
 //!
-//! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success; 1 the endpoint cannot
-//! be reached or refuses, nothing can be approved, or the output cannot be written; 2 usage error; 3 the input is not a
-//! valid document; 4 `wait`: the time is over. `run` ends with the exit code of its worker.
+//! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success;
+//! 1 the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be
+//! written; 2 usage error; 3 the input is not a valid document; 4 `wait`: the time is over. `run`
+//! ends with the exit code of its worker.
 //!
-//! [`run()`] runs a command line. The files are in folders by what people do:
+//! [`run()`] runs a command line. The files are in folders by task:
 //!
-//! - `args` is all that the command accepts.
-//! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws what the last one shows.
+//! - `args` defines the command line.
+//! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws the output
+//!   of `timeline`.
 //! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
-//! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`, `man`.
+//! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`,
+//!   `man`.
 //! - `test`: `replay`, `record`, `scenarios`, `demo`.
-//! - `output` writes, and turns facts into text. `endpoint` finds and asks the metadata service. `startup`, `systemd` and `platform`
-//!   integrate the command with the system.
+//! - `output` formats and writes text. `endpoint` finds the metadata service and sends requests to
+//!   it. `startup`, `systemd` and `platform` integrate the command with the system.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -44,7 +47,8 @@ use args::{Cli, Command};
 #[cfg(windows)]
 use output::event_log;
 
-/// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
+/// Runs the command with these arguments, the first of which is the program's name, and returns its
+/// exit code.
 ///
 /// ```
 /// use std::process::ExitCode;
@@ -57,7 +61,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no errors, and go to standard output.
+            // Help and version are not errors, and go to standard output.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

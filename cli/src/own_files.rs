@@ -1,4 +1,5 @@
-//! The files that options name, and those beside them that the program writes: no two may be the same.
+//! The files that options name, and those that the program writes beside them: no two may be the
+//! same.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,12 +16,12 @@ pub(crate) struct OwnFiles {
 }
 
 impl OwnFiles {
-    /// The file of `--state`: its lock and the temporary file are beside it.
+    /// The file of `--state`, with its lock and the temporary file beside it.
     pub(crate) fn state(self, path: Option<&Path>) -> Self {
         self.with("--state", path, ["", ".lock", ".tmp"])
     }
 
-    /// The file of `--audit`: its lock and those that it is renamed to are beside it.
+    /// The file of `--audit`, with its lock and its rotated files beside it.
     pub(crate) fn audit(self, path: Option<&Path>) -> Self {
         let numbered = (1..=AUDIT_FILES_MAX).map(|number| format!(".{number}"));
         self.with(
@@ -30,14 +31,15 @@ impl OwnFiles {
         )
     }
 
-    /// The file of `--lock`, and what `run` keeps beside that of `--state`.
+    /// The file of `--lock`, and those that `run` keeps beside that of `--state`.
     #[cfg(unix)]
     pub(crate) fn run(self, lock: Option<&Path>, state: Option<&Path>) -> Self {
         self.with("--lock", lock, [""])
             .with("--state", state, [".phase", ".phase.tmp"])
     }
 
-    /// The file of `--policy`, which may be the name of a preset. It is only read, and a link to it is followed.
+    /// The file of `--policy`, which may be the name of a preset. It is only read, and a link to it
+    /// is followed.
     pub(crate) fn policy(self, policy: &str) -> Self {
         self.with("--policy", fs::canonicalize(policy).ok().as_deref(), [""])
     }
@@ -79,7 +81,7 @@ impl OwnFiles {
     }
 }
 
-/// The path with the real folder. The last name is kept: no link of that name is followed.
+/// The path with the real folder. The last name is kept: links of that name are not followed.
 fn real(file: &Path) -> PathBuf {
     let file = path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = file
@@ -95,7 +97,7 @@ fn real(file: &Path) -> PathBuf {
     }
 }
 
-/// The path as Windows sees it, which ignores case, and dots and spaces at the end.
+/// The path as Windows compares it, without case, and without dots and spaces at the end.
 fn same_on_windows(file: &Path) -> PathBuf {
     file.to_string_lossy()
         .to_lowercase()

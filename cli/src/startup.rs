@@ -1,4 +1,4 @@
-//! What a command that goes on does at its start: threads, which the system may refuse, and signals.
+//! The start of a long-running command: threads, which the system may refuse, and signals.
 
 use std::io;
 use std::thread;
@@ -12,7 +12,8 @@ use crate::error::CommandError;
 use crate::output::diagnose;
 use crate::platform;
 
-/// Stops the watcher on the signals that ask a process to end. It saves its state, and running commands are terminated.
+/// Stops the watcher on the signals that ask a process to end. The watcher saves its state, and
+/// running commands are terminated.
 pub(crate) fn stop_on_signals(handle: &WatcherHandle) -> Result<(), CommandError> {
     patiently(|| {
         let handle = handle.clone();
@@ -20,7 +21,8 @@ pub(crate) fn stop_on_signals(handle: &WatcherHandle) -> Result<(), CommandError
     })
 }
 
-/// Starts threads, and repeats that while the system refuses them: a machine that is out of threads for a moment does not stay unwatched.
+/// Starts threads, and repeats that while the system refuses them: a machine that is short of
+/// threads for a moment does not stay unwatched.
 pub(crate) fn patiently<T>(mut start: impl FnMut() -> io::Result<T>) -> Result<T, CommandError> {
     let mut log = FailureLog::default();
     loop {

@@ -1,7 +1,7 @@
 //! Reports the watcher's state to systemd: ready, alive, a status in words, stopping.
 //!
-//! systemd sets `NOTIFY_SOCKET` for a unit of `Type=notify`, and `WATCHDOG_USEC` for one with `WatchdogSec`. Without them
-//! nothing is reported.
+//! systemd sets `NOTIFY_SOCKET` for a unit of `Type=notify`, and `WATCHDOG_USEC` for one with
+//! `WatchdogSec`. Without them, this reports nothing.
 
 use std::time::{Duration, Instant};
 
@@ -33,8 +33,8 @@ impl Supervisor {
         }
     }
 
-    /// Reports the state if it changed, and that the watcher is alive, which it is only as long as it polls. Returns how soon to
-    /// call again.
+    /// Reports the state if it changed, and that the watcher is alive, which holds only while it
+    /// polls. Returns how soon to call again.
     pub(crate) fn heartbeat(&mut self, watch: WatchStatus<'_>) -> Option<Duration> {
         self.heartbeat_of(watch, watch.answered, status(watch))
     }

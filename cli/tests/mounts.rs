@@ -1,4 +1,5 @@
-//! The state file on a full and on a read-only file system. `make test-mounts` runs it, since it needs to mount.
+//! The state file on a full and on a read-only file system. `make test-mounts` runs it, since it
+//! needs to mount.
 
 #[path = "suite/support/mod.rs"]
 mod support;
@@ -12,7 +13,7 @@ use support::{
     watch_wrapped,
 };
 
-/// A wrapper that mounts a file system of 64 KiB for the program it runs, with these options.
+/// A wrapper that mounts a file system of 64 KiB with these options for its program.
 fn on_a_small_disk(place: &str, options: &str, then: &str) -> Vec<String> {
     let unshare = std::env::var("UNSHARE").expect("run this test with `make test-mounts`");
     let script = format!("mount -t tmpfs -o size=64k{options} none {place} && {then} exec \"$@\"");

@@ -1,27 +1,29 @@
 #![doc = include_str!("../README.md")]
 //!
-//! A request whose `Host` is neither an IP address nor `localhost` gets a 400, so that no web page in a browser on this machine
-//! reaches the server through a name of its own (DNS rebinding). What the real service does is not known.
+//! A request whose `Host` is neither an IP address nor `localhost` gets a 400, so that no web page
+//! in a browser on this machine reaches the server through a name of its own (DNS rebinding). The
+//! behaviour of the real service is not known.
 //!
-//! The server does *not* imitate the limit of five requests a second (use `status:429`) and the approvals of other tenants of the host.
-//! Idleness switches it off only with `idle-off:24h`.
+//! The server does *not* imitate the limit of five requests a second (use `status:429`) and the
+//! approvals of other tenants of the host. Idleness switches it off only with `idle-off:24h`.
 //!
 //! Read the folders and files in this order; each uses only those before it:
 //!
 //! | Place | Content |
 //! |---|---|
-//! | `suggest`, [`markup`] | a word that was meant; text as XML and HTML, for reports and pictures |
+//! | `suggest`, [`markup`] | suggestions for misspelled words; text as XML and HTML, for reports and pictures |
 //! | [`scenario`] | parse, write and record scenarios; the table of built-in ones |
 //! | [`timeline`] | play a scenario: a pure state machine with time as an argument, and what it produces |
 //! | [`fault`] | the table of fault kinds; parse a fault; combine the faults of a request |
-//! | `resource` | who the machines are at Azure |
+//! | `resource` | the machines' ids at Azure |
 //! | `http` | requests and responses on a stream; documents and refusals; routes; instance metadata |
-//! | `control_plane` | what Azure has outside the machines: approvals, queries, messages |
+//! | `control_plane` | Azure's services outside the machines: approvals, queries, messages |
 //! | [`verdict`] | check which rules of the wire contract a client keeps, and report it |
-//! | [`report`], `service` | what a server reports; process requests: the service without its sockets |
+//! | [`report`], `service` | the reports of a server; process requests: the service without its sockets |
 //! | [`server`] | the port and its threads; control while it plays: pause, step, add, inject, approve, begin again |
 //!
-//! `docs/wire.md` describes the service that is imitated, and `docs/replay.md` how to use it from the command line.
+//! `docs/wire.md` describes the service that is imitated, and `docs/replay.md` how to use it from
+//! the command line.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

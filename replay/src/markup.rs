@@ -1,10 +1,11 @@
-//! Writes XML and HTML, for reports and pictures: elements with attributes and text, in which whatever comes from outside is escaped.
+//! Writes XML and HTML, for reports and pictures: elements with attributes and text. Text from
+//! outside is escaped.
 
 use std::fmt::Display;
 
 use scheduled_events_core::record::Printable;
 
-/// A document that is being written.
+/// A document under construction.
 ///
 /// ```
 /// use scheduled_events_replay::markup::Markup;
@@ -58,9 +59,10 @@ impl Markup {
         self.close(tag);
     }
 
-    /// Text, in which what has a meaning in markup is escaped.
+    /// Text, in which characters with a meaning in markup are escaped.
     pub fn text(&mut self, text: &dyn Display) {
-        // What is unsafe to print, and so what XML does not allow, becomes an escape sequence.
+        // Characters that are unsafe to print, which include those that XML does not allow, become
+        // escape sequences.
         for c in Printable(&text.to_string()).to_string().chars() {
             match c {
                 '&' => self.0 += "&amp;",
@@ -74,7 +76,7 @@ impl Markup {
         }
     }
 
-    /// Text that is written as it is.
+    /// Text that is written unchanged.
     pub fn raw(&mut self, text: &str) {
         self.0 += text;
     }

@@ -1,4 +1,4 @@
-//! What a server reports: the requests it got, and what happened in the scenario.
+//! The reports of a server: the requests that it received, and the course of the scenario.
 
 use std::fmt;
 use std::time::{Instant, SystemTime};
@@ -21,8 +21,9 @@ use crate::verdict::Finding;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
-    /// The number of the machine whose address received it, from 0: an index of [`Server::machines`](crate::Server::machines). A
-    /// request to the control plane has the number after those.
+    /// The number of the machine whose address received it, from 0: an index of
+    /// [`Server::machines`](crate::Server::machines). A request to the control plane has the number
+    /// after those.
     pub machine: usize,
     /// The method; empty for data that is not HTTP and for a request over a limit.
     pub method: String,
@@ -68,7 +69,7 @@ pub enum ReplayEvent {
         approves: Vec<String>,
         /// The status; `None` if a fault suppressed the response.
         status: Option<u16>,
-        /// The faults that applied, as they are written.
+        /// The faults that applied, as written.
         faults: Vec<String>,
     },
     /// A request to the control plane was answered, or a fault suppressed the response.
@@ -79,7 +80,7 @@ pub enum ReplayEvent {
         target: String,
         /// The status; `None` if a fault suppressed the response.
         status: Option<u16>,
-        /// The faults that applied, as they are written.
+        /// The faults that applied, as written.
         faults: Vec<String>,
     },
     /// A message of Event Grid was delivered to the queue, or was not.
@@ -88,16 +89,17 @@ pub enum ReplayEvent {
         event_id: String,
         /// `EventStatus`.
         event_status: &'static str,
-        /// Why it was not delivered. It is tried again, unless a fault has lost it.
+        /// Why it was not delivered. The server tries again, unless a fault has lost it.
         failure: Option<String>,
-        /// The faults that apply, as they are written.
+        /// The faults that apply, as written.
         faults: Vec<String>,
     },
-    /// The first document was requested, or Resource Graph, or a queue is filled: the scenario starts.
+    /// The scenario starts: the first document or the first query of Resource Graph was requested,
+    /// or a queue is filled.
     ScenarioStarted,
     /// An event appeared, was approved, changed or ended.
     Event {
-        /// What happened.
+        /// The change.
         change: TransitionKind,
         /// `EventId`.
         event_id: String,
@@ -121,7 +123,7 @@ pub enum ReplayEvent {
     Finding {
         /// The number of the client's machine, from 0.
         machine: usize,
-        /// The rule, and what was found.
+        /// The broken rule, with the details.
         finding: Finding,
     },
     /// Every event of the scenario has ended.

@@ -1,6 +1,7 @@
-//! Who the machines are at Azure: the same inside, in the instance metadata, and outside, in the control plane.
+//! The machines' ids at Azure: the same inside, in the instance metadata, and outside, in the
+//! control plane.
 //!
-//! The ids follow from the machines' names; the rest is invented and the same for every machine.
+//! The ids derive from the machines' names; the rest is invented and the same for every machine.
 
 /// The subscription of all machines.
 pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
@@ -13,11 +14,11 @@ pub(crate) const ZONE: &str = "1";
 pub(crate) const TAGS: [(&str, &str); 2] =
     [("environment", "test"), ("served-by", "scheduled-events")];
 
-/// What machines that are in no scale set have in common when one event names several of them.
+/// The availability set of machines that are in no scale set, when one event names several of them.
 const AVAILABILITY_SET: &str = "replay";
 
-/// The scale set and the instance id of a machine in a scale set with uniform orchestration, whose names are
-/// `{scale-set}_{instance-id}`.
+/// The scale set and the instance id of a machine in a scale set with uniform orchestration, whose
+/// names are `{scale-set}_{instance-id}`.
 pub(crate) fn uniform(vm_name: &str) -> Option<(&str, &str)> {
     let (set, id) = vm_name.rsplit_once('_')?;
     (!set.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
@@ -31,7 +32,7 @@ fn compute_id(resource_type: &str, name: &str) -> String {
     )
 }
 
-/// The id of a machine, as its instance metadata has it.
+/// The id of a machine, as in its instance metadata.
 pub(crate) fn machine_id(vm_name: &str) -> String {
     match uniform(vm_name) {
         Some((set, id)) => format!("{}/virtualMachines/{id}", scale_set_id(set)),
@@ -43,8 +44,8 @@ pub(crate) fn scale_set_id(set: &str) -> String {
     compute_id("virtualMachineScaleSets", set)
 }
 
-/// The resource that an event belongs to outside the machine: the one machine, or the set of all its `Resources`
-/// (`docs/wire.md`, section 6).
+/// The resource that an event belongs to outside the machine: the one machine, or the set of all
+/// its `Resources` (`docs/wire.md`, section 6).
 pub(crate) fn target_id(resources: &[String]) -> String {
     let mut sets = resources
         .iter()

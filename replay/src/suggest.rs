@@ -1,6 +1,7 @@
 //! Suggestions for misspelled words.
 
-/// The candidate that `word` is probably a misspelling of: at most a third of its characters differ. Case does not count.
+/// The candidate that `word` probably misspells: at most a third of its characters differ. Case
+/// does not count.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl Iterator<Item = &'a str>,

@@ -1,4 +1,5 @@
-//! The page `docs/commands.md`: generated from the definition of the arguments, and compared with the committed file.
+//! The page `docs/commands.md`: generated from the definition of the arguments, and compared with
+//! the committed file.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +8,7 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::args::Cli;
 
-/// With this variable in the environment, the page is written instead of compared.
+/// With this environment variable, the test writes the page instead of comparing it.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_COMMANDS_PAGE";
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/commands.md");
@@ -140,7 +141,7 @@ fn notes(page: &mut String, command: &Command) {
         .map(ToString::to_string)
         .unwrap_or_default();
     for part in notes.split("\n\n").filter(|part| !part.is_empty()) {
-        // Examples and lists have columns; all else is prose.
+        // Examples and lists have columns; everything else is prose.
         let is_text = part.contains(":  ") || part.contains("\n  ");
         let _ = if is_text {
             writeln!(page, "\n```text\n{part}\n```")
@@ -157,7 +158,7 @@ fn notes(page: &mut String, command: &Command) {
     }
 }
 
-/// A text in a table: one line, in which `|` means itself.
+/// A text in a table: one line, with each `|` escaped.
 fn cell(text: &dyn ToString) -> String {
     escaped(
         &text

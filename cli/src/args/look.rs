@@ -1,4 +1,5 @@
-//! The arguments of commands that look: `list`, `wait`, `status`, `check`, `discover`, `timeline`.
+//! The arguments of commands that show something: `list`, `wait`, `status`, `check`, `discover`,
+//! `timeline`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,8 +28,8 @@ pub(crate) struct ListArgs {
 
 #[derive(Args)]
 pub(crate) struct WaitArgs {
-    /// Wait for an event of one of these types, separated by commas: Freeze, Reboot, Redeploy, Preempt, Terminate, or Other
-    /// for any other type [default: any type]
+    /// Wait for an event of one of these types, separated by commas: Freeze, Reboot, Redeploy,
+    /// Preempt, Terminate, or Other for any other type [default: any type]
     #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = event_kind)]
     pub(crate) types: Vec<EventKind>,
     /// Wait for an event of this machine
@@ -72,7 +73,8 @@ pub(crate) struct CheckArgs {
     /// Decide as if it were this time, RFC 3339 [default: now]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) now: Option<UnixSeconds>,
-    /// Read no document, but print the policy as source code: `c` is a header that defines `scheduled_events_policy`
+    /// Read no document, but print the policy as source code: `c` is a header that defines
+    /// `scheduled_events_policy`
     #[arg(long, value_name = "LANGUAGE", conflicts_with_all = ["file", "json"])]
     pub(crate) r#as: Option<Language>,
 }
@@ -97,8 +99,8 @@ pub(crate) struct DiscoverArgs {
 #[derive(Args)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 pub(crate) struct TimelineArgs {
-    /// The files of `watch --audit`, one for each machine; the files before each, FILE.4 to FILE.1, are read first. `-` is
-    /// standard input
+    /// The files of `watch --audit`, one for each machine; the files before each, FILE.4 to FILE.1,
+    /// are read first. `-` is standard input
     #[arg(value_name = "AUDIT", required = true)]
     pub(crate) audits: Vec<PathBuf>,
     /// Draw the maintenance that this event belongs to [default: the last one]

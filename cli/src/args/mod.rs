@@ -1,7 +1,8 @@
 //! The command line: subcommands, options and their help.
 //!
-//! `look`, `watch`, `run`, `operate`, `service` and `test` have the arguments of the commands in the folders of these names, and `shared`
-//! what several of them accept. `commands_page` writes them all to a page of the guide.
+//! `look`, `watch`, `run`, `operate`, `service` and `test` have the arguments of the commands in
+//! the folders of these names, and `shared` those that several of them accept. `commands_page`
+//! writes them all to a page of the guide.
 
 mod look;
 mod operate;
@@ -57,8 +58,8 @@ pub(crate) use watch::WatchArgs;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Print no progress for people, and only warnings and errors on standard error. Results, records and the output of
-    /// your commands are printed
+    /// Print no progress for people, and only warnings and errors on standard error. Results,
+    /// records and the output of your commands are printed
     #[arg(long, short, global = true, display_order = 1000)]
     pub(crate) quiet: bool,
     /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set in the environment
@@ -91,7 +92,7 @@ impl From<ColorWhen> for anstream::ColorChoice {
 }
 
 #[derive(Subcommand)]
-#[allow(clippy::large_enum_variant)] // There is one value, made once.
+#[allow(clippy::large_enum_variant)] // There is one value, created once.
 pub(crate) enum Command {
     /// Poll once and print the announced events
     #[command(
@@ -131,14 +132,16 @@ pub(crate) enum Command {
                       name, which --mine needs, is unknown; 4 the time is over. Failed polls are reported on standard error and repeated."
     )]
     Wait(WaitArgs),
-    /// Show whether the machine is in service, and what each open event waits for, from the state file of `watch`
+    /// Show whether the machine is in service, and what each open event waits for, from the state
+    /// file of `watch`
     #[command(after_help = "Example:  scheduled-events status\n\
                       Example:  scheduled-events status --json | jq -e 'select(.record==\"status\").in_service'\n\n\
                       It changes nothing, and shows what the watcher saved last; a watcher saves when something changes. Times \
                       are those of the watcher's clock. Exit codes: 0 the state was printed, also if nothing watches now; 2 there \
                       is no state file, or it cannot be read; 3 it is damaged, or no state file.")]
     Status(StatusArgs),
-    /// Keep an interruptible workload, such as a worker on a Spot machine: start it, stop it in time, start it again
+    /// Keep an interruptible workload, such as a worker on a Spot machine: start it, stop it in
+    /// time, start it again
     #[cfg(unix)]
     #[command(
         override_usage = "scheduled-events run [OPTIONS] -- <COMMAND>...",
@@ -244,7 +247,7 @@ mod tests {
             .expect("the subcommand")
             .render_long_help()
             .to_string();
-        // However wide the terminal is.
+        // Independent of the terminal's width.
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for change in Change::ALL {
             assert!(help.contains(change.word()), "{change}");

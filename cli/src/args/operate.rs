@@ -1,4 +1,5 @@
-//! The arguments of commands for operators: `approve`, `terminate-profile`, `simulate-eviction`, `completions`, `man`.
+//! The arguments of commands for operators: `approve`, `terminate-profile`, `simulate-eviction`,
+//! `completions`, `man`.
 
 use clap::{Args, ValueEnum};
 use scheduled_events::resource_name::Name;
@@ -16,12 +17,12 @@ pub(crate) struct ApproveArgs {
     /// Approve all events of this machine that wait for approval
     #[arg(long, conflicts_with = "others")]
     pub(crate) mine: bool,
-    /// Approve all events of these types that wait for approval, separated by commas: those of this machine, with --others
-    /// those of all machines
+    /// Approve all events of these types that wait for approval, separated by commas: those of this
+    /// machine, with --others those of all machines
     #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = event_kind)]
     pub(crate) types: Vec<EventKind>,
-    /// Also approve events that do not name this machine. Another machine's Terminate is never approved: each machine
-    /// approves its own
+    /// Also approve events that do not name this machine. Another machine's Terminate is never
+    /// approved: each machine approves its own
     #[arg(long)]
     pub(crate) others: bool,
     #[command(flatten)]
@@ -84,7 +85,7 @@ pub(crate) enum ProfileTool {
     Terraform,
 }
 
-/// A time-out as this program's other options write times, or in ISO 8601.
+/// A time-out in the form of this program's other options, or in ISO 8601.
 fn profile_timeout(text: &str) -> Result<NotBeforeTimeout, String> {
     let refused = |rule: ProfileRule| format!("{} ({rule})", rule.message());
     if text.starts_with('P') {

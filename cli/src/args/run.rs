@@ -15,11 +15,13 @@ use crate::event_filter::event_kind;
 #[cfg(unix)]
 #[derive(Args)]
 pub(crate) struct RunArgs {
-    /// The worker: a program and its arguments. Its standard input is empty if this program's is a terminal
+    /// The worker: a program and its arguments. Its standard input is empty if this program's is a
+    /// terminal
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) worker: Vec<OsString>,
-    /// Stop the worker for events of these types, separated by commas: Freeze, Reboot, Redeploy, Preempt, Terminate, or Other for
-    /// any other type. The default is every type that ends the processes of this machine; a Freeze only pauses them
+    /// Stop the worker for events of these types, separated by commas: Freeze, Reboot, Redeploy,
+    /// Preempt, Terminate, or Other for any other type. The default is every type that ends the
+    /// processes of this machine; a Freeze only pauses them
     #[arg(
         long,
         value_name = "TYPES",
@@ -28,22 +30,25 @@ pub(crate) struct RunArgs {
         default_value = "Preempt,Terminate,Reboot,Redeploy"
     )]
     pub(crate) stop_on: Vec<EventKind>,
-    /// Decide with the rules of a TOML file or a preset in place of --stop-on: `prepare` stops the worker. With --approve, `approve`
-    /// approves an event without stopping it
+    /// Decide with the rules of a TOML file or a preset in place of --stop-on: `prepare` stops the
+    /// worker. With --approve, `approve` approves an event without stopping it
     #[arg(
         long,
         value_name = "observe|sample|FILE.toml",
         conflicts_with = "stop_on"
     )]
     pub(crate) policy: Option<String>,
-    /// Approve an event once the worker is gone, so that it starts at once. If several runs have their state files in one folder,
-    /// once the last of their workers is gone. An event that also affects other machines is not approved
+    /// Approve an event once the worker is gone, so that it starts at once. If several runs have
+    /// their state files in one folder, once the last of their workers is gone. An event that also
+    /// affects other machines is not approved
     #[arg(long)]
     pub(crate) approve: bool,
-    /// Time between SIGTERM and SIGKILL. An eviction has a notice of 30 seconds, and less when it is seen
+    /// Time between SIGTERM and SIGKILL. An eviction has a notice of 30 seconds, and less when it
+    /// is seen
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = grace)]
     pub(crate) grace: Duration,
-    /// Run COMMAND to save a checkpoint: regularly, and once more when an event that stops the worker is announced
+    /// Run COMMAND to save a checkpoint: regularly, and once more when an event that stops the
+    /// worker is announced
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) checkpoint: Option<CommandLine>,
     /// Time between two checkpoints [default: only when an event is announced]
@@ -52,17 +57,20 @@ pub(crate) struct RunArgs {
     /// Run COMMAND before the worker starts, each time; exit code 0 means that it may
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) warmup: Option<CommandLine>,
-    /// Run COMMAND before the warm-up if the worker was interrupted, to restore the latest checkpoint: after an event, after a boot,
-    /// or if the last run ended before the worker had done its work
+    /// Run COMMAND before the warm-up if the worker was interrupted, to restore the latest
+    /// checkpoint: after an event, after a boot, or if the last run ended before the worker had
+    /// done its work
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) resume: Option<CommandLine>,
-    /// Run COMMAND in place of sending SIGTERM. If it fails, SIGTERM is sent; SIGKILL follows after the grace
+    /// Run COMMAND in place of sending SIGTERM. If it fails, SIGTERM is sent; SIGKILL follows after
+    /// the grace
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) stop_command: Option<CommandLine>,
     /// Lock FILE as long as this program runs, so that the worker runs once on this machine
     #[arg(long, value_name = "FILE")]
     pub(crate) lock: Option<PathBuf>,
-    /// Keep the state in FILE, so that the next run continues where this one ends. It is locked, too
+    /// Keep the state in FILE, so that the next run continues where this one ends. It is locked,
+    /// too
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
     /// Time between two polls, at least 200ms

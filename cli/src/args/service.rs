@@ -12,7 +12,8 @@ pub(crate) struct WindowsServiceArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum ServiceCommand {
-    /// Install the service, which watches with these options; it starts with the machine, and again after a failure
+    /// Install the service, which watches with these options; it starts with the machine, and again
+    /// after a failure
     #[command(
         override_usage = "scheduled-events service install [-- <WATCH OPTIONS>...]",
         after_help = "Example:  scheduled-events service install -- --policy C:\\ProgramData\\scheduled-events\\policy.toml \

@@ -1,4 +1,4 @@
-//! What several subcommands accept, and how the values of options are parsed.
+//! Arguments of several subcommands, and parsers for the values of options.
 
 use std::time::Duration;
 
@@ -19,8 +19,9 @@ pub(crate) const STATE_FILE: &str = r"C:\ProgramData\scheduled-events\state";
 /// The metadata service.
 #[derive(Args)]
 pub(crate) struct ServiceArgs {
-    /// URL of the metadata service, or `auto`: the usual address if it answers when the command starts, else the address that
-    /// `discover` finds. A lease file that does not belong to root needs --allow-endpoint
+    /// URL of the metadata service, or `auto`: the usual address if it answers when the command
+    /// starts, else the address that `discover` finds. A lease file that does not belong to root
+    /// needs --allow-endpoint
     #[arg(long, value_name = "URL", default_value = ENDPOINT, env = ENDPOINT_VARIABLE)]
     pub(crate) endpoint: String,
     /// Allow an endpoint that is neither Azure's address nor on this machine
@@ -34,7 +35,8 @@ pub(crate) struct ServiceArgs {
 /// The names of this machine.
 #[derive(Args)]
 pub(crate) struct MachineArgs {
-    /// This machine's name in the Resources of events (repeatable) [default: from the metadata service]
+    /// This machine's name in the Resources of events (repeatable) [default: from the metadata
+    /// service]
     #[arg(long, value_name = "NAME", value_parser = vm_name)]
     pub(crate) vm_name: Vec<String>,
 }
@@ -42,9 +44,10 @@ pub(crate) struct MachineArgs {
 /// The policy.
 #[derive(Args)]
 pub(crate) struct PolicyArgs {
-    /// Which events to approve, prepare for, hold or ignore: a TOML file, or a preset. `observe` never approves. `sample`
-    /// approves user-initiated events and freezes shorter than 9 seconds, as Microsoft's Python sample of 2020 does, but
-    /// only if the event names this machine first in its Resources and can be read completely; it holds all other events
+    /// Which events to approve, prepare for, hold or ignore: a TOML file, or a preset. `observe`
+    /// never approves. `sample` approves user-initiated events and freezes shorter than 9 seconds,
+    /// as Microsoft's Python sample of 2020 does, but only if the event names this machine first in
+    /// its Resources and can be read completely; it holds all other events
     #[arg(
         long,
         value_name = "observe|sample|FILE.toml",

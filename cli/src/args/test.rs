@@ -26,7 +26,8 @@ pub(crate) struct DemoArgs {
     /// Name of a built-in scenario, or path of a scenario file
     #[arg(value_name = "SCENARIO", default_value = "user-reboot")]
     pub(crate) scenario: String,
-    /// Speed factor: 60 turns minutes into seconds [default: 60, or less if an event's notice is short]
+    /// Speed factor: 60 turns minutes into seconds [default: 60, or less if an event's notice is
+    /// short]
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
@@ -38,7 +39,8 @@ pub(crate) struct DemoArgs {
 #[derive(Args)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 pub(crate) struct RecordArgs {
-    /// The file of `watch --audit`; the files before it, FILE.4 to FILE.1, are read first. `-` is standard input
+    /// The file of `watch --audit`; the files before it, FILE.4 to FILE.1, are read first. `-` is
+    /// standard input
     #[arg(value_name = "AUDIT")]
     pub(crate) audit: PathBuf,
     /// Leave out names of machines, ids of events and times of the day
@@ -49,7 +51,8 @@ pub(crate) struct RecordArgs {
 #[derive(Args)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 pub(crate) struct ReplayArgs {
-    /// Name of a built-in scenario, or path of a scenario file or of an audit file of `watch --audit`
+    /// Name of a built-in scenario, or path of a scenario file or of an audit file of `watch
+    /// --audit`
     #[arg(value_name = "SCENARIO|FILE")]
     pub(crate) scenario: String,
     /// Address to listen on; port 0 takes a free port
@@ -61,20 +64,23 @@ pub(crate) struct ReplayArgs {
     /// Name of the machine under test
     #[arg(long, value_name = "NAME", default_value = "WestNO_0")]
     pub(crate) vm_name: String,
-    /// Serve the same documents to N machines, each at an address of its own that serves its name: WestNO_0, WestNO_1, and so
-    /// on. With a port, it is the first machine's, and the others have the next ones
+    /// Serve the same documents to N machines, each at an address of its own that serves its name:
+    /// WestNO_0, WestNO_1, and so on. With a port, it is the first machine's, and the others have
+    /// the next ones
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = machines)]
     pub(crate) machines: u32,
-    /// Serve Azure Resource Manager and Azure Resource Graph as well, for programs that handle events outside the machines (in preview
-    /// at Azure). Their address is printed; with a port, it is the one after the machines'
+    /// Serve Azure Resource Manager and Azure Resource Graph as well, for programs that handle
+    /// events outside the machines (in preview at Azure). Their address is printed; with a port, it
+    /// is the one after the machines'
     #[arg(long)]
     pub(crate) control_plane: bool,
-    /// Send Event Grid's messages to this queue of Azurite, http://HOST:PORT/devstoreaccount1/QUEUE, or to another account's with a SAS
-    /// token after `?`. Implies --control-plane, and the scenario starts at once
+    /// Send Event Grid's messages to this queue of Azurite,
+    /// http://HOST:PORT/devstoreaccount1/QUEUE, or to another account's with a SAS token after `?`.
+    /// Implies --control-plane, and the scenario starts at once
     #[arg(long, value_name = "URL")]
     pub(crate) control_plane_queue: Option<String>,
-    /// Approve a user's reboot or redeploy automatically, as a scheduledEventsPolicy does: `reboot`, `redeploy` or both. These events
-    /// appear as Started
+    /// Approve a user's reboot or redeploy automatically, as a scheduledEventsPolicy does:
+    /// `reboot`, `redeploy` or both. These events appear as Started
     #[arg(
         long,
         value_name = "TYPES",
@@ -85,18 +91,21 @@ pub(crate) struct ReplayArgs {
     /// The same number gives the events the same EventIds [default: different ones each time]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
-    /// Misbehave (repeatable), optionally in certain requests only: `status:503@2-4`, `post.reset@1`
+    /// Misbehave (repeatable), optionally in certain requests only: `status:503@2-4`,
+    /// `post.reset@1`
     #[arg(long, value_name = "KIND[:ARG][@FROM-TO]", long_help = fault_help())]
     pub(crate) fault: Vec<Fault>,
-    /// Write which rules of the wire contract the clients keep to FILE, which ends in .xml (JUnit), .ndjson or .html, when COMMAND
-    /// has ended, or without one on Ctrl-C
+    /// Write which rules of the wire contract the clients keep to FILE, which ends in .xml (JUnit),
+    /// .ndjson or .html, when COMMAND has ended, or without one on Ctrl-C
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// How long COMMAND may go on once all events of the scenario have ended. Then it is terminated
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = timeout, requires = "command")]
     pub(crate) linger: Duration,
-    /// A client to test: run for each machine, with the machine's address in SCHEDULED_EVENTS_ENDPOINT and its name in
-    /// SCHEDULED_EVENTS_MACHINE. SCHEDULED_EVENTS_CONTROL_PLANE and SCHEDULED_EVENTS_QUEUE have the addresses outside the machines
+    /// A client to test: run for each machine, with the machine's address in
+    /// SCHEDULED_EVENTS_ENDPOINT and its name in SCHEDULED_EVENTS_MACHINE.
+    /// SCHEDULED_EVENTS_CONTROL_PLANE and SCHEDULED_EVENTS_QUEUE have the addresses outside the
+    /// machines
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

@@ -27,42 +27,46 @@ pub(crate) struct WatchArgs {
     /// Keep the state in FILE, so that the next run continues where this one ends
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
-    /// Append every record to FILE, as a line of JSON with a sequence number. A preparation begins and an approval is
-    /// posted once the records before it are synced to the disk, or after 2 seconds. At 8 MiB the file is renamed to FILE.1, that one to FILE.2, up to
-    /// FILE.4
+    /// Append every record to FILE, as a line of JSON with a sequence number. A preparation begins
+    /// and an approval is posted once the records before it are synced to the disk, or after 2
+    /// seconds. At 8 MiB the file is renamed to FILE.1, that one to FILE.2, up to FILE.4
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
-    /// Write metrics for Prometheus to FILE, for node_exporter's textfile collector, which reads files that end in `.prom`.
-    /// The file is replaced as a whole, at most once a second, and everybody may read it
+    /// Write metrics for Prometheus to FILE, for node_exporter's textfile collector, which reads
+    /// files that end in `.prom`. The file is replaced as a whole, at most once a second, and
+    /// everybody may read it
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics_file: Option<PathBuf>,
-    /// Run COMMAND when an event changes (repeatable). CHANGE: scheduled, started, started-without-notice, rescheduled,
-    /// updated, completed, cancelled or ended. Other machines' events count too; the variable SCHEDULED_EVENTS_MINE is
-    /// true or false
+    /// Run COMMAND when an event changes (repeatable). CHANGE: scheduled, started,
+    /// started-without-notice, rescheduled, updated, completed, cancelled or ended. Other machines'
+    /// events count too; the variable SCHEDULED_EVENTS_MINE is true or false
     #[arg(long, value_name = "CHANGE=COMMAND", value_parser = on_change)]
     pub(crate) on: Vec<(Change, CommandLine)>,
     /// Run COMMAND to prepare for an event; exit code 0 means ready: the event may be approved
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) prepare: Option<CommandLine>,
-    /// Run COMMAND to take the machine back into service, once nothing keeps it out: none of its events that were prepared
-    /// for, and none that has started. If it fails, it is run again after 5 seconds at first and 5 minutes at last
+    /// Run COMMAND to take the machine back into service, once nothing keeps it out: none of its
+    /// events that were prepared for, and none that has started. If it fails, it is run again after
+    /// 5 seconds at first and 5 minutes at last
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) recover: Option<CommandLine>,
-    /// Also run the --recover COMMAND after events of this machine that started without being prepared for
+    /// Also run the --recover COMMAND after events of this machine that started without being
+    /// prepared for
     #[arg(long)]
     pub(crate) recover_all: bool,
-    /// Terminate a preparation that takes longer; its event is not approved then [default: none if the start of the event
-    /// is known, else 15min]
+    /// Terminate a preparation that takes longer; its event is not approved then [default: none if
+    /// the start of the event is known, else 15min]
     #[arg(long, value_name = "TIME", value_parser = timeout)]
     pub(crate) prepare_timeout: Option<Duration>,
-    /// Ask COMMAND before each preparation (SCHEDULED_EVENTS_PHASE is prepare) and each approval (approve). Exit code 0
-    /// means go on, 75 that another machine approves, any other one not yet: it is asked again every 5 seconds. The
-    /// policy's leader is ignored
+    /// Ask COMMAND before each preparation (SCHEDULED_EVENTS_PHASE is prepare) and each approval
+    /// (approve). Exit code 0 means go on, 75 that another machine approves, any other one not yet:
+    /// it is asked again every 5 seconds. The policy's leader is ignored
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) gate: Option<CommandLine>,
-    /// Prepare TIME before the start of an event although the gate has not answered yes: Azure starts it in any case. Approving
-    /// still takes the gate's yes. `never` does not prepare without it [default: half of the notice, at most 5min; at once for a
-    /// Preempt and for less than a minute]
+    /// Prepare TIME before the start of an event although the gate has not answered yes: Azure
+    /// starts it in any case. Approving still takes the gate's yes. `never` does not prepare
+    /// without it [default: half of the notice, at most 5min; at once for a Preempt and for less
+    /// than a minute]
     #[arg(long, value_name = "TIME|never", value_parser = last_call, requires = "gate")]
     pub(crate) last_call: Option<LastCall>,
     /// Time between two polls, at least 200ms
@@ -77,7 +81,8 @@ pub(crate) struct WatchArgs {
     /// Decide and report, but do not prepare, approve or recover, run no command and change no file
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Also log this machine's events, warnings and errors to the Application log of Windows. The service always does
+    /// Also log this machine's events, warnings and errors to the Application log of Windows. The
+    /// service always does
     #[cfg(windows)]
     #[arg(long)]
     pub(crate) event_log: bool,

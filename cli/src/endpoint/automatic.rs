@@ -1,4 +1,4 @@
-//! `--endpoint auto`: where the metadata service is.
+//! `--endpoint auto`: finds the metadata service.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -19,8 +19,9 @@ const AZURE: SocketAddr = SocketAddr::new(
     80,
 );
 
-/// The endpoint for `--endpoint auto`, and whether it needs no permission: Azure's address if it answers, else that of the newest
-/// lease, else Azure's address, since the network may not be up yet.
+/// The endpoint for `--endpoint auto`, and whether it needs no permission: Azure's address if it
+/// answers, otherwise that of the newest lease, and without a lease Azure's address, since the
+/// network may not be up yet.
 pub(crate) fn automatic() -> (String, bool) {
     choose(
         TcpStream::connect_timeout(&AZURE, CONNECT_TIMEOUT).is_ok(),

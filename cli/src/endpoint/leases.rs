@@ -1,4 +1,5 @@
-//! The address of the metadata service outside a virtual network: DHCP option 245 in the lease files of DHCP clients.
+//! The address of the metadata service outside a virtual network: DHCP option 245 in the lease
+//! files of DHCP clients.
 //!
 //! | client | files | form of the option |
 //! |---|---|---|
@@ -7,8 +8,8 @@
 //! | dhclient | `/var/lib/dhcp/*.leases`, `/var/lib/dhclient/*.leases` | `option unknown-245 a8:3f:81:10;` in the last lease |
 //! | dhcpcd | `/var/lib/dhcpcd/*.lease`, `/var/db/dhcpcd/*.lease` | the server's message itself |
 //!
-//! netplan has no files of its own: it configures systemd-networkd or `NetworkManager`. dhclient and dhcpcd keep the option only if they
-//! request it, which distributions for Azure configure.
+//! netplan has no files of its own: it configures systemd-networkd or `NetworkManager`. dhclient
+//! and dhcpcd keep the option only if they request it, which distributions for Azure configure.
 
 use std::fs;
 use std::io::Read;
@@ -29,7 +30,7 @@ const OPTION: u8 = 245;
 pub(crate) struct Lease {
     pub(crate) address: Ipv4Addr,
     pub(crate) file: PathBuf,
-    /// Whether the file belongs to root and nobody else can write it.
+    /// Whether the file belongs to root and no other user can write it.
     pub(crate) is_roots: bool,
     written: SystemTime,
 }
@@ -41,20 +42,21 @@ impl Lease {
     }
 }
 
-/// How a client writes its leases.
+/// The form in which a client writes its leases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Lines of names and values.
     Lines,
     /// Blocks `lease { … }`, the newest last.
     Blocks,
-    /// Blocks, or else lines: `NetworkManager` keeps the files of several clients in one folder.
+    /// Blocks, or otherwise lines: `NetworkManager` keeps the files of several clients in one
+    /// folder.
     Either,
     /// A DHCP message.
     Message,
 }
 
-/// The folders of lease files below the root, with the ends of the files' names.
+/// The folders of lease files below the root, with the suffixes of the files' names.
 const FOLDERS: [(&str, &[&str], Form); 9] = [
     ("run/systemd/netif/leases", &[""], Form::Lines),
     ("run/NetworkManager/devices", &[""], Form::Lines),
@@ -71,7 +73,7 @@ const FOLDERS: [(&str, &[&str], Form); 9] = [
     ("var/db/dhcpcd", &[".lease"], Form::Message),
 ];
 
-/// The leases below `root` that have the option and are not over at `now`, the newest first.
+/// The leases below `root` that have the option and have not expired at `now`, the newest first.
 ///
 /// Files that cannot be read are left out, and so are links.
 pub(crate) fn discover(root: &Path, now: UnixSeconds) -> Vec<Lease> {
@@ -88,7 +90,7 @@ pub(crate) fn discover(root: &Path, now: UnixSeconds) -> Vec<Lease> {
             }
         }
     }
-    // Of two that are as new, the order does not depend on the file system.
+    // The order of two equally new leases must not depend on the file system.
     leases.sort_by(|one, other| {
         other
             .written
@@ -139,7 +141,7 @@ fn in_lines(text: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// A file of dhclient: the last lease that has the option and is not over.
+/// A file of dhclient: the last lease that has the option and has not expired.
 fn in_blocks(text: &str, now: UnixSeconds) -> Option<Ipv4Addr> {
     let mut found = None;
     let (mut address, mut is_over) = (None, false);
@@ -160,7 +162,7 @@ fn in_blocks(text: &str, now: UnixSeconds) -> Option<Ipv4Addr> {
     found
 }
 
-/// `4 2022/04/12 02:00:00` in UTC, or `epoch 1649728800`; `never` is none.
+/// `4 2022/04/12 02:00:00` in UTC, or `epoch 1649728800`; `None` for `never`.
 fn expiry(text: &str) -> Option<UnixSeconds> {
     let mut words = text.split_whitespace();
     let first = words.next()?;
@@ -171,7 +173,8 @@ fn expiry(text: &str) -> Option<UnixSeconds> {
     UnixSeconds::parse(&format!("{}T{time}Z", date.replace('/', "-")))
 }
 
-/// Four bytes in hexadecimal, with colons or without: `a8:3f:81:10`. dhclient leaves out leading zeros.
+/// Four bytes in hexadecimal, with colons or without: `a8:3f:81:10`. dhclient leaves out leading
+/// zeros.
 fn in_hex(text: &str) -> Option<Ipv4Addr> {
     let text = text.trim();
     let byte = |digits: &str| {
@@ -203,7 +206,8 @@ fn in_text(text: &str) -> Option<Ipv4Addr> {
     <[u8; 4]>::try_from(bytes).ok().map(Ipv4Addr::from)
 }
 
-/// A DHCP message (RFC 2131, section 2): 236 bytes, a magic number, and options of a code, a length and a value each.
+/// A DHCP message (RFC 2131, section 2): 236 bytes, a magic number, and options of a code, a length
+/// and a value each.
 fn in_message(message: &[u8]) -> Option<Ipv4Addr> {
     const MAGIC: [u8; 4] = [99, 130, 83, 99];
     let mut options = message.get(236..)?.strip_prefix(&MAGIC)?;
@@ -275,7 +279,7 @@ mod tests {
         );
         let epoch = lease("a:0:0:4", "epoch 1649716017; # Mon Apr 11 22:26:57 2022");
         assert_eq!(in_blocks(&epoch, NOW), None);
-        // An unfinished block, as while it is written.
+        // A block that is incomplete, as while it is written.
         assert_eq!(
             in_blocks(&(open + "lease {\n option unknown-245 a:0:0:9;\n"), NOW),
             Some(Ipv4Addr::new(10, 0, 0, 2))

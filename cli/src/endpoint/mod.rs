@@ -1,4 +1,4 @@
-//! What all commands share that send a request of their own to the metadata service.
+//! Shared by all commands that send requests of their own to the metadata service.
 //!
 //! `automatic` finds the service for `--endpoint auto`, in the `leases` of DHCP clients.
 
@@ -99,7 +99,7 @@ pub(crate) fn post(imds: &Imds, event_ids: &[&str]) -> Result<HttpResponse, Comm
     })
 }
 
-/// This machine's name is unknown, for this reason.
+/// The error that this machine's name is unknown, with the reason.
 pub(crate) fn name_unknown(why: &str, advice: &str) -> CommandError {
     CommandError::endpoint(format!("{}; {advice}", imds::name_unknown(why)))
 }
@@ -107,7 +107,7 @@ pub(crate) fn name_unknown(why: &str, advice: &str) -> CommandError {
 /// Sends a request that may take two minutes, and explains the delay if it does.
 pub(crate) fn patiently<T>(request: impl FnOnce() -> T) -> T {
     let (done, waiting) = mpsc::channel::<()>();
-    // Without a thread the delay is not explained.
+    // Without a thread, the delay stays unexplained.
     let _ = thread::Builder::new().spawn(move || {
         if waiting.recv_timeout(EXPLAIN_AFTER) == Err(RecvTimeoutError::Timeout) {
             diagnose(

@@ -1,5 +1,5 @@
-//! `check`: validates a saved document and shows what the policy decides, or prints the policy as source code. It never uses the
-//! network.
+//! `check`: validates a saved document and shows the policy's decisions, or prints the policy as
+//! source code. It never uses the network.
 
 use std::fs;
 use std::io::{self, Read};
@@ -59,7 +59,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     .print(args.output.json)
 }
 
-/// The name of the input for messages, and the input.
+/// Reads the input, and returns it with its name for messages.
 fn read(file: &Path) -> Result<(String, Vec<u8>), CommandError> {
     let (name, read) = if file == Path::new("-") {
         let mut body = Vec::new();

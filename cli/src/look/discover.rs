@@ -1,4 +1,4 @@
-//! `discover`: where the metadata service is, outside a virtual network.
+//! `discover`: finds the metadata service outside a virtual network.
 
 use scheduled_events::imds::ENDPOINT;
 

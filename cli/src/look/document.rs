@@ -18,16 +18,16 @@ use crate::output::terminal;
 use crate::output::{print, print_record};
 use scheduled_events::record::Record;
 
-/// A document, and what is needed to print it.
+/// A document, and the facts for printing it.
 pub(crate) struct Listing<'a> {
     pub(crate) document: &'a Document<'a>,
-    /// What the document was parsed from.
+    /// The body that the document was parsed from.
     pub(crate) body: &'a [u8],
     /// This machine's names.
     pub(crate) names: VmNames<'a>,
     /// The time that the table's times are relative to.
     pub(crate) now: UnixSeconds,
-    /// One decision for each event, if they are wanted.
+    /// One decision for each event, if the command shows decisions.
     pub(crate) decisions: Option<Vec<Decision>>,
     /// Which events to print.
     pub(crate) filter: EventFilter,
@@ -60,7 +60,7 @@ impl Listing<'_> {
         events.filter(|(event, _)| self.filter.matches(event, self.names))
     }
 
-    /// The problems with their positions, which are counted in one pass.
+    /// The problems with their positions, which one pass computes.
     fn problems(&self) -> impl Iterator<Item = (Problem, Position)> {
         let mut positions = Positions::new(self.body);
         self.document

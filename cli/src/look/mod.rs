@@ -1,5 +1,5 @@
-//! Commands that look and change nothing, each in a file of its own. `document` prints a document, for several of them;
-//! `policy_source` prints a policy as source code, for `check --as c`.
+//! Commands that only show something, each in a file of its own. `document` prints a document, for
+//! several of them; `policy_source` prints a policy as source code, for `check --as c`.
 
 mod check;
 mod discover;

@@ -1,4 +1,5 @@
-//! `status`: shows what the state file of a watcher says about the machine and its events. It never uses the network.
+//! `status`: shows the machine and its events from the state file of a watcher. It never uses the
+//! network.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -48,7 +49,7 @@ fn explain(path: &Path, error: &InspectError) -> CommandError {
 struct Report {
     inspection: Inspection,
     saved: UnixSeconds,
-    /// The events, this machine's own ones first.
+    /// The events, this machine's first.
     events: Vec<(EventRecord, WaitingEvent)>,
 }
 
@@ -67,7 +68,7 @@ impl Report {
             let known = waiting
                 .iter()
                 .position(|waiting| event_key(&waiting.event_id) == key);
-            // An event that was dropped for others is kept for the recovery.
+            // An event that was dropped in favour of others is kept for the recovery.
             let waits =
                 known.map_or_else(|| recovery_only(event), |index| waiting.swap_remove(index));
             events.push((event.clone(), waits));
@@ -220,12 +221,12 @@ impl Report {
     }
 }
 
-/// Whether this machine does something about the event.
+/// Whether this machine acts on the event.
 fn acts(waits: &WaitingEvent) -> bool {
     matches!(waits.action, Some(Action::Approve | Action::Prepare)) || waits.attempt.is_some()
 }
 
-/// What an event waits for that is not tracked any more.
+/// The progress of an event that is no longer tracked.
 fn recovery_only(event: &EventRecord) -> WaitingEvent {
     WaitingEvent {
         event_id: event.event_id.clone(),
@@ -271,7 +272,7 @@ const fn style_of(waits_for: WaitsFor) -> Style {
     }
 }
 
-/// What the event waits for, in words.
+/// The progress of the event, in words.
 fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
     let at = |time: Option<UnixSeconds>| {
         time.map_or("at an unknown time".to_owned(), |time| {
@@ -292,7 +293,8 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
     let rule = waits
         .rule
         .map_or(String::new(), |rule| format!(" by rule {rule}"));
-    // The reasons not to approve what a rule prepares for or approves start with the words of the sentence.
+    // Reasons not to approve, for events that a rule prepares for or approves, start with the words
+    // of the sentence.
     let reason = waits
         .reason
         .as_deref()
@@ -331,7 +333,7 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
         WaitsFor::Start => format!("approved; {start}"),
         WaitsFor::StartUnapproved => match waits.action {
             Some(Action::Ignore) => format!("ignored{rule}; {start}"),
-            // No reason speaks against it but the time.
+            // Only the time is a reason to wait.
             Some(Action::Approve | Action::Prepare)
                 if waits.until.is_some_and(|start| start <= now)
                     && waits
@@ -365,7 +367,7 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
     }
 }
 
-/// A time of day with its zone, and how far it is from now.
+/// A time of day with its zone, and its distance from now.
 fn moment(time: UnixSeconds, now: UnixSeconds) -> String {
     let ((date, clock), (today, _)) = (date_and_time(time), date_and_time(now));
     let date = if date == today {

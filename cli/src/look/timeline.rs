@@ -29,7 +29,7 @@ pub(crate) fn timeline(args: &TimelineArgs) -> Result<(), CommandError> {
     print(draw(&maintenance).as_bytes())
 }
 
-/// What a lane is called if its events do not name the machine: the file without its ending.
+/// The name of a lane if its events do not name the machine: the file's name without its extension.
 fn machine_of(path: &Path) -> String {
     path.file_stem()
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned())

@@ -101,7 +101,8 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
             Step::Wait { until } => {
                 thread::sleep(Duration::from_millis(until.millis_since(clock.now())).min(left()));
             }
-            // The session observes, so there is nothing to prepare, to approve or to recover from.
+            // The session only observes, so there is nothing to prepare, to approve or to recover
+            // from.
             _ => {}
         }
         if left().is_zero() {
@@ -132,8 +133,9 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     }
 }
 
-/// A session that paces the polls. Its capacity is that of a watcher, because another one would be a second copy of its code.
-// It is large, and a function that it is inlined into takes this space on the stack, whatever the command.
+/// A session that paces the polls. Its capacity is that of a watcher, since another one would
+/// compile its code a second time.
+// It is large, and inlining would take this space on the caller's stack for every command.
 #[inline(never)]
 fn pacing_session() -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
     Session::new(&SessionConfig {
@@ -143,16 +145,18 @@ fn pacing_session() -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
     .map(Box::new)
 }
 
-/// This machine's names: those of the options, or else the one that the metadata service gives, once it is needed.
+/// This machine's names: those of the options, or otherwise the one that the metadata service
+/// returns when it is needed.
 struct Machine<'a> {
     names: Vec<String>,
-    /// Why the name was unknown when it was last reported.
+    /// The last reported reason why the name is unknown.
     reported: String,
     args: &'a WaitArgs,
 }
 
 impl Machine<'_> {
-    /// Whether the document has an event that matches. Asks for this machine's name if there is an event and no name.
+    /// Whether the document has an event that matches. Requests this machine's name if it is
+    /// unknown and there is an event.
     fn has_match(
         &mut self,
         document: &Document<'_>,
@@ -187,7 +191,7 @@ impl Machine<'_> {
         document.events().any(|event| filter.matches(&event, names))
     }
 
-    /// Why this machine's name is unknown, if that is the reason that nothing matched.
+    /// Why this machine's name is unknown, if no event matches for this reason.
     fn name_missing(&self, filter: &EventFilter) -> Option<&str> {
         let is_missing = filter.mine && self.names.is_empty() && !self.reported.is_empty();
         is_missing.then_some(self.reported.as_str())

@@ -1,4 +1,4 @@
-//! `approve`: looks at the announced events, and approves some of them.
+//! `approve`: reads the announced events, and approves some of them.
 
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{Document, Event, EventStatus, EventType, VmNames};
@@ -27,7 +27,7 @@ pub(crate) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
     if names.is_empty() && document.events().len() > 0 {
         match imds.vm_name(NAME_TIMEOUT) {
             Ok(name) => names.push(name),
-            // Which events are this machine's matters for its own, and for each Terminate.
+            // The machine's name matters for its own events, and for each Terminate.
             Err(why) if !args.others => {
                 return Err(name_unknown(
                     &why,
@@ -83,7 +83,7 @@ pub(crate) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
     }
 }
 
-/// What to approve, among the announced events.
+/// The events to approve, among the announced ones.
 struct Request<'a> {
     document: &'a Document<'a>,
     names: VmNames<'a>,
@@ -91,7 +91,8 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The events of the ids that were given: all of them, or an error that names each that cannot be approved.
+    /// The events with the given ids: all of them, or an error that names each that cannot be
+    /// approved.
     fn named(&self) -> Result<Vec<Event<'a>>, CommandError> {
         let mut events: Vec<Event<'a>> = Vec::new();
         let mut errors = Vec::new();
@@ -122,7 +123,7 @@ impl<'a> Request<'a> {
         )))
     }
 
-    /// Why this event, which was given by its id, cannot be approved.
+    /// Why this event, whose id was given, cannot be approved.
     fn obstacle(&self, event: &Event<'_>) -> Option<String> {
         match event.event_status() {
             Some(EventStatus::Scheduled) => {}

@@ -1,4 +1,5 @@
-//! `completions` and `man`: what is installed beside the command, made from the definition of its arguments.
+//! `completions` and `man`: files to install beside the command, generated from the definition of
+//! its arguments.
 
 use std::io::{self, Write};
 use std::mem;
@@ -16,8 +17,9 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CommandError> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), PROGRAM, &mut text);
     let script = String::from_utf8_lossy(&text);
-    // Up to 4.6.11, clap_complete spells the name of a program with a hyphen in two ways, and Bash completes no option of
-    // a subcommand (clap-rs/clap#6421). Nothing is replaced once that is fixed.
+    // Up to 4.6.11, clap_complete writes the name of a program with a hyphen in two forms, and Bash
+    // completes no option of a subcommand (clap-rs/clap#6421). Once that is fixed, this replaces
+    // nothing.
     print(
         script
             .replace("scheduled__subcmd__events", "scheduled__events")
@@ -67,7 +69,7 @@ fn page(command: clap::Command) -> io::Result<Vec<u8>> {
         // Neither justified nor hyphenated, since commands are copied.
         writeln!(page, ".SH NOTES\n.ad l\n.nh")?;
         for line in notes.lines() {
-            // Escapes what the page's language would act on.
+            // Escapes characters that have a meaning in the page's language.
             let text = line
                 .replace('\\', "\\e")
                 .replace('-', "\\-")

@@ -1,9 +1,10 @@
-//! Commands for operators: `approve` acts through the metadata service, and `install` prints what is installed beside the
-//! command.
+//! Commands for operators: `approve` acts through the metadata service, and `install` prints files
+//! to install beside the command.
 //!
-//! `terminate_profile` and `simulate_eviction` are what an operator runs outside the machine. Both print text and do nothing else:
-//! no network, no credentials. Comments in the text state what the next line does and what it needs, so that the whole text can be
-//! pasted into the shell it is for. [`Name`](crate::args::Name) refuses what Azure refuses as a name, and quotes the rest.
+//! An operator runs `terminate_profile` and `simulate_eviction` outside the machine. Both only
+//! print text: no network, no credentials. Comments in the text state the effect and the
+//! requirements of the next line, so that the whole text can be pasted into its shell.
+//! [`Name`](crate::args::Name) refuses names that Azure refuses, and quotes the others.
 
 mod approve;
 mod install;

@@ -45,7 +45,7 @@ pub(crate) fn service(args: WindowsServiceArgs) -> Result<(), CommandError> {
 
 fn install(options: Vec<OsString>) -> Result<(), CommandError> {
     let mut options = absolute(options).map_err(CommandError::usage)?;
-    // Its messages, and the help of `watch`, are printed as `watch` prints them.
+    // Prints messages, and the help of `watch`, in the same form as `watch`.
     let mut watch = parse(&options).unwrap_or_else(|error| error.exit());
     if watch.state.is_none() {
         watch.state = Some(STATE_FILE.into());
@@ -157,7 +157,8 @@ fn absolute(options: Vec<OsString>) -> Result<Vec<OsString>, String> {
     Ok(whole)
 }
 
-/// Refuses commands with relative paths, and warns about those that do not exist or that belong to a user.
+/// Refuses commands with relative paths, and warns about those that do not exist or that belong to
+/// a user.
 fn check_commands(watch: &WatchArgs) -> Result<(), CommandError> {
     let on_changes = watch.on.iter().map(|(_, command)| command);
     for command in [&watch.prepare, &watch.recover, &watch.gate]

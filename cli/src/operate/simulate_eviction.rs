@@ -1,10 +1,11 @@
-//! `simulate-eviction`: how an operator evicts a Spot machine for a drill.
+//! `simulate-eviction`: prints how an operator evicts a Spot machine for a drill.
 
 use crate::args::{EvictionTool, Name, SimulateEvictionArgs};
 use crate::error::CommandError;
 use crate::output::print;
 
-/// The first version of the compute API with `simulateEviction` for machines and for instances of scale sets.
+/// The first version of the compute API with `simulateEviction` for machines and for instances of
+/// scale sets.
 const API_VERSION: &str = "2020-06-01";
 
 const EXPECT: &str = "\

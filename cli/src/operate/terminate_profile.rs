@@ -1,4 +1,4 @@
-//! `terminate-profile`: how a scale set announces deletions, for the tool that the operator uses.
+//! `terminate-profile`: prints how a scale set announces deletions, for the operator's tool.
 
 use scheduled_events_core::terminate::{COMPUTE_API_VERSION, EVENTS_API_VERSION, NotBeforeTimeout};
 
@@ -6,7 +6,8 @@ use crate::args::{Name, ProfileTool, TerminateProfileArgs};
 use crate::error::CommandError;
 use crate::output::print;
 
-/// The version of the compute API in the requests and templates. PATCH of the profile is known since this one.
+/// The version of the compute API in the requests and templates: the first that supports PATCH of
+/// the profile.
 const API_VERSION: &str = "2021-07-01";
 
 pub(crate) fn terminate_profile(args: &TerminateProfileArgs) -> Result<(), CommandError> {
@@ -43,7 +44,7 @@ pub(crate) fn terminate_profile(args: &TerminateProfileArgs) -> Result<(), Comma
     print(plan.text(args.tool).as_bytes())
 }
 
-/// What is to be changed; without a time-out, deletions are not announced.
+/// The change to make; without a time-out, deletions are not announced.
 struct Plan<'a> {
     set: &'a Name,
     group: &'a Name,
@@ -75,7 +76,7 @@ impl Plan<'_> {
         comment(self.summary()) + "\n" + &text + "\n" + &comment(self.remarks(tool))
     }
 
-    /// What the text does.
+    /// The effect of the text.
     fn summary(&self) -> Vec<String> {
         let Self { set, group, .. } = self;
         vec![match self.timeout {
@@ -88,7 +89,7 @@ impl Plan<'_> {
         }]
     }
 
-    /// What it needs, and what else to know.
+    /// The requirements, and other remarks.
     fn remarks(&self, tool: ProfileTool) -> Vec<String> {
         let mut remarks = Vec::new();
         let old = match self.timeout {
@@ -210,7 +211,7 @@ impl Plan<'_> {
             self.group.url(),
             self.set.url()
         );
-        // The order of Microsoft's example. A test compares it with the profile of the core.
+        // The order of Microsoft's example. A test compares it with core's profile.
         let timeout = self.timeout.map_or(String::new(), |timeout| {
             format!("          \"notBeforeTimeout\": \"{timeout}\",\n")
         });

@@ -1,7 +1,8 @@
-//! The Event Log of Windows: entries for this machine's events and for diagnostics, with ids that never change.
+//! The Event Log of Windows: entries for this machine's events and for diagnostics, with ids that
+//! never change.
 //!
-//! Entries are added once [`open`] was called: by a service, and by `watch --event-log`. A thread adds them, since the Event Log may
-//! take long, or not run yet: polling never waits for it.
+//! A service and `watch --event-log` call [`open`], after which entries are added. A thread adds
+//! them, since the Event Log may be slow, or not run yet: polling never waits for it.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,12 +25,13 @@ pub(crate) const SOURCE: &str = "scheduled-events";
 /// The most entries that wait for the Event Log. Further ones are lost, and counted.
 const QUEUE_MAX: usize = 1024;
 
-/// The delay before opening the Event Log is tried again.
+/// The delay before the next attempt to open the Event Log.
 const OPEN_RETRY: Duration = Duration::from_secs(1);
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// What an entry is about. The numbers are public: alerts select by them. docs/windows.md lists them.
+/// The subject of an entry. The numbers are public: alerts select by them. docs/windows.md lists
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Watching = 100,
@@ -89,7 +91,8 @@ impl Entry {
     }
 }
 
-/// From now on, entries are added, as soon as the Event Log runs. `report` prints why it cannot be opened yet.
+/// From now on, entries are added, as soon as the Event Log runs. `report` prints why it cannot be
+/// opened yet.
 ///
 /// # Errors
 /// The system refuses a thread.
@@ -100,14 +103,15 @@ pub(crate) fn open(report: fn(&str, &str)) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds an entry. Without the log nothing is lost: it has what standard output, standard error and the audit file have.
+/// Adds an entry. Without the log, no information is lost: standard output, standard error and the
+/// audit file have it, too.
 pub(crate) fn add(entry: Entry, text: &str) {
     if let Some(queue) = QUEUE.get() {
         queue.add(entry, text);
     }
 }
 
-/// Waits until all entries are added, but not for long.
+/// Waits until all entries are added, for a limited time.
 pub(crate) fn flush_on_exit() {
     if let Some(queue) = QUEUE.get() {
         queue.flush(EXIT_OUTPUT_WAIT);
@@ -208,7 +212,7 @@ fn write(
     }
 }
 
-/// Adds a diagnostic. A label that is no severity is that of a command's output.
+/// Adds a diagnostic. A label that is no severity belongs to a command's output.
 pub(crate) fn diagnostic(label: &str, message: &str) {
     match label {
         "error" => add(Entry::Error, &printable(message)),
@@ -321,7 +325,7 @@ pub(crate) fn record(timed: &TimedRecord<'_>) {
             );
             add(Entry::Untracked, &text);
         }
-        // Failed polls are notes.
+        // Failed polls are printed as notes.
         _ => {}
     }
 }
@@ -360,7 +364,7 @@ mod tests {
         }
         queue.flush(Duration::ZERO);
         release.send(()).unwrap();
-        // The queue is not full any more.
+        // The queue is no longer full.
         let first = added.recv().unwrap();
         queue.flush(Duration::from_secs(60));
         drop(queue);

@@ -8,7 +8,7 @@ use scheduled_events_core::record::Printable;
 
 use crate::output::table::{CELL_MAX, TEXT_MAX, cut};
 
-/// What the last call means.
+/// The meaning of the last call.
 pub(crate) const LAST_CALL: &str = "the gate has not answered yes; preparing without it";
 
 /// Text from outside, with unsafe characters escaped.
@@ -16,12 +16,14 @@ pub(crate) fn printable(text: &str) -> String {
     Printable(text).to_string()
 }
 
-/// A word from outside, such as a type or a name, with unsafe characters escaped: at most [`CELL_MAX`] columns wide.
+/// A word from outside, such as a type or a name, with unsafe characters escaped: at most
+/// [`CELL_MAX`] columns wide.
 pub(crate) fn cell(text: &str) -> String {
     cut(&printable(text), CELL_MAX).into_owned()
 }
 
-/// A text from outside, such as a description, with unsafe characters escaped: at most [`TEXT_MAX`] columns wide.
+/// A text from outside, such as a description, with unsafe characters escaped: at most [`TEXT_MAX`]
+/// columns wide.
 pub(crate) fn sentence(text: &str) -> String {
     cut(&printable(text), TEXT_MAX).into_owned()
 }

@@ -1,8 +1,10 @@
-//! The journal of systemd: which streams lead to it, the priorities of lines, and records with fields of their own.
+//! The journal of systemd: which streams lead to it, the priorities of lines, and records with
+//! fields of their own.
 //!
-//! systemd sets `JOURNAL_STREAM` for a service whose output it sends to the journal. The journal reads the priority of a line from
-//! a prefix, `<4>` for a warning. A record about an event is sent through the journal's own protocol, which adds the field
-//! `SCHEDULED_EVENTS_ID`, and is printed like any other line where that is not possible.
+//! systemd sets `JOURNAL_STREAM` for a service whose output it sends to the journal. The journal
+//! reads the priority of a line from a prefix, `<4>` for a warning. The program sends a record
+//! about an event through the journal's own protocol, which adds the field `SCHEDULED_EVENTS_ID`,
+//! and prints it like any other line where that is not possible.
 
 use std::env;
 use std::io;
@@ -16,7 +18,7 @@ const SOCKET: &str = "/run/systemd/journal/socket";
 /// Overrides [`SOCKET`], for containers that have it elsewhere.
 const SOCKET_VARIABLE: &str = "SCHEDULED_EVENTS_JOURNAL";
 
-/// How important a line is, as syslog numbers it.
+/// The priority of a line, with syslog's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
     Error = 3,
@@ -26,7 +28,8 @@ pub(crate) enum Priority {
 }
 
 impl Priority {
-    /// That of a diagnostic with this label. A label that is no severity is that of a command's output.
+    /// The priority of a diagnostic with this label. A label that is no severity belongs to a
+    /// command's output.
     pub(crate) fn of_label(label: &str) -> Self {
         match label {
             "error" => Self::Error,
@@ -58,7 +61,8 @@ fn stream() -> String {
     env::var("JOURNAL_STREAM").unwrap_or_default()
 }
 
-/// Sends a line with these fields. Returns whether the journal took it: if not, it is to be printed.
+/// Sends a line with these fields. Returns whether the journal accepted it; if not, the caller
+/// prints it.
 pub(crate) fn send(priority: Priority, message: &str, fields: &[(&str, &str)]) -> bool {
     static JOURNAL: OnceLock<Option<DatagramSocket>> = OnceLock::new();
     let connect = || {

@@ -1,13 +1,17 @@
 //! Standard output and standard error.
 //!
-//! A command that answers one question writes directly and waits for its reader, as `scheduled-events list | less`
-//! should. A watcher must not wait: a log that nobody reads must not delay the next poll. After [`start_writers`] each
-//! stream has a thread that writes. The caller waits until its text is written, but all callers together at most
-//! [`OUTPUT_WAIT_MAX`](scheduled_events::limits::OUTPUT_WAIT_MAX), and after that a small share of the time, however many texts a slow reader delays. Then it does not
-//! wait until the reader has caught up, and text beyond [`OUTPUT_QUEUE_MAX`](scheduled_events::limits::OUTPUT_QUEUE_MAX) is dropped and counted.
+//! A command that answers one question writes directly and waits for its reader, as
+//! `scheduled-events list | less` should. A watcher must not wait: a log without a reader must not
+//! delay the next poll. After [`start_writers`] each stream has a thread that writes. The caller
+//! waits until its text is written, but all callers together for at most
+//! [`OUTPUT_WAIT_MAX`](scheduled_events::limits::OUTPUT_WAIT_MAX), and after that for a small share
+//! of the time, however many texts a slow reader delays. Once this time is used up, callers do not
+//! wait until the reader has caught up, and text beyond
+//! [`OUTPUT_QUEUE_MAX`](scheduled_events::limits::OUTPUT_QUEUE_MAX) is dropped and counted.
 //!
-//! This file prints. `stream` has the streams and their threads, `status_line` the line that is rewritten in place; `journal` and
-//! `event_log` are where diagnostics and records also go. `format`, `style`, `table` and `terminal` turn facts into text.
+//! This file prints. `stream` has the streams and their threads, `status_line` the line that is
+//! rewritten in place; `journal` and `event_log` also receive diagnostics and records. `format`,
+//! `style`, `table` and `terminal` format text.
 
 #[cfg(windows)]
 pub(crate) mod event_log;
@@ -37,7 +41,7 @@ pub(crate) fn diagnose(label: &str, message: &str) {
         return;
     }
     let _hidden = status_line::hide();
-    // There is no other place to report that standard error cannot be written.
+    // There is no other place to report a failure of standard error.
     let _ = ERRORS.write(&diagnostic(label, message));
 }
 

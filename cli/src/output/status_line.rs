@@ -1,6 +1,7 @@
 //! One line on a terminal that is rewritten in place, as a sign of life while nothing happens.
 //!
-//! It is never written to a file or a pipe. Whatever is printed hides it first, so that no other line is mixed with it.
+//! It is never written to a file or a pipe. Other output hides it first, so that no other line is
+//! mixed with it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,15 +12,16 @@ use super::style::DIM;
 use super::table::cut;
 use super::terminal;
 
-/// The columns that the line takes now.
+/// The columns that the line occupies now.
 static SHOWN: Mutex<usize> = Mutex::new(0);
 
-/// Shows the line, or replaces its text, if standard output is a terminal. The text must be safe to print.
+/// Shows the line, or replaces its text, if standard output is a terminal. The text must be safe to
+/// print.
 pub(crate) fn show(text: &str) {
     let Some(columns) = terminal::output_width() else {
         return;
     };
-    // In the last column, some terminals start a new line.
+    // After the last column, some terminals start a new line.
     let text = cut(text, columns.saturating_sub(1).max(1));
     let width = text.width();
     let mut shown = lock();
@@ -28,7 +30,7 @@ pub(crate) fn show(text: &str) {
     *shown = width;
 }
 
-/// Removes the line. It stays hidden until the result is dropped.
+/// Removes the line. It stays hidden until the returned value is dropped.
 pub(crate) fn hide() -> Hidden {
     let mut shown = lock();
     if *shown > 0 {
@@ -38,7 +40,7 @@ pub(crate) fn hide() -> Hidden {
     Hidden(shown)
 }
 
-/// As long as this lives, no other thread shows the line.
+/// While this exists, no other thread shows the line.
 pub(crate) struct Hidden(#[allow(dead_code)] MutexGuard<'static, usize>);
 
 fn lock() -> MutexGuard<'static, usize> {

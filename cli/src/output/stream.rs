@@ -18,15 +18,15 @@ use crate::error::CommandError;
 
 pub(crate) static OUTPUT: Stream = Stream::new(Target::Output);
 pub(crate) static ERRORS: Stream = Stream::new(Target::Errors);
-static PATIENCE: Mutex<Patience> = Mutex::new(Patience::new());
+static PATIENCE: Mutex<WaitBudget> = Mutex::new(WaitBudget::new());
 
-/// How long callers may still wait for slow readers. It grows with time.
-struct Patience {
+/// How long callers may still wait for slow readers. The time grows again while nobody waits.
+struct WaitBudget {
     left: Duration,
     at: Option<Instant>,
 }
 
-impl Patience {
+impl WaitBudget {
     const fn new() -> Self {
         Self {
             left: OUTPUT_WAIT_MAX,
@@ -44,13 +44,13 @@ impl Patience {
         self.left
     }
 
-    /// A caller has waited.
+    /// Subtracts the time that a caller has waited.
     fn spend(&mut self, waited: Duration) {
         self.left = self.left.saturating_sub(waited);
     }
 }
 
-/// Whether progress for people and notes are left out.
+/// Whether progress for people, and notes, are left out.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Whether progress for people is left out.
@@ -58,19 +58,19 @@ pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// From now on, neither progress for people nor notes are printed.
+/// From now on, leaves out progress for people, and notes.
 pub(crate) fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Writes the status line, which is progress, too.
+/// Writes the status line, which also counts as progress.
 pub(crate) fn write_status(text: &str) {
     if !is_quiet() {
         let _ = OUTPUT.write(text.as_bytes());
     }
 }
 
-/// From now on, a reader that stalls delays nothing for long.
+/// From now on, a stalled reader delays callers only for a limited time.
 pub(crate) fn start_writers() -> io::Result<()> {
     for stream in [&OUTPUT, &ERRORS]
         .into_iter()
@@ -83,25 +83,27 @@ pub(crate) fn start_writers() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until everything is written, but not for long.
+/// Waits until everything is written, for a limited time.
 pub(crate) fn flush_on_exit() {
     for stream in [&OUTPUT, &ERRORS] {
-        // The queue is in order: once this empty text is written, so are those before it.
+        // The queue keeps its order: once this empty text is written, so are the texts before it.
         if let Some(written) = stream.enqueue(b"") {
             let _ = written.recv_timeout(EXIT_OUTPUT_WAIT);
         }
     }
 }
 
-/// The number of records that were dropped so far, because nothing read standard output.
+/// The number of records that were dropped so far, because no reader took them from standard
+/// output.
 pub(crate) fn dropped_records() -> u64 {
     OUTPUT.all_dropped.load(Ordering::Relaxed)
 }
 
-/// Whether all that was printed to standard output so far was written: for commands that go on without it.
+/// Whether everything that was printed to standard output so far was written: for commands that
+/// continue without it.
 ///
 /// # Errors
-/// The first reason why something was not.
+/// The first failure.
 pub(crate) fn check_written() -> Result<(), CommandError> {
     OUTPUT
         .failure
@@ -128,17 +130,17 @@ enum Target {
 /// One of the two streams.
 pub(crate) struct Stream {
     target: Target,
-    /// The way to the thread that writes, once there is one.
+    /// The queue of the thread that writes, once there is one.
     queue: OnceLock<Sender<Queued>>,
     /// The bytes in the queue.
     queued_bytes: AtomicUsize,
-    /// Whether a text took longer than there was patience, and the queue has not been empty since.
+    /// Whether a text took longer than callers may wait, and the queue has not been empty since.
     stalled: AtomicBool,
     /// The number of texts that were dropped and not yet reported.
     dropped: AtomicU64,
     /// The number of all texts that were dropped.
     all_dropped: AtomicU64,
-    /// Why something could not be written, the first time. The reader may be gone.
+    /// The first failure to write. The reader may be gone.
     failure: OnceLock<String>,
 }
 
@@ -162,11 +164,11 @@ impl Stream {
         }
     }
 
-    /// Writes whole lines. With a thread that writes, this may return before they are written, and errors are reported as
-    /// diagnostics.
+    /// Writes whole lines. With a thread that writes, this may return before they are written, and
+    /// errors are reported as diagnostics.
     ///
     /// # Errors
-    /// Those of the system, except that the reader is gone: that is no reason to stop.
+    /// Those of the system, except a closed pipe: a reader that is gone is no reason to stop.
     pub(crate) fn write(&self, text: &[u8]) -> io::Result<()> {
         if self.queue.get().is_none() {
             return self.write_now(text);
@@ -185,8 +187,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Adds a text to the queue. The returned channel is closed when the text is written; there is none if the text was
-    /// dropped, or if no thread writes.
+    /// Adds a text to the queue. The returned channel is closed when the text is written; there is
+    /// none if the text was dropped, or if no thread writes.
     fn enqueue(&self, text: &[u8]) -> Option<Receiver<()>> {
         let queue = self.queue.get()?;
         let before = self.queued_bytes.fetch_add(text.len(), Ordering::SeqCst);
@@ -206,7 +208,7 @@ impl Stream {
         Some(written)
     }
 
-    /// Writes what comes through the queue.
+    /// Writes the texts of the queue.
     fn write_queue(&self, texts: Receiver<Queued>) {
         let mut reported = String::new();
         for queued in texts {
@@ -228,7 +230,8 @@ impl Stream {
         }
     }
 
-    // The reports are added to the queue without waiting: this may be the thread that has to write them.
+    // This adds the reports to the queue without waiting: this may be the thread that has to write
+    // them.
 
     fn report_dropped(&self) {
         let dropped = self.dropped.swap(0, Ordering::SeqCst);
@@ -243,7 +246,7 @@ impl Stream {
     }
 
     fn report_error(&self, error: &str) {
-        // There is no other place to report that standard error cannot be written.
+        // There is no other place to report a failure of standard error.
         if !error.is_empty() && matches!(self.target, Target::Output) {
             ERRORS.enqueue(&diagnostic(
                 "error",
@@ -267,8 +270,8 @@ impl Stream {
     }
 }
 
-/// Writes a text and flushes it. If a disk is full, the rest of a line stays in the stream's buffer and is written before
-/// the next line.
+/// Writes a text and flushes it. If a disk is full, the rest of a line stays in the stream's buffer
+/// and is written before the next line.
 fn write_whole(stream: &mut impl Write, mut text: &[u8]) -> io::Result<()> {
     while !text.is_empty() {
         match stream.write(text) {
@@ -287,10 +290,10 @@ mod tests {
 
     #[test]
     fn all_waits_together_take_a_small_share_of_the_time() {
-        let mut patience = Patience::new();
+        let mut patience = WaitBudget::new();
         let start = Instant::now();
         let (mut now, mut waited) = (start, Duration::ZERO);
-        // A reader that takes 50 ms for each of many texts.
+        // A reader that needs 50 ms for each of many texts.
         while now < start + Duration::from_secs(60) {
             let wait = patience.now(now).min(Duration::from_millis(50));
             patience.spend(wait);

@@ -1,4 +1,4 @@
-//! Tables and paragraphs as wide as the terminal, aligned by the columns that text takes there.
+//! Tables and paragraphs as wide as the terminal, aligned by the columns that text occupies there.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +12,8 @@ use crate::output::style::DIM;
 /// The widest cell with text from outside, and the widest name, in terminal columns.
 pub(crate) const CELL_MAX: usize = 40;
 
-/// The longest text below a row, in terminal columns. Azure's descriptions have up to 88 characters.
+/// The longest text below a row, in terminal columns. Azure's descriptions have up to 88
+/// characters.
 pub(crate) const TEXT_MAX: usize = 400;
 
 /// The space between two columns.
@@ -21,11 +22,11 @@ const GAP: usize = 2;
 /// The last column wraps in at least this width. If less is left, it moves below its row.
 const LAST_COLUMN_MIN: usize = 24;
 
-/// The narrowest terminal that is served. On a narrower one, the terminal breaks lines.
+/// The narrowest terminal that tables fit. On a narrower one, the terminal breaks lines.
 const TERMINAL_MIN: usize = 20;
 
-/// A table. Each column but the last is as wide as its widest cell. Columns that the terminal has no space for are printed
-/// below their rows.
+/// A table. Each column but the last is as wide as its widest cell. Columns that the terminal has
+/// no space for are printed below their rows.
 #[derive(Default)]
 pub(crate) struct Table {
     headings: Vec<String>,
@@ -163,11 +164,11 @@ fn print_cells(
     writeln!(output, "{}", line.trim_end())
 }
 
-/// The text, cut after `max` terminal columns. The last of them is `…` then.
+/// The text, cut after `max` terminal columns, the last of which is then `…`.
 ///
 /// Colour is not counted, so cut before colour is added.
 pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
-    // No character takes more columns than it has bytes.
+    // No character occupies more columns than it has bytes.
     if text.len() <= max || text.width() <= max {
         return Cow::Borrowed(text);
     }
@@ -184,7 +185,8 @@ pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// The lines of a paragraph of at most `width` columns. It breaks at spaces, and inside words that are wider than a line.
+/// The lines of a paragraph of at most `width` columns. It breaks at spaces, and inside words that
+/// are wider than a line.
 pub(crate) fn wrap(text: &str, width: Option<usize>) -> Vec<Cow<'_, str>> {
     let Some(width) = width
         .map(|width| width.max(2))

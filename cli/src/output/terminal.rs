@@ -1,8 +1,8 @@
-//! The terminal that standard output or standard error may be.
+//! The terminal, if standard output or standard error is one.
 
 use std::io::{self, IsTerminal};
 
-/// The columns of the terminal that standard output is, if it is one.
+/// The columns of the terminal, if standard output is one.
 pub(crate) fn output_width() -> Option<usize> {
     width(&io::stdout())
 }

@@ -1,4 +1,4 @@
-//! What audit files hold about a maintenance: machines, their events, and what was done about each.
+//! A maintenance from audit files: machines, their events, and the actions on each.
 
 use std::collections::HashMap;
 
@@ -12,33 +12,33 @@ const PAUSE_MAX: i64 = 60 * 60;
 
 /// The records of one machine's watcher.
 pub(crate) struct AuditLane {
-    /// The machine, if no event names it: the file's name.
+    /// The machine's name if no event has it: the file's name.
     fallback: String,
     events: Vec<Drawn>,
     /// The index of each event, by its key.
     index: HashMap<String, usize>,
     last: UnixSeconds,
-    /// The number of lines that are no record.
+    /// The number of lines that are not records.
     pub(crate) unreadable: u64,
 }
 
-/// An event, and what happened to it.
+/// An event, and its course.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     pub(crate) members: EventRecord,
     pub(crate) announced: UnixSeconds,
-    /// `NotBefore` as it was seen last.
+    /// `NotBefore` as last seen.
     pub(crate) not_before: Option<UnixSeconds>,
     pub(crate) started: Option<UnixSeconds>,
-    /// When it left the document, and the word for that.
+    /// When it left the document, and the kind of change.
     pub(crate) ended: Option<(UnixSeconds, Change)>,
     /// In the order of time.
     pub(crate) marks: Vec<Mark>,
-    /// The last record about anything, for an event that has not ended.
+    /// The time of the last record, for an event that has not ended.
     pub(crate) seen_until: UnixSeconds,
 }
 
-/// Something that was done about an event, and its result as a word.
+/// An action on an event, and its result in one word.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     pub(crate) at: UnixSeconds,
@@ -61,7 +61,7 @@ impl Drawn {
     }
 }
 
-/// What is drawn: machines with their events, in the order of time.
+/// The machines to draw with their events, in the order of time.
 pub(crate) struct Maintenance {
     pub(crate) lanes: Vec<(String, Vec<Drawn>)>,
 }
@@ -184,7 +184,7 @@ impl AuditLane {
         }
     }
 
-    /// The name that all own events have and no other event has.
+    /// The name that all of its own events have and no other event has.
     fn machine(&self) -> String {
         let has = |event: &Drawn, name: &String| {
             event
@@ -206,7 +206,7 @@ impl AuditLane {
                 .iter()
                 .all(|event| has(event, name) == is_own(&event))
         });
-        // Of several names that fit, the file's name may decide.
+        // If several names fit, the file's name may decide.
         let file = self.fallback.to_ascii_lowercase();
         let index = names
             .iter()
@@ -221,7 +221,7 @@ impl AuditLane {
 }
 
 impl Maintenance {
-    /// The maintenance that the event with this id belongs to, or else the last one.
+    /// The maintenance that the event with this id belongs to; by default, the last one.
     ///
     /// # Errors
     /// A sentence: there is no event, or none with this id.
@@ -240,7 +240,7 @@ impl Maintenance {
             lanes.push((name, own));
             others.extend(other);
         }
-        // Events of machines without an audit file, as the others saw them.
+        // Events of machines without an audit file, as the other machines saw them.
         let watched = lanes.len();
         for event in others {
             let resources = event.members.resources.as_deref().unwrap_or_default();
@@ -279,7 +279,7 @@ impl Maintenance {
             Some(id) => format!("there is no event {id:?}"),
             None => "no event was seen, so there is nothing to draw".to_owned(),
         })?;
-        // The events near those that belong to it belong to it, too.
+        // Events near those of the maintenance belong to it, too.
         let (mut from, mut until) = (first.announced, first.until());
         // In both directions, so that a long chain of events does not take a pass for each.
         let mut spans: Vec<_> = all()

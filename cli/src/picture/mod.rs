@@ -1,7 +1,8 @@
-//! A maintenance as a picture, for a post-mortem: a lane for each machine, a bar for each event, and what was done about it.
+//! A maintenance as a picture, for a post-mortem: a lane for each machine, and a bar for each event
+//! with the actions on it.
 //!
-//! `maintenance` reads the records of watchers, one audit file for each machine, and chooses which maintenance is drawn. `svg`
-//! draws it.
+//! `maintenance` reads the records of watchers, one audit file for each machine, and selects the
+//! maintenance to draw. `svg` draws it.
 
 mod maintenance;
 mod svg;

@@ -1,4 +1,4 @@
-//! Draws a maintenance as an SVG file that needs nothing else, on light and on dark pages.
+//! Draws a maintenance as a self-contained SVG file, for light and dark pages.
 
 use std::fmt::Write as _;
 
@@ -12,14 +12,14 @@ const LEFT: f64 = 28.0;
 const RIGHT: f64 = 1170.0;
 const TOP: f64 = 84.0;
 const LANE_HEIGHT: f64 = 24.0;
-/// The height of a row without its story, and that of a line of the story.
+/// The height of a row without its story, and of a line of the story.
 const ROW_HEIGHT: f64 = 58.0;
 const LINE_HEIGHT: f64 = 16.0;
 
 /// The most characters of a line of a story.
 const LINE_MAX: usize = 172;
 
-/// The least distance of two marks. Those closer together are drawn side by side.
+/// The least distance of two marks. Closer marks are drawn side by side.
 const MARK_DISTANCE: f64 = 16.0;
 
 /// The most events that are drawn.
@@ -31,7 +31,8 @@ const DESCRIPTION_MAX: usize = 90;
 /// The most marks of an event that the text below its bar names.
 const MARKS_MAX: usize = 12;
 
-/// `NotBefore` is drawn if it lies at most this many times the length of the picture ahead. Otherwise an arrow points to it.
+/// `NotBefore` is drawn if it is at most this many times the length of the picture ahead. Otherwise
+/// an arrow points to it.
 const AHEAD_MAX: i64 = 2;
 
 /// The steps of the axis, in seconds.
@@ -127,7 +128,7 @@ pub(crate) fn draw(maintenance: &Maintenance) -> String {
     svg.finish()
 }
 
-/// Maps times to places.
+/// Maps times to positions.
 struct Scale {
     from: UnixSeconds,
     until: UnixSeconds,
@@ -165,7 +166,7 @@ impl Scale {
     }
 
     fn x(&self, at: UnixSeconds) -> f64 {
-        #[allow(clippy::cast_precision_loss)] // A place on the paper.
+        #[allow(clippy::cast_precision_loss)] // A position on the paper.
         let share = at.since(self.from) as f64 / self.until.since(self.from).max(1) as f64;
         // A tenth of a pixel is enough.
         ((LEFT + (RIGHT - LEFT) * share.clamp(0.0, 1.0)) * 10.0).round() / 10.0
@@ -265,7 +266,7 @@ fn bar(svg: &mut Markup, scale: &Scale, event: &Drawn, y: f64) {
     svg.close("g");
 }
 
-/// What happened to an event, in the order of time.
+/// The course of an event, in the order of time.
 fn story(event: &Drawn) -> Vec<String> {
     let mut steps: Vec<(UnixSeconds, String)> = Vec::new();
     let mut add = |at: UnixSeconds, step: String| {
@@ -307,7 +308,7 @@ fn story(event: &Drawn) -> Vec<String> {
     story
 }
 
-/// The whole picture in words, for those who do not see it.
+/// The whole picture in words, for readers who cannot see it.
 fn description(maintenance: &Maintenance) -> String {
     let mut text = String::new();
     for (machine, events) in &maintenance.lanes {
@@ -361,7 +362,7 @@ const fn verb(kind: MarkKind) -> &'static str {
     }
 }
 
-/// What was done, and its result: `not approved (status 503)`.
+/// An action and its result: `not approved (status 503)`.
 fn step(mark: &Mark) -> String {
     let not = if has_succeeded(mark) || mark.kind == MarkKind::Gate {
         ""
@@ -379,7 +380,8 @@ fn has_succeeded(mark: &Mark) -> bool {
         )
 }
 
-/// A shape around a point: a triangle, a square, a diamond, a triangle that points down, an hourglass.
+/// A shape around a point: a triangle, a square, a diamond, a triangle that points down, an
+/// hourglass.
 fn point(svg: &mut Markup, class: &str, kind: MarkKind, x: f64, y: f64, title: Option<&str>) {
     let rest = match kind {
         MarkKind::Prepared => "m0-8l8 14h-16z",
@@ -473,7 +475,7 @@ fn date(at: UnixSeconds) -> String {
         .to_owned()
 }
 
-/// From one time to another, with the date where it changes.
+/// The span between two times, with the date where it changes.
 fn span(from: UnixSeconds, until: UnixSeconds) -> String {
     match (date(from), date(until)) {
         (one, other) if one == other => format!("{one} {} to {}", clock(from), clock(until)),

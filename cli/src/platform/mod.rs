@@ -1,5 +1,6 @@
-//! What differs between operating systems for a program: signals, the supervisor, the journal. One module for Unix and one for
-//! Windows, with the same functions. What the library needs of a system is in the library.
+//! The differences between operating systems for a program: signals, the supervisor, the journal.
+//! One module for Unix and one for Windows, with the same functions. The library has its own for
+//! what it needs of a system.
 
 #[cfg(unix)]
 mod unix;

@@ -19,11 +19,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SI
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// How long the process has to stop, its commands included, before another signal ends it at once.
+/// How long the process and its commands have to stop before another signal ends it at once.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Starts the command, passes signals on to it, and waits for all processes that this one inherits, until the command ends.
-/// Returns its exit code, or 128 + N if signal N ended it.
+/// Starts the command, passes signals on to it, and waits for all processes that this one inherits,
+/// until the command ends. Returns its exit code, or 128 + N if signal N ended it.
 ///
 /// # Errors
 /// The command cannot be started, or signals cannot be handled.
@@ -33,7 +33,7 @@ pub(crate) fn be_first_process(mut command: Command) -> io::Result<u8> {
     thread::Builder::new().spawn(move || {
         for signal in signals.forever() {
             if let Some((child, signal)) = child.zip(Signal::from_named_raw(signal)) {
-                // Fails once it has ended.
+                // Fails once the child has ended.
                 let _ = kill_process(child, signal);
             }
         }
@@ -110,8 +110,9 @@ pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Calls the function on another thread each time a signal asks the process to stop: SIGINT, SIGTERM, and SIGHUP unless the
-/// process was started with SIGHUP ignored, as by nohup. A signal that arrives when the process should have stopped ends it.
+/// Calls the function on another thread each time a signal asks the process to stop: SIGINT,
+/// SIGTERM, and SIGHUP unless the process was started with SIGHUP ignored, as by nohup. A signal
+/// that arrives when the process should have stopped ends it.
 pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
     let mut stop_signals = vec![SIGINT, SIGTERM];
     if !hang_up_is_ignored() {
@@ -136,7 +137,8 @@ pub(crate) fn watchdog_timeout() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }
 
-/// Notifies systemd that the process is ready, of its status, and that it is alive, as far as they are given.
+/// Notifies systemd, as far as given, that the process is ready, of its status, and that it is
+/// alive.
 pub(crate) fn notify_supervisor(ready: bool, status: Option<&str>, alive: bool) {
     let notifications = [
         ready.then_some(NotifyState::Ready),
@@ -152,7 +154,8 @@ pub(crate) fn notify_stopping() {
     let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }
 
-/// The signals that are passed on to a worker: SIGHUP unless the process was started with it ignored.
+/// The signals that are passed on to a worker: SIGHUP unless the process was started with it
+/// ignored.
 fn passed_on() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
     if !hang_up_is_ignored() {
@@ -161,8 +164,8 @@ fn passed_on() -> Vec<i32> {
     signals
 }
 
-/// Calls the function on another thread for each of these signals. If the system refuses the thread, signals do what they did
-/// before, so that one that asks a process to end does not get lost.
+/// Calls the function on another thread for each of these signals. If the system refuses the
+/// thread, signals keep their previous effect, so that one that asks a process to end is not lost.
 fn on_signals(signals: Vec<i32>, act: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
     let (sender, registered) = mpsc::channel();
     thread::Builder::new().spawn(move || {
@@ -178,7 +181,8 @@ fn on_signals(signals: Vec<i32>, act: impl FnMut(i32) + Send + 'static) -> io::R
         .unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-/// Whether the process was started with SIGHUP ignored. Linux shows a mask whose lowest bit is signal 1, which is SIGHUP.
+/// Whether the process was started with SIGHUP ignored. Linux shows a mask whose lowest bit is
+/// signal 1, which is SIGHUP.
 fn hang_up_is_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

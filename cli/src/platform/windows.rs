@@ -29,8 +29,8 @@ impl DatagramSocket {
     }
 }
 
-/// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown or the service manager asks the
-/// process to stop. A second Ctrl-C ends it at once.
+/// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown
+/// or the service manager asks the process to stop. A second Ctrl-C ends it at once.
 pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
     stop::on_stop(stop)
 }
@@ -51,8 +51,8 @@ pub(crate) fn watchdog_timeout() -> Option<Duration> {
     None
 }
 
-/// Reports to the service manager that the service runs: once it watches, whether the metadata service answers or not. It shows no
-/// status in words.
+/// Reports to the service manager that the service runs: once it watches, whether or not the
+/// metadata service answers. It shows no status in words.
 pub(crate) fn notify_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {
     service::report_running();
 }

@@ -42,7 +42,7 @@ use scheduled_events::record::{EventRecord, TimedRecord, event_key};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{Host, Note, Poll, Reply, WatchStatus, Watcher, WatcherOptions};
 
-/// As many bytes as the first line of a lock file has: a process id.
+/// The length of the first line of a lock file, a process id, in bytes.
 const LOCK_LINE_MAX: u64 = 11;
 
 /// Keeps the worker, and returns its exit code.
@@ -54,7 +54,8 @@ pub(crate) fn run(args: RunArgs) -> ExitCode {
     }
 }
 
-/// Starts this program again as a child, since this is the first process. Returns the child's exit code.
+/// Restarts this program as a child, since this is the first process. Returns the child's exit
+/// code.
 pub(crate) fn in_first_process() -> ExitCode {
     exit_code(
         init::run()
@@ -151,7 +152,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         log: diagnose,
         on_phase: Box::new(move |phase| {
             *in_phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
-            // Not by the watcher, which may still wait for the metadata service.
+            // The watcher cannot do this: it may still wait for the metadata service.
             if phase == Phase::Processing
                 && !was_started.replace(true)
                 && platform::has_supervisor()
@@ -170,7 +171,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         thread::Builder::new()
             .spawn(move || take().map(|(mut watcher, mut host)| watcher.run(&mut host)))
     })?;
-    // Last: while a thread is awaited, a signal ends the process at once.
+    // Last: while the main thread waits for another one, a signal ends the process at once.
     patiently(|| {
         let handle = supervisor.handle();
         platform::on_passed_on_signal(move |signal| handle.signal(signal))
@@ -180,13 +181,13 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         platform::notify_stopping();
     }
     watcher_handle.stop();
-    // It saves the state. A panic has been printed, and ends the shipped program.
+    // The watcher saves the state. A panic has been printed, and ends the shipped program.
     let _ = watching.join();
     output::flush_on_exit();
     Ok(code)
 }
 
-/// The rules: `--policy`, or that events of the types of `--stop-on` stop the worker.
+/// The rules: `--policy`, or rules by which events of the types in `--stop-on` stop the worker.
 fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
     if let Some(policy) = &args.policy {
         return policy_file::load(policy).map_err(CommandError::usage);
@@ -198,7 +199,7 @@ fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
     Policy::new(&[rule]).map_err(|error| CommandError::usage(error.to_string()))
 }
 
-/// The types of events that end the machine, as far as the policy stops the worker for them.
+/// The types of events that end the machine and for which the policy stops the worker.
 fn ending_types(policy: &Policy) -> Vec<&'static str> {
     let stops = |kind| {
         policy
@@ -217,7 +218,7 @@ fn ending_types(policy: &Policy) -> Vec<&'static str> {
         .collect()
 }
 
-/// Locks the file of `--lock`, which must be empty or a lock file: it is overwritten.
+/// Locks the file of `--lock`, which must be empty or a lock file, since it is overwritten.
 fn lock(path: &Path) -> Result<FileLock, String> {
     let cannot_use = |reason: String| format!("cannot use the lock {}: {reason}", path.display());
     check_path(path).map_err(cannot_use)?;
@@ -244,14 +245,15 @@ struct RunHost {
     /// The supervisor's phase.
     phase: Arc<Mutex<Phase>>,
     systemd: Systemd,
-    /// What the policy decided about each event of this machine, in this run.
+    /// The policy's decision about each event of this machine, in this run.
     decisions: HashMap<String, Action>,
-    /// The types of events that stop the worker even if they had started when they were first seen: those that end the machine.
+    /// The types of events that stop the worker even if they had started when they were first seen:
+    /// those that end the machine.
     ending_types: Vec<&'static str>,
-    /// Those of such events that are open.
+    /// The open events of these types that have started.
     started: HashSet<String>,
     poll_failures: FailureLog,
-    /// What the supervisor knows about whether events keep the worker from running.
+    /// The supervisor's knowledge whether events keep the worker from running.
     out_of_service: Option<bool>,
 }
 
@@ -273,7 +275,8 @@ impl RunHost {
         }
     }
 
-    /// Whether an event of this type ends the machine, and so the worker, even if it was not prepared for.
+    /// Whether an event of this type ends the machine, and with it the worker, even without a
+    /// preparation.
     fn ends_machine(&self, kind: &str) -> bool {
         self.ending_types.contains(&kind)
     }
@@ -323,14 +326,16 @@ impl Host for RunHost {
         }
     }
 
-    /// Follows the events that have started and that the worker was not stopped for: because they were not announced, because
-    /// the rule did not prepare for them yet, or because the last run reported them.
+    /// Follows the events that have started and for which the worker was not stopped: because they
+    /// were not announced, because the rule did not prepare for them yet, or because the last run
+    /// reported them.
     fn polled(&mut self, poll: &Poll<'_>) {
         if poll.outcome != RequestOutcome::Document {
             return;
         }
         let had_started = !self.started.is_empty();
-        // If the machine is out of service, the worker is stopped for another event, or for this one, which was announced.
+        // If the machine is out of service, the worker is stopped for another event, or for this
+        // one, which was announced.
         let out_of_service = poll.out_of_service();
         for event in poll
             .events()

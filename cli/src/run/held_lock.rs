@@ -1,4 +1,4 @@
-//! The lock of `--lock`: whether this process still has it.
+//! The lock of `--lock`, which this process may lose.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -6,7 +6,8 @@ use std::time::Instant;
 use scheduled_events::files::lock::FileLock;
 use scheduled_events::limits::{LOCK_CHECK, LOCK_LOST_REPEAT};
 
-/// A lock that is checked again and again, since its file can be removed, and another process can then lock a new one.
+/// A lock that is checked repeatedly, since its file can be removed, and another process can then
+/// lock a new one.
 pub(crate) struct HeldLock {
     lock: FileLock,
     path: PathBuf,
@@ -24,17 +25,17 @@ impl HeldLock {
         }
     }
 
-    /// When it is checked next.
+    /// When the next check is due.
     pub(crate) fn check_at(&self) -> Instant {
         self.check_at
     }
 
-    /// Whether another process had replaced it at the last check.
+    /// Whether the last check found that another process has replaced it.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Checks the lock if that is due. Returns what to report.
+    /// Checks the lock if that is due. Returns the text to report, if any.
     pub(crate) fn check(&mut self) -> Option<String> {
         if Instant::now() < self.check_at {
             return None;

@@ -1,12 +1,13 @@
-//! The user's commands beside the worker: what they receive, and what the log shows of them.
+//! The user's commands beside the worker: their input, and their output in the log.
 
 use std::time::Instant;
 
-use super::message::{Message, RunHandle};
+use super::message::{RunHandle, RunMessage};
 use scheduled_events::hooks::{CommandEvent, CommandLine, RunningCommand, log_refused};
 use scheduled_events::record::EventRecord;
 
-/// Starts the user's commands and numbers them, so that the end of an earlier one is not taken for that of a later one.
+/// Starts the user's commands and numbers them, so that the end of an earlier one is not mistaken
+/// for that of a later one.
 pub(crate) struct Commands {
     handle: RunHandle,
     log: fn(&str, &str),
@@ -19,7 +20,7 @@ pub(crate) struct Started {
     running: RunningCommand,
 }
 
-/// What a command is for.
+/// The purpose of a command.
 pub(crate) struct Purpose<'a> {
     /// Its name in the log, and the value of `SCHEDULED_EVENTS_PHASE`.
     pub(crate) label: &'static str,
@@ -53,7 +54,7 @@ impl Commands {
         let on_event = move |event: CommandEvent| match event {
             CommandEvent::Line(line) => log(label, &line),
             CommandEvent::Refused(why) => log_refused(label, &why, log),
-            CommandEvent::Ended(outcome) => handle.send(Message::CommandEnded(number, outcome)),
+            CommandEvent::Ended(outcome) => handle.send(RunMessage::CommandEnded(number, outcome)),
         };
         let running = match purpose.event {
             Some(event) => command.start(event, &variables, purpose.deadline, on_event),

@@ -1,8 +1,9 @@
 //! The first process of a container, or of any other process namespace.
 //!
-//! It inherits all processes whose parents end, and must wait for each, or they stay as zombies. A `run` or `watch` that is the first
-//! process therefore starts itself once more as a child that does the work, and only waits for processes and passes signals on. The
-//! kernel ends all others when it ends.
+//! It inherits all processes whose parents end, and must wait for each, or they stay as zombies. A
+//! `run` or `watch` that is the first process therefore starts itself again as a child that does
+//! the work, and only waits for processes and passes signals on. When it ends, the kernel ends all
+//! others.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,7 +20,8 @@ pub(crate) fn is_first() -> bool {
     std::process::id() == 1
 }
 
-/// Does what the first process must do until the child ends. Returns its exit code, 128 + N if signal N ended it.
+/// Does the first process's work until the child ends. Returns the child's exit code, or 128 + N if
+/// signal N ended it.
 ///
 /// # Errors
 /// The child cannot be started.
@@ -30,10 +32,10 @@ pub(crate) fn run() -> io::Result<u8> {
     if words.is_empty() {
         words = env::args_os().collect();
     }
-    // Without /proc, the program is searched for as it was named.
+    // Without /proc, the program is searched for by its name on the command line.
     let program = env::current_exe().map_or_else(|_| words[0].clone(), Into::into);
     let mut command = Command::new(program);
-    // As it was started, which an interpreter needs to find its libraries.
+    // With its own name unchanged, which an interpreter needs to find its libraries.
     command.arg0(&words[0]).args(&words[1..]);
     platform::be_first_process(command)
 }

@@ -1,4 +1,4 @@
-//! What other threads report to a supervisor.
+//! Messages from other threads to a supervisor.
 
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -7,27 +7,29 @@ use scheduled_events::hooks::CommandOutcome;
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch::Reply;
 
-/// Something that happened on another thread.
-pub(crate) enum Message {
+/// A message from another thread.
+pub(crate) enum RunMessage {
     /// An event that stops the worker was announced.
     Prepare(Announcement, Reply),
-    /// The attempt is not wanted any more.
+    /// The attempt is no longer needed.
     Cancel(u32),
     /// No event keeps the worker from running.
     Recover(Option<EventRecord>, Reply),
-    /// Whether this event may be approved. `at_once` if a rule approves it without stopping the worker.
+    /// Asks whether this event may be approved. `at_once` if a rule approves it without stopping
+    /// the worker.
     Approve {
         event: EventRecord,
         at_once: bool,
         reply: Reply,
     },
-    /// A document was read: whether the watcher's state says that events keep the worker from running.
+    /// A document was read: whether, by the watcher's state, events keep the worker from running.
     Answered { out_of_service: bool },
-    /// The machine's id is known, and so whether the state is its own.
+    /// The machine's id is known, and with it whether the state is its own.
     Identified { state_is_own: bool },
-    /// An event that ends the machine has started before the worker was stopped for it.
+    /// An event that ends the machine started before the worker was stopped for it.
     Started(EventRecord),
-    /// No such event is left. If the machine is out of service, others keep the worker from running.
+    /// No such event is left. If the machine is out of service, other events keep the worker from
+    /// running.
     Over { out_of_service: bool },
     /// A signal arrived.
     Signal(i32),
@@ -44,25 +46,25 @@ pub(crate) struct Announcement {
     pub(crate) start: Option<Instant>,
 }
 
-/// The way to a supervisor, from any thread.
+/// Sends messages to a supervisor, from any thread.
 #[derive(Clone)]
-pub(crate) struct RunHandle(pub(crate) Sender<Message>);
+pub(crate) struct RunHandle(pub(crate) Sender<RunMessage>);
 
 impl RunHandle {
     pub(crate) fn prepare(&self, announcement: Announcement, reply: Reply) {
-        self.send(Message::Prepare(announcement, reply));
+        self.send(RunMessage::Prepare(announcement, reply));
     }
 
     pub(crate) fn cancel(&self, attempt: u32) {
-        self.send(Message::Cancel(attempt));
+        self.send(RunMessage::Cancel(attempt));
     }
 
     pub(crate) fn recover(&self, event: Option<EventRecord>, reply: Reply) {
-        self.send(Message::Recover(event, reply));
+        self.send(RunMessage::Recover(event, reply));
     }
 
     pub(crate) fn approve(&self, event: EventRecord, at_once: bool, reply: Reply) {
-        self.send(Message::Approve {
+        self.send(RunMessage::Approve {
             event,
             at_once,
             reply,
@@ -70,26 +72,26 @@ impl RunHandle {
     }
 
     pub(crate) fn answered(&self, out_of_service: bool) {
-        self.send(Message::Answered { out_of_service });
+        self.send(RunMessage::Answered { out_of_service });
     }
 
     pub(crate) fn identified(&self, state_is_own: bool) {
-        self.send(Message::Identified { state_is_own });
+        self.send(RunMessage::Identified { state_is_own });
     }
 
     pub(crate) fn started(&self, event: EventRecord) {
-        self.send(Message::Started(event));
+        self.send(RunMessage::Started(event));
     }
 
     pub(crate) fn over(&self, out_of_service: bool) {
-        self.send(Message::Over { out_of_service });
+        self.send(RunMessage::Over { out_of_service });
     }
 
     pub(crate) fn signal(&self, signal: i32) {
-        self.send(Message::Signal(signal));
+        self.send(RunMessage::Signal(signal));
     }
 
-    pub(crate) fn send(&self, message: Message) {
+    pub(crate) fn send(&self, message: RunMessage) {
         // Fails once the supervisor has ended.
         let _ = self.0.send(message);
     }

@@ -1,16 +1,18 @@
 //! `run`: keeps an interruptible workload, such as a worker on a Spot machine.
 //!
-//! A [`Supervisor`](supervisor::Supervisor) starts the worker after its warm-up, and moves it through the life cycle that core's
-//! [`Phase`](scheduled_events_core::spot::Phase) defines. A watcher on another thread notifies it through a [`RunHandle`](message::RunHandle) when an
-//! event is announced or over; nothing that the watcher waits for delays the worker.
+//! A [`Supervisor`](supervisor::Supervisor) starts the worker after its warm-up, and moves it
+//! through the life cycle that core's [`Phase`](scheduled_events_core::spot::Phase) defines. A
+//! watcher on another thread notifies it through a [`RunHandle`](message::RunHandle) when an event
+//! is announced or over; the watcher's waits never delay the worker.
 //!
-//! * `options`: what a supervisor is configured with.
+//! * `options`: the configuration of a supervisor.
 //! * `command`: the subcommand, with its watcher.
-//! * `supervisor`: the loop that acts on what happens. `stop_worker` is its part that stops the worker in time, `stop_progress` how
-//!   far that is, and `signals` the part that passes signals on.
+//! * `supervisor`: the loop that acts on messages. `stop_worker` is its part that stops the worker
+//!   in time, `stop_progress` the progress of that, and `signals` the part that passes signals on.
 //! * `worker`: the worker's processes. `hooks`: the user's commands beside it.
-//! * `phase_file`: what the next run must know. `other_runs`: the runs that share the folder of the state file.
-//! * `held_lock`: whether the lock of `--lock` is still this process's.
+//! * `phase_file`: the state for the next run. `other_runs`: the runs that share the folder of the
+//!   state file.
+//! * `held_lock`: whether this process still has the lock of `--lock`.
 //! * `init`: the first process of a container.
 
 mod command;

@@ -1,4 +1,4 @@
-//! What a supervisor is configured with.
+//! The configuration of a supervisor.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,9 +23,10 @@ pub(crate) struct RunOptions {
     pub(crate) approve: bool,
     /// The lock of `--lock`.
     pub(crate) lock: Option<HeldLock>,
-    /// Where the phase is kept, and what the last run left there.
+    /// The file that keeps the phase, with the phase of the last run.
     pub(crate) phase_file: Option<PhaseFile>,
-    /// The state file: other runs in its folder have workers that must be gone before an approval.
+    /// The state file: before an approval, the workers of other runs in its folder must be gone,
+    /// too.
     pub(crate) state_file: Option<PathBuf>,
     /// Prints a diagnostic: its label, and a text that may come from outside.
     pub(crate) log: fn(&str, &str),

@@ -6,11 +6,12 @@ use std::path::Path;
 use scheduled_events::files::lock::{LOCK_SUFFIX, workers_in};
 use scheduled_events::files::sibling;
 
-/// The number of workers that run for another run whose state file is in the same folder. A worker is registered in the lock file
-/// from its start until all that it started is gone; it stays registered, and counts, if its supervisor is killed.
+/// The number of workers that run for another run whose state file is in the same folder. A worker
+/// is registered in the lock file from its start until all of its processes are gone; it stays
+/// registered, and counts, if its supervisor is killed.
 ///
 /// # Errors
-/// A sentence that says why that cannot be known.
+/// A sentence: why the number is unknown.
 pub(crate) fn other_workers(state_file: &Path) -> Result<usize, String> {
     let folder = match state_file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -27,7 +28,7 @@ pub(crate) fn other_workers(state_file: &Path) -> Result<usize, String> {
             .is_some_and(|extension| extension == LOCK_SUFFIX)
             && path.file_name() != own.file_name()
         {
-            // Elsewhere the register is empty.
+            // On other systems the register is empty.
             if !cfg!(target_os = "linux") {
                 return Err(failed(
                     &path,

@@ -1,6 +1,7 @@
-//! The phase that the last run was in: what the next one resumes from.
+//! The phase of the last run, from which the next one resumes.
 //!
-//! It is one line in `STATE.phase`, beside the state file: a name of the format, the phase and the id of the boot.
+//! It is one line in `STATE.phase`, beside the state file: a name of the format, the phase and the
+//! id of the boot.
 
 use std::fs;
 use std::io::{self, Read};
@@ -20,15 +21,15 @@ const FILE_MAX: u64 = 1024;
 /// The file with the phase. The lock of the state file protects it, too.
 pub(crate) struct PhaseFile {
     path: PathBuf,
-    /// What the last run left.
+    /// The state that the last run left.
     last: Option<LastRun>,
 }
 
-/// How the last run ended: its worker had not ended by itself.
+/// The end of the last run, whose worker had not ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastRun {
     pub(crate) phase: Phase,
-    /// Whether the machine has not started again since.
+    /// Whether the machine has not booted since.
     pub(crate) is_same_boot: bool,
 }
 
@@ -36,7 +37,7 @@ impl PhaseFile {
     /// The phase file beside a state file.
     ///
     /// # Errors
-    /// A sentence that says why it cannot be read, or must not be used.
+    /// A sentence: why it cannot be read, or must not be used.
     pub(crate) fn beside(state_file: &Path) -> Result<Self, String> {
         let path = sibling(state_file, "phase");
         let last = read(&path)
@@ -48,7 +49,7 @@ impl PhaseFile {
         self.last
     }
 
-    /// Keeps the phase.
+    /// Saves the phase.
     pub(crate) fn save(&self, phase: Phase) -> io::Result<()> {
         replace(
             &self.path,
@@ -56,7 +57,7 @@ impl PhaseFile {
         )
     }
 
-    /// Forgets the phase: the worker has done its work.
+    /// Removes the phase: the worker has done its work.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -77,7 +78,7 @@ fn read(path: &Path) -> Result<Option<LastRun>, String> {
     Ok(Some(parse(&text)))
 }
 
-/// What a file says. One that cannot be read means that a worker was processing.
+/// The contents of a file. One that cannot be read means that a worker was processing.
 fn parse(text: &str) -> LastRun {
     let words: Vec<_> = text.trim_end_matches('\n').split(' ').collect();
     let known = match words[..] {

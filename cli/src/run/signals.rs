@@ -31,7 +31,7 @@ impl Supervisor {
                 self.goes_on_at = None;
                 self.kill_after_grace();
             } else if is_first {
-                // A worker may handle SIGINT and go on, as interactive programs do.
+                // A worker may handle SIGINT and continue, as interactive programs do.
                 self.goes_on_at = Some(Instant::now() + self.options.grace);
             }
         }
@@ -41,7 +41,7 @@ impl Supervisor {
         self.kill_at = self.kill_at.or(Some(Instant::now() + self.options.grace));
     }
 
-    /// The worker has had the grace to end after a signal such as SIGINT.
+    /// Called when the worker has had the grace to end after a signal such as SIGINT.
     pub(crate) fn on_going_on(&mut self) {
         self.goes_on_at = None;
         if self

@@ -1,4 +1,4 @@
-//! How far the worker is stopped before an event.
+//! The progress of stopping the worker before an event.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,17 @@ use super::message::Announcement;
 use scheduled_events::limits::{COMMAND_GRACE, RUN_NOTICE};
 use scheduled_events::record::EventRecord;
 
-/// How often it is checked whether all that the worker started is gone.
+/// How often to check whether all processes of the worker are gone.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often a worker that is being killed is searched for new processes.
+/// How often to search for new processes of a worker that is being killed.
 pub(crate) const KILL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How far the worker is stopped.
+/// The progress of stopping the worker.
 pub(crate) struct Stop {
     pub(super) event: Option<EventRecord>,
-    /// When a checkpoint must have ended: before the event, the grace and the time that a command has to end.
+    /// The deadline of a checkpoint: before the event, the grace and the time that a command has to
+    /// end.
     pub(super) checkpoint_by: Instant,
     pub(super) has_saved: bool,
     /// When the worker is killed, once it was asked to end.
@@ -40,14 +41,14 @@ impl Stop {
         }
     }
 
-    /// Another event is announced meanwhile.
+    /// Adjusts the deadlines to another event that is announced meanwhile.
     pub(crate) fn hasten(&mut self, announcement: &Announcement, grace: Duration) {
         self.checkpoint_by = self
             .checkpoint_by
             .min(checkpoint_by(announcement.start, grace));
     }
 
-    /// When there is something to do next.
+    /// When the next step is due.
     pub(crate) fn next(&self) -> Instant {
         let soon = Instant::now() + CHECK_INTERVAL;
         if self.has_asked() {
@@ -67,13 +68,14 @@ impl Stop {
         self.command.as_ref()
     }
 
-    /// Whether it was the stop command that ended.
+    /// Whether the command that ended was the stop command.
     pub(crate) fn command_ended(&mut self, number: u64) -> bool {
         self.command.take_if(|command| command.is(number)).is_some()
     }
 }
 
-/// When a checkpoint must have ended. The least notice of an eviction is assumed if the start of the event is unknown.
+/// The deadline of a checkpoint. If the start of the event is unknown, the shortest notice of an
+/// eviction is assumed.
 fn checkpoint_by(start: Option<Instant>, grace: Duration) -> Instant {
     let now = Instant::now();
     let start = start.unwrap_or(now + RUN_NOTICE);

@@ -1,4 +1,5 @@
-//! Stopping the worker before an event: a last checkpoint, SIGTERM or the stop command, SIGKILL after the grace.
+//! Stopping the worker before an event: a last checkpoint, SIGTERM or the stop command, SIGKILL
+//! after the grace.
 
 use std::time::Instant;
 
@@ -8,14 +9,14 @@ use super::supervisor::Supervisor;
 use super::worker::Worker;
 
 impl Supervisor {
-    /// Does the next thing to stop the worker.
+    /// Takes the next step of stopping the worker.
     pub(crate) fn tick_stop(&mut self) {
         let now = Instant::now();
         let Some(mut stop) = self.stop.take() else {
             return;
         };
         let runs = self.worker.as_mut().is_some_and(Worker::runs);
-        // Asked after that, so that the end of what runs no more is known.
+        // Read after that, so that the end of a worker that no longer runs is known.
         let ended = self.worker.as_mut().and_then(Worker::ended);
         if self.worker.is_none() {
             // Before the worker, a command may still be ending.
@@ -47,7 +48,8 @@ impl Supervisor {
             self.stop = Some(stop);
             return;
         };
-        // The commands may still upload what the worker has saved. They end at their deadlines.
+        // The commands may still upload data that the worker has saved. They end at their
+        // deadlines.
         if !runs && stop.command.is_none() && self.checkpoint.is_none() {
             return self.on_gone(ended);
         }

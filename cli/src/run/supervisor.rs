@@ -1,4 +1,4 @@
-//! The loop that keeps a worker: it moves the phase on, and does what each phase asks for.
+//! The loop that keeps a worker: it advances the phase, and carries out each phase's actions.
 
 use std::io::ErrorKind;
 use std::process::ExitStatus;
@@ -10,7 +10,7 @@ use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 
 use super::held_lock::HeldLock;
 use super::hooks::{Commands, Purpose, Started};
-use super::message::{Announcement, Message, RunHandle};
+use super::message::{Announcement, RunHandle, RunMessage};
 use super::options::RunOptions;
 use super::other_runs::other_workers;
 use super::phase_file::PhaseFile;
@@ -23,7 +23,8 @@ use scheduled_events::limits::{COMMAND_TIME, RUN_ANSWER_WAIT, RUN_SPAWN_RETRY};
 use scheduled_events::record::{EventRecord, HookOutcome};
 use scheduled_events::watch::Reply;
 
-/// The exit code if a command before the worker fails: as `env`, `nohup` and `timeout` use it for failures of their own.
+/// The exit code if a command before the worker fails: `env`, `nohup` and `timeout` use the same
+/// for failures of their own.
 const EXIT_OWN_FAILURE: u8 = 125;
 const EXIT_CANNOT_EXECUTE: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
@@ -39,39 +40,40 @@ pub(crate) struct Supervisor {
     /// The checkpoint command.
     pub(crate) checkpoint: Option<Started>,
     pub(crate) checkpoint_at: Option<Instant>,
-    /// How far the worker is stopped, in the phase `Evicted`.
+    /// The progress of stopping the worker, in the phase `Evicted`.
     pub(crate) stop: Option<Stop>,
-    /// Where to report that the worker is gone.
+    /// Receivers of the report that the worker is gone.
     preparing: Vec<Reply>,
-    /// Where to report that the worker has started again.
+    /// The receiver of the report that the worker has started again.
     recovering: Option<Reply>,
     /// The event that the recovery is about.
     recovered_event: Option<EventRecord>,
-    /// Until when a document is waited for that shows whether the worker may start. Only if the last run stopped it for an event,
-    /// since this boot.
+    /// How long to wait for a document that shows whether the worker may start. Only if the last
+    /// run stopped it for an event, since this boot.
     answer_by: Option<Instant>,
-    /// Until when the machine's id is waited for, which shows whether there is something to resume: a copied disk has the files of
-    /// another machine.
+    /// How long to wait for the machine's id, which shows whether there is something to resume: a
+    /// copied disk has the files of another machine.
     identity_by: Option<Instant>,
-    /// Whether an event is open that has started before the worker was stopped for it.
+    /// Whether an event is open that started before the worker was stopped for it.
     has_started_event: bool,
     /// Whether the last such event was over before the worker had stopped.
     starts_again: bool,
-    /// Whether the worker was started without knowing whether the event that it was stopped for is over.
+    /// Whether the worker was started although it is unknown whether the event that it was stopped
+    /// for is over.
     is_unconfirmed: bool,
     spawn_at: Option<Instant>,
     spawn_failures: FailureLog,
     /// The signal that asked this process to end.
     pub(crate) ending: Option<i32>,
-    /// When a worker that still runs has handled that signal and goes on.
+    /// When a worker that still runs counts as having handled that signal and continuing.
     pub(crate) goes_on_at: Option<Instant>,
     /// When the worker is killed after that, unless it is stopped for an event meanwhile.
     pub(crate) kill_at: Option<Instant>,
     pub(crate) exit: Option<u8>,
-    /// Why the last approval was not allowed, so that it is logged once.
+    /// Why the last approval was refused, so that each reason is logged once.
     not_approved: String,
     handle: RunHandle,
-    messages: Receiver<Message>,
+    messages: Receiver<RunMessage>,
 }
 
 impl Supervisor {
@@ -111,7 +113,8 @@ impl Supervisor {
         self.handle.clone()
     }
 
-    /// Keeps the worker until it ends by itself, or until this process is asked to end. Returns the exit code.
+    /// Keeps the worker until it ends by itself, or until this process is asked to end. Returns the
+    /// exit code.
     pub(crate) fn run(mut self) -> u8 {
         self.begin();
         loop {
@@ -132,7 +135,8 @@ impl Supervisor {
         let last = self.options.phase_file.as_ref().and_then(PhaseFile::last);
         match last {
             None => self.enter(Phase::Warmup),
-            // The events that the last run stopped the worker for may still be open, which the next document shows.
+            // The events for which the last run stopped the worker may still be open, which the
+            // next document shows.
             Some(last)
                 if last.is_same_boot && matches!(last.phase, Phase::Evicted | Phase::Shutdown) =>
             {
@@ -177,12 +181,12 @@ impl Supervisor {
             .unwrap_or(Duration::from_secs(3600))
     }
 
-    fn on_message(&mut self, message: Message) {
+    fn on_message(&mut self, message: RunMessage) {
         match message {
-            Message::Prepare(announcement, reply) => self.on_notice(&announcement, reply),
-            Message::Cancel(attempt) => self.on_cancel(attempt),
-            Message::Recover(event, reply) => self.on_recover(event, reply),
-            Message::Approve {
+            RunMessage::Prepare(announcement, reply) => self.on_notice(&announcement, reply),
+            RunMessage::Cancel(attempt) => self.on_cancel(attempt),
+            RunMessage::Recover(event, reply) => self.on_recover(event, reply),
+            RunMessage::Approve {
                 event,
                 at_once,
                 reply,
@@ -199,13 +203,13 @@ impl Supervisor {
                 };
                 reply.gate(GatePhase::Approve, answer);
             }
-            Message::Answered { out_of_service } => self.on_answer(out_of_service),
-            Message::Identified { state_is_own } => self.on_identity(state_is_own),
-            Message::Started(event) => self.on_started(event),
-            Message::Over { out_of_service } => self.on_over(out_of_service),
-            Message::Signal(signal) => self.on_signal(signal),
-            Message::WorkerEnded => {}
-            Message::CommandEnded(number, outcome) => self.on_command_ended(number, &outcome),
+            RunMessage::Answered { out_of_service } => self.on_answer(out_of_service),
+            RunMessage::Identified { state_is_own } => self.on_identity(state_is_own),
+            RunMessage::Started(event) => self.on_started(event),
+            RunMessage::Over { out_of_service } => self.on_over(out_of_service),
+            RunMessage::Signal(signal) => self.on_signal(signal),
+            RunMessage::WorkerEnded => {}
+            RunMessage::CommandEnded(number, outcome) => self.on_command_ended(number, &outcome),
         }
     }
 
@@ -258,7 +262,7 @@ impl Supervisor {
         }
     }
 
-    /// The machine may end at any moment, so that there is no time for a checkpoint.
+    /// The machine may end at any moment, so there is no time for a checkpoint.
     fn on_started(&mut self, event: EventRecord) {
         self.has_started_event = true;
         self.is_unconfirmed = false;
@@ -289,7 +293,7 @@ impl Supervisor {
     fn on_over(&mut self, out_of_service: bool) {
         self.has_started_event = false;
         match self.phase {
-            // The watcher calls for the recovery.
+            // The watcher will request the recovery.
             _ if out_of_service => {}
             Phase::Shutdown if self.ending.is_none() => {
                 self.log("note", "the event is over: starting the worker again");
@@ -300,7 +304,7 @@ impl Supervisor {
         }
     }
 
-    /// Moves on to the phase `Evicted`, in which [`tick`](Self::tick) stops what runs.
+    /// Advances to the phase `Evicted`, in which [`tick`](Self::tick) stops the running processes.
     fn begin_stop(&mut self, announcement: Option<&Announcement>) {
         self.checkpoint_at = None;
         self.spawn_at = None;
@@ -367,7 +371,8 @@ impl Supervisor {
         }
     }
 
-    /// A document was read after the start of a run whose last one had stopped the worker for an event.
+    /// Handles the first document after the start, if the last run had stopped the worker for an
+    /// event.
     fn on_answer(&mut self, out_of_service: bool) {
         if self.answer_by.take().is_some() && !out_of_service {
             self.advance(Signal::Withdrawn);
@@ -411,7 +416,7 @@ impl Supervisor {
         }
     }
 
-    /// Does what time asks for.
+    /// Carries out the actions that are due.
     fn tick(&mut self) {
         let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= Instant::now());
         if self.exit.is_some() {
@@ -423,7 +428,7 @@ impl Supervisor {
             if self.ending.is_none() || !self.worker.as_mut().is_some_and(Worker::runs) {
                 return self.on_own_end(status);
             }
-            // What it started may still save something.
+            // Its processes may still save something.
             self.kill_after_grace();
         }
         if is_due(self.goes_on_at) {
@@ -466,11 +471,11 @@ impl Supervisor {
         }
     }
 
-    /// The worker has ended without being asked to by this program; or this program was asked to end, and all is gone that the worker
-    /// started.
+    /// Handles the end of a worker that this program did not ask to end, or, once this program was
+    /// asked to end, the end of all processes of the worker.
     pub(crate) fn on_own_end(&mut self, status: ExitStatus) {
         self.worker = None;
-        // What it has begun is complete only if it says so, and nobody asked it to end.
+        // A checkpoint is complete only if the worker reports so and nobody asked it to end.
         if status.success()
             && self.ending.is_none()
             && let Some(Err(error)) = self.options.phase_file.as_ref().map(PhaseFile::remove)
@@ -480,7 +485,7 @@ impl Supervisor {
         self.exit = Some(exit_code(status));
     }
 
-    /// The worker is gone, and all that it started.
+    /// Handles the end of the worker and all of its processes.
     pub(crate) fn on_gone(&mut self, status: Option<ExitStatus>) {
         self.worker = None;
         self.stop = None;
@@ -504,7 +509,7 @@ impl Supervisor {
         }
     }
 
-    /// Why this event may not be approved, if it may not.
+    /// Refuses the approval of this event, with the reason, if it is not allowed.
     fn may_approve(&self, event: &EventRecord, at_once: bool) -> Result<(), String> {
         if !self.options.approve {
             return Err("there is no --approve".to_owned());
@@ -539,7 +544,7 @@ impl Supervisor {
         }
     }
 
-    /// Moves the phase on, if the signal means anything in it.
+    /// Advances the phase, if the signal has a meaning in it.
     fn advance(&mut self, signal: Signal) {
         if let Some(next) = self.phase.next(signal) {
             self.enter(next);
@@ -579,7 +584,7 @@ impl Supervisor {
         }
     }
 
-    /// Runs the warm-up or the resume command, or goes on without it.
+    /// Runs the warm-up or the resume command, or continues without it.
     fn run_before_worker(&mut self, command: Option<CommandLine>, without: Signal) {
         let Some(command) = command else {
             return self.advance(without);
@@ -603,7 +608,7 @@ impl Supervisor {
     fn start_worker(&mut self) {
         let handle = self.handle();
         match Worker::start(&self.options.worker, move || {
-            handle.send(Message::WorkerEnded);
+            handle.send(RunMessage::WorkerEnded);
         }) {
             Ok(worker) => {
                 self.log(
@@ -650,7 +655,8 @@ impl Supervisor {
         }
     }
 
-    /// The worker cannot be started now. A recovery is repeated; otherwise a service manager starts this program again.
+    /// Handles a worker that cannot be started now. A recovery is repeated; otherwise a service
+    /// manager restarts this program.
     fn cannot_start(&mut self, exit_code: u8) {
         match self.recovering.take() {
             None => self.exit = Some(exit_code),
@@ -711,7 +717,7 @@ fn exit_code(status: ExitStatus) -> u8 {
         .unwrap_or(EXIT_OWN_FAILURE)
 }
 
-/// As shells report the end of a process by a signal.
+/// The exit code with which shells report the end of a process by a signal.
 pub(crate) fn exit_code_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(EXIT_OWN_FAILURE)
 }

@@ -1,4 +1,5 @@
-//! The worker: one command that inherits standard input, unless that is a terminal, and output, in a process group of its own.
+//! The worker: one command in a process group of its own, which inherits standard output and,
+//! unless it is a terminal, standard input.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use scheduled_events::hooks::{ProcessTree, SUPERVISOR_VARIABLES};
 
-/// How often a worker is checked whose end no thread waits for, or that has left something running.
+/// How often to check a worker whose end no thread waits for, or that has left processes running.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A worker, from its start until everything that it started is gone.
@@ -32,7 +33,8 @@ impl Worker {
         for name in SUPERVISOR_VARIABLES {
             command.env_remove(name);
         }
-        // The group is not the terminal's foreground, so that reading it would stop the worker for ever.
+        // The group is not the terminal's foreground, so reading the terminal would stop the worker
+        // for ever.
         if io::stdin().is_terminal() {
             command.stdin(Stdio::null());
         }
@@ -49,7 +51,8 @@ impl Worker {
         self.tree.id()
     }
 
-    /// How soon to check whether the worker and all that it started have ended, if nothing reports that.
+    /// How soon to check whether the worker and all of its processes have ended, if no thread
+    /// reports that.
     pub(crate) fn check_within(&self) -> Option<Duration> {
         (!self.is_awaited || self.status.is_some()).then_some(CHECK_INTERVAL)
     }
@@ -60,7 +63,7 @@ impl Worker {
         self.status
     }
 
-    /// Whether something that belongs to the worker still runs.
+    /// Whether any process of the worker still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.ended();
         self.tree.runs()
@@ -71,12 +74,12 @@ impl Worker {
         self.tree.pass_on(signal);
     }
 
-    /// Asks all that belongs to the worker to terminate.
+    /// Asks all processes of the worker to terminate.
     pub(crate) fn terminate(&mut self) {
         self.tree.terminate();
     }
 
-    /// Kills all that belongs to the worker.
+    /// Kills all processes of the worker.
     pub(crate) fn kill(&mut self) {
         self.tree.kill();
     }

@@ -12,10 +12,10 @@ use scheduled_events_replay::Machine;
 /// The variable that names the machine.
 pub(crate) const MACHINE_VARIABLE: &str = "SCHEDULED_EVENTS_MACHINE";
 
-/// How long a client that was asked to terminate has until it is killed.
+/// How long a client may run after it was asked to terminate, until it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The clients, and how far they are stopped.
+/// The clients, and the progress of stopping them.
 pub(crate) struct Clients {
     clients: Vec<Client>,
     /// When they were asked to terminate.
@@ -25,12 +25,13 @@ pub(crate) struct Clients {
 struct Client {
     tree: ProcessTree,
     status: Option<ExitStatus>,
-    /// Whether it was asked to terminate, so that its exit status says nothing about it.
+    /// Whether it was asked to terminate, so that its exit status is meaningless.
     stopped: bool,
 }
 
 impl Clients {
-    /// Starts the command for each machine, with these variables and the machine's own. If one cannot be started, those before it are killed.
+    /// Starts the command for each machine, with these variables and the machine's own. If one
+    /// cannot be started, those before it are killed.
     pub(crate) fn start(
         words: &[OsString],
         machines: &[Machine],
@@ -65,7 +66,7 @@ impl Clients {
         ended
     }
 
-    /// Whether a client that was not stopped has ended: it sends no further requests by its own choice.
+    /// Whether a client that was not stopped has ended: it has chosen to send no further requests.
     pub(crate) fn ended_by_itself(&self, number: usize) -> bool {
         self.clients
             .get(number)
@@ -76,7 +77,7 @@ impl Clients {
         self.clients.iter().all(|client| client.status.is_some())
     }
 
-    /// The first exit status that is a failure, of the clients that ended by themselves.
+    /// The first failure among the exit statuses of clients that ended by themselves.
     pub(crate) fn failure(&self) -> Option<ExitStatus> {
         let by_themselves = self.clients.iter().filter(|client| !client.stopped);
         by_themselves
@@ -118,7 +119,8 @@ impl Client {
             .env(ENDPOINT_VARIABLE, machine.url())
             .env(MACHINE_VARIABLE, &machine.name);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        // The group is not the terminal's foreground, so that reading it would stop the client for ever.
+        // The group is not the terminal's foreground, so reading the terminal would stop the client
+        // for ever.
         if io::stdin().is_terminal() {
             command.stdin(Stdio::null());
         }
@@ -135,7 +137,7 @@ impl Drop for Client {
         if self.status.is_none() {
             self.tree.kill();
         }
-        // What a client left running would go on after the report.
+        // Processes that a client left running would continue after the report.
         self.tree.kill_rest();
     }
 }

@@ -35,16 +35,17 @@ action = "prepare"
 
 const VM_NAME: &str = "WestNO_0";
 
-/// The default speed. At this one, most scenarios take less than half a minute.
+/// The default speed, at which most scenarios take less than half a minute.
 const SPEED_MAX: f64 = 60.0;
 
-/// The shortest notice of an event at the default speed. Until then it is prepared for and approved.
+/// The shortest notice of an event at the default speed, enough for the preparation and the
+/// approval.
 const NOTICE_MIN: Duration = Duration::from_secs(5);
 
 /// How long the simulated preparation takes, at any speed.
 const PREPARATION_TIME: Duration = Duration::from_millis(1_500);
 
-/// How long the demonstration goes on after the end of a scenario of which it saw nothing.
+/// How long the demonstration continues after the end of a scenario of which it saw no event.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn introduction(scenario: &str, speed: f64, about: &str, width: Option<usize>) -> String {
@@ -111,7 +112,8 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     check_written()
 }
 
-/// The speed at which every event can be prepared for and approved before it starts: lower than usual for a short notice.
+/// The speed at which every event can be prepared for and approved before it starts: lower than
+/// usual for a short notice.
 fn default_speed(scenario: &Scenario) -> f64 {
     let notices = scenario
         .events
@@ -126,7 +128,7 @@ fn default_speed(scenario: &Scenario) -> f64 {
         .floor()
 }
 
-/// Simulates the preparation and the recovery, and explains what happens.
+/// Simulates the preparation and the recovery, and explains each step.
 struct DemoHost {
     printer: RecordPrinter,
     server: Server,

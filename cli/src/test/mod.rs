@@ -1,5 +1,5 @@
-//! Commands that test a client: `replay` serves a scenario, to `clients` if there is a command, `record` makes one, and `demo`
-//! plays one to a watcher in the same process.
+//! Commands that test a client: `replay` serves a scenario, to `clients` if there is a command,
+//! `record` writes one, and `demo` plays one to a watcher in the same process.
 
 mod clients;
 mod demo;

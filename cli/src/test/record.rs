@@ -1,4 +1,4 @@
-//! `record`: makes a scenario of what a watcher saw.
+//! `record`: converts a watcher's records to a scenario.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub(crate) fn record(args: &RecordArgs) -> Result<(), CommandError> {
     print(recorded(&args.audit, args.mask)?.as_bytes())
 }
 
-/// What an audit file recorded, as the text of a scenario.
+/// The records of an audit file, as the text of a scenario.
 pub(crate) fn recorded(audit: &Path, mask: bool) -> Result<String, CommandError> {
     let mut recording = Recording::default();
     let name = read_audit(audit, &mut |line| recording.add(line))?;

@@ -1,4 +1,4 @@
-//! `replay` and `scenarios`: a stand-in for Azure's metadata service.
+//! `replay` and `scenarios`: imitate Azure's metadata service.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -82,7 +82,7 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         };
         CommandError::usage(format!("cannot listen on {}: {error}{advice}", args.listen))
     })?;
-    // A script needs this line, so --quiet does not suppress it, and without it nobody knows the port.
+    // Scripts need this line, so --quiet does not suppress it: without it, the port is unknown.
     print(server.addresses().as_bytes()).and_then(|()| check_written())?;
     let mut run = ReplayRun {
         server,
@@ -151,7 +151,7 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     }
 }
 
-/// A server, and what has happened so far.
+/// A server, and its reports so far.
 struct ReplayRun {
     server: Server,
     timeline: Vec<TimelineLine>,
@@ -198,8 +198,8 @@ impl ReplayRun {
         }
     }
 
-    /// Runs the command for each machine until all have ended, or until a signal asks this program to stop. Without a
-    /// command, the clients are the user's.
+    /// Runs the command for each machine until all have ended, or until a signal asks this program
+    /// to stop. Without a command, the clients are the user's.
     fn test_clients(
         &mut self,
         command: &[OsString],
@@ -250,16 +250,17 @@ impl ReplayRun {
     }
 }
 
-/// How long clients may run without a request that is answered with a document: the first response may take two minutes.
+/// How long clients may run without an answered request for a document: the first response may take
+/// two minutes.
 const START_MAX: Duration = Duration::from_secs(150);
 
-/// How often it is checked whether the clients have ended.
+/// How often to check whether the clients have ended.
 const CLIENTS_CHECK: Duration = Duration::from_millis(50);
 
-/// The most lines of a report about what happened.
+/// The most lines of a report's timeline.
 const TIMELINE_MAX: usize = 10_000;
 
-/// Makes the report's file before anything else happens, so that a wrong path is found at once.
+/// Creates the report's file before anything else, so that an error in its path shows at once.
 fn open_report(path: &Path) -> Result<(File, ReportFormat), CommandError> {
     let format = ReportFormat::of(path).ok_or_else(|| {
         CommandError::usage(format!(
@@ -337,7 +338,8 @@ fn outside(server: &Server) -> Vec<(&'static str, String)> {
     control_plane.into_iter().chain(queue).collect()
 }
 
-/// The built-in scenario of this name, or the scenario in the file of this path. An audit file is one, too: what it recorded.
+/// The built-in scenario of this name, or the scenario in the file of this path. An audit file
+/// becomes a scenario of its records.
 pub(crate) fn load(name: &str) -> Result<Scenario, CommandError> {
     if Scenario::builtin_source(name).is_none() && is_audit(Path::new(name)) {
         let text = recorded(Path::new(name), false)?;

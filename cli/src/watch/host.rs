@@ -35,7 +35,7 @@ pub(crate) struct CommandHost {
     pub(crate) prepare_timeout: Option<Duration>,
     pub(crate) on: Vec<(Change, CommandLine)>,
     supervisor: Supervisor,
-    /// Preparations, recoveries and questions to the gate that run, by attempt.
+    /// Running preparations, recoveries and questions to the gate, by attempt.
     running: HashMap<u32, RunningCommand>,
     /// Commands for changes of this machine's events, and of others'.
     on_own: CommandQueue,
@@ -54,15 +54,15 @@ struct ChangeCommands {
     commands: Vec<CommandLine>,
     change: Change,
     event: EventRecord,
-    /// When the commands must have ended: when the event may start.
+    /// The deadline of the commands: when the event may start.
     due: Option<Instant>,
     metrics: Option<CommandMetrics>,
     completion: Completion,
 }
 
 impl CommandQueue {
-    /// Drops the waiting commands for an earlier change of the same kind, whose event is outdated, and the oldest ones if too many
-    /// wait.
+    /// Drops the waiting commands for an earlier change of the same kind, whose event is outdated,
+    /// and the oldest ones if too many wait.
     fn make_way(&mut self, change: Change, event: &EventRecord) {
         let key = event_key(&event.event_id);
         let is_outdated = |waiting: &ChangeCommands| {
@@ -177,7 +177,8 @@ impl CommandHost {
         self.metrics.as_ref().map(|(metrics, _)| metrics.commands())
     }
 
-    /// Hands the metrics to the file if they changed and it may be written again. Returns how soon to call again.
+    /// Passes the metrics to the file if they changed and it may be written again. Returns how soon
+    /// to call again.
     fn write_metrics(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         let lost = self.audit.as_ref().map_or(0, Audit::lost);
         let (metrics, file) = self.metrics.as_mut()?;
@@ -251,18 +252,21 @@ impl Host for CommandHost {
             reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
             return;
         };
-        // A machine that is out of service is known to be so, whatever ends the watcher meanwhile.
+        // Once the machine is out of service, the file records it, whatever ends the watcher
+        // meanwhile.
         if let Some(audit) = &self.audit {
             audit.sync_unless_stalled();
         }
-        // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.
+        // It may run beyond the start of the event: a checkpoint may still succeed. The event's end
+        // cancels the preparation.
         let time = self.prepare_timeout.or(if time_left.is_some() {
             None
         } else {
             Some(COMMAND_TIME)
         });
         let attempt = reply.attempt();
-        // A command that looked at the time of day would trust a clock that the watcher may know to be wrong.
+        // A command that used the time of day would trust a clock that the watcher may know to be
+        // wrong.
         let seconds_left = time_left.map(|left| left.as_secs().to_string());
         let seconds_left = seconds_left
             .as_deref()
@@ -418,7 +422,7 @@ fn deadline(time_left: Option<Duration>) -> Instant {
         })
 }
 
-/// What the gate's command says by its end. Only what is no answer is printed.
+/// The gate's answer from the end of its command. Only a failure to answer is printed.
 fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
     match ended {
         CommandOutcome::Succeeded => GateAnswer::Open,
@@ -434,7 +438,8 @@ fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
     }
 }
 
-/// The outcome of a command, for its record: `success`, or why it failed. A failure is also printed.
+/// The outcome of a command, for its record: `success`, or why it failed. A failure is also
+/// printed.
 fn outcome(label: &str, success: HookOutcome, ended: &CommandOutcome) -> HookOutcome {
     ended.log(label, diagnose);
     ended.for_record(success)

@@ -1,7 +1,8 @@
 //! `watch`: polls, decides, prepares, approves and recovers, until it is stopped.
 //!
-//! The watcher is the library's. This file starts it with what the arguments say. `host` acts for it: it runs the user's commands, and
-//! reports through `printer`, which has `others_summary` for the events of other machines.
+//! The watcher is the library's. This file starts it as the arguments specify. `host` acts for it:
+//! it runs the user's commands, and reports through `printer`, which has `others_summary` for the
+//! events of other machines.
 
 mod host;
 mod others_summary;
@@ -115,7 +116,7 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     if runs_commands {
         patiently(hooks::reserve_thread)?;
     }
-    // Last: while a thread is awaited, a signal ends the process at once.
+    // Last: while the main thread waits for another one, a signal ends the process at once.
     stop_on_signals(&watch.handle())?;
     host.prepare = args.prepare;
     host.recover = args.recover;
@@ -150,7 +151,7 @@ pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
     files.policy(&args.policy.policy).check()
 }
 
-/// Whether there are commands that an event may start.
+/// Whether an event may start commands.
 pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
     [&args.prepare, &args.recover, &args.gate]
         .into_iter()
@@ -158,7 +159,7 @@ pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
         || !args.on.is_empty()
 }
 
-/// Warns about arguments that are valid and most likely not what is meant.
+/// Warns about arguments that are valid, but most likely not intended.
 fn warn(args: &WatchArgs, policy: &Policy) {
     if let Some(warning) = policy_warning(policy, &args.service.api_version) {
         diagnose("warning", &warning);

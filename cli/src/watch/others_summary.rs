@@ -1,4 +1,4 @@
-//! What happened to other machines' events in one poll, in one line.
+//! Summarizes the changes of other machines' events in one poll, in one line.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use scheduled_events_core::UnixSeconds;
 
 use crate::output::format::cell;
 
-/// What happened to other machines' events since the last summary.
+/// The changes of other machines' events since the last summary.
 #[derive(Default)]
 pub(crate) struct OthersSummary {
     groups: Vec<Group>,
     time: Option<UnixSeconds>,
-    /// Whether something was reported since [`take`](Self::take) was called.
+    /// Whether a report has arrived since the last call of [`take`](Self::take).
     grows: bool,
 }
 
-/// The events of which one thing is reported, such as `scheduled`.
+/// The events with the same report, such as `scheduled`.
 struct Group {
     word: &'static str,
     types: Vec<(String, usize)>,
@@ -24,7 +24,7 @@ struct Group {
 }
 
 impl OthersSummary {
-    /// Something was reported, added or not, so that more may follow.
+    /// Notes a report, added or not, so that more may follow.
     pub(crate) fn report(&mut self) {
         self.grows = true;
     }
@@ -62,7 +62,7 @@ impl OthersSummary {
         self.groups.is_empty()
     }
 
-    /// The summary and its time, once nothing was reported since the last call.
+    /// The summary and its time, once no report has arrived since the last call.
     pub(crate) fn take(&mut self) -> Option<(String, UnixSeconds)> {
         if std::mem::take(&mut self.grows) {
             return None;

@@ -28,7 +28,7 @@ const SUMMARY_DELAY: Duration = Duration::from_millis(50);
 /// How often the status line is rewritten.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How a line shows when it was printed.
+/// The form of the time on a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stamp {
     /// Date, time and time zone on each line, for logs that are searched.
@@ -98,7 +98,7 @@ impl RecordPrinter {
         }
     }
 
-    /// Adds a record to the summary, if it is about another machine's event and does not do anything about it.
+    /// Adds a record to the summary, if it is about another machine's event and no action.
     fn sum_up(&mut self, timed: &TimedRecord<'_>) -> bool {
         let (word, event) = match &timed.record {
             Record::Change { change, event } => (Some(change.word()), event),
@@ -117,7 +117,8 @@ impl RecordPrinter {
         is_other
     }
 
-    /// Prints the summary of a poll once it is complete, and the status line on a terminal. Returns how soon to call again.
+    /// Prints the summary of a poll once it is complete, and the status line on a terminal. Returns
+    /// how soon to call again.
     pub(crate) fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         if self.json {
             return None;
@@ -140,7 +141,7 @@ impl RecordPrinter {
         None
     }
 
-    /// Prints what is not printed yet, and removes the status line.
+    /// Prints the pending summary, and removes the status line.
     pub(crate) fn finish(&mut self) {
         let summary = self.others.take_now();
         self.summary(summary);
@@ -376,7 +377,7 @@ impl RecordPrinter {
     }
 }
 
-/// Prints a record as one line of the journal, with the fields that `journalctl` can select by.
+/// Prints a record as one line of the journal, with fields by which `journalctl` can select.
 fn log_record(
     kind: &str,
     word: &str,
@@ -433,7 +434,7 @@ fn type_of(event: &EventMembers<'_>) -> String {
         .map_or("-".to_owned(), |word| word.to_string())
 }
 
-/// What an operator needs first: when, how long, who, where.
+/// The facts that an operator needs first: start, duration, machines, initiator.
 fn summary(event: &EventMembers<'_>, now: UnixSeconds) -> String {
     let start = match event.not_before {
         _ if event.event_status.is_some_and(|status| status == "Started") => {

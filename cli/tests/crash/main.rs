@@ -1,17 +1,22 @@
-//! Crash tests: the program is killed repeatedly as it enters a system call, and must keep all its guarantees.
+//! Crash tests: the program is killed repeatedly as it enters a system call, and must keep all its
+//! guarantees.
 //!
-//! Its commands are an application: `--prepare` takes it out of service and `--recover` takes it in, in a file. In the end it is in
-//! service, and it was never taken in while an event kept it out.
+//! Its commands imitate an application, in a file: `--prepare` takes it out of service, and
+//! `--recover` puts it back. In the end it is in service, and it was never put back while an event
+//! kept it out.
 //!
-//! The program itself is unchanged. `strace` sends SIGKILL as a thread enters its n-th `write`, `fsync`, `rename`, `sendto` and so
-//! on; or the harness kills it once the application has acted, while each sync takes long. A seed chooses the events, the faults of the service, the commands, and where up to four runs are killed; the last run
-//! continues to its end. `CRASH_SEEDS` sets the number of seeds (1000), `CRASH_SEED` plays a single one. A seed does not fix how
-//! the system schedules threads, so playing it again may differ.
+//! The program itself is unchanged. `strace` sends SIGKILL as a thread enters its n-th `write`,
+//! `fsync`, `rename`, `sendto` and so on; or the harness kills it once the application has acted,
+//! while each sync takes long. A seed chooses the events, the faults of the service, the commands,
+//! and where up to four runs are killed; the last run continues to its end. `CRASH_SEEDS` sets the
+//! number of seeds (1000), `CRASH_SEED` plays a single one. A seed does not fix how the system
+//! schedules threads, so playing it again may differ.
 //!
-//! A kill ends the process and not the machine: what was written but not synced is kept.
+//! A kill ends the process, but not the machine: data that was written but not synced is kept.
 //! `the_state_file_is_synced_before_it_is_renamed` checks the syncs.
 //!
-//! Read `plan` (what a seed means), `service` (what the service does), this file (how a seed is played), `oracle` (the guarantees).
+//! Read `plan` (the meaning of a seed), `service` (its metadata service), this file (how a seed is
+//! played), `oracle` (the guarantees).
 
 mod oracle;
 mod plan;
@@ -36,7 +41,7 @@ use plan::{CALLS, CHANGES, COMMANDS, Kill, Plan};
 use service::{Service, actions, api_version, application, marks};
 use support::{FakeService, Folder, PATIENCE, PREPARE_ALL, VM, command, freeze, lines};
 
-/// The number of seeds that are played at the same time: most of it is waiting for the next poll.
+/// The number of seeds that are played at the same time: they mostly wait for the next poll.
 const AT_A_TIME: usize = 48;
 
 /// How long a sync takes if the program is killed once the application has acted.
@@ -45,7 +50,7 @@ const SLOW_SYNC: Duration = Duration::from_millis(100);
 /// A policy that approves all events of this machine at once.
 const APPROVE_ALL: &str = "[[rule]]\naction = \"approve\"\n";
 
-/// How the program is run besides being killed.
+/// How the program runs, apart from the kills.
 #[derive(Clone, Copy)]
 struct Trial {
     /// Further injections of strace, which simulate a defect.
@@ -54,7 +59,7 @@ struct Trial {
     timeout: Duration,
 }
 
-/// The program as it is.
+/// The unchanged program.
 const UNCHANGED: Trial = Trial {
     tamper: &[],
     timeout: Duration::from_secs(2 * PATIENCE.as_secs()),
@@ -132,7 +137,8 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
     }
 }
 
-/// The program's arguments. The hooks leave marks by opening files, and make no system call at which the program is killed.
+/// The program's arguments. The hooks leave marks by opening files, and make no system call at
+/// which the program is killed.
 fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String> {
     let marking = |word: &str, code: u8, pause: u64| {
         let mark = format!(": > {marks}/$RUN.{word}.$SCHEDULED_EVENTS_EVENT_ID.$$");
@@ -141,7 +147,8 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
         } else {
             format!("sleep 0.{pause:03}; ")
         };
-        // One write, which is atomic. The program makes more of them before it starts the first command.
+        // One write, which is atomic. The program does more of them before it starts the first
+        // command.
         let act = if COMMANDS.contains(&word) {
             format!(
                 "echo $RUN {word} $SCHEDULED_EVENTS_EVENT_ID >> {}; ",
@@ -190,7 +197,8 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
     arguments
 }
 
-/// The program under strace, which kills it. The tracer is a grandchild, so that the child process is the program itself.
+/// The program under strace, which kills it. The tracer is a grandchild, so that the child process
+/// is the program itself.
 fn under_strace(command: &Command, kill: Option<Kill>, tamper: &[&str]) -> Command {
     let kill_call = |kill: &Kill| {
         if kill.is_at_command() {
@@ -230,7 +238,8 @@ fn call_of(tamper: &str) -> &str {
     tamper.split(':').next().expect("a call")
 }
 
-/// The pending hooks in the state file after a run. Damage is added to the diagnostics, as the next run would report it.
+/// The pending hooks in the state file after a run. Damage is added to the diagnostics, as the next
+/// run would report it.
 fn pending_hooks(path: &str, stderr: &mut String) -> Vec<PendingHook> {
     match StateFile::open(Path::new(path))
         .expect("a state file that nobody holds")
@@ -345,7 +354,7 @@ fn killed_at_any_system_call_it_keeps_all_guarantees() {
         .iter()
         .map(|(call, kills)| format!("{call} {kills}"))
         .collect();
-    // Directly to stderr, since the test runner hides what a passing test prints.
+    // Directly to stderr, since the test runner hides the output of a passing test.
     let _ = writeln!(
         std::io::stderr().lock(),
         "{} seeds in {} s: {} runs, {kills} kills ({}), {} approvals of which {} failed, {} commands of which {} again",
@@ -375,7 +384,8 @@ fn killed_at_any_system_call_it_keeps_all_guarantees() {
     }
 }
 
-/// A crash of the machine loses what was not synced, which no kill shows. So this checks the system calls themselves.
+/// A crash of the machine loses data that was not synced, which no kill shows. So this checks the
+/// system calls themselves.
 #[test]
 fn the_state_file_is_synced_before_it_is_renamed() {
     let service = FakeService::start();
@@ -406,7 +416,8 @@ fn the_state_file_is_synced_before_it_is_renamed() {
     traced.arg(support::PROGRAM).args(watch);
     let output = support::wait::output(&mut traced);
     assert!(output.status.success(), "{output:?}");
-    // Each line starts with a thread id, and -y adds file names: `12 fsync(7</tmp/folder/state.tmp>) = 0`.
+    // Each line starts with a thread id, and -y adds file names: `12
+    // fsync(7</tmp/folder/state.tmp>) = 0`.
     let calls = lines(&calls);
     let folder = folder.path("");
     let folder = folder.trim_end_matches('/');

@@ -1,10 +1,11 @@
-//! The guarantees, checked from outside: from the records, the requests that the service received, and the marks of the hooks.
+//! The guarantees, checked from outside: from the records, the requests that the service received,
+//! and the marks of the hooks.
 //!
-//! The application begins and ends in service. A preparation takes it out, and a recovery, which finds it out of service, takes it
-//! in.
+//! The application begins and ends in service. A preparation takes it out of service, and a
+//! recovery, which finds it out of service, puts it back.
 //!
-//! A hook runs again if a kill comes before its record is saved; each such kill allows one repetition. Everything else happens
-//! once.
+//! A hook runs again if a kill comes before its record is saved; each such kill allows one
+//! repetition. Everything else happens once.
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use crate::service::{Action, Approval, Mark};
 /// One run of the program, up to its kill or its end.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Where it should be killed.
+    /// Where to kill it.
     pub(crate) kill: Option<Kill>,
     /// Whether it was killed.
     pub(crate) killed: bool,
@@ -35,7 +36,7 @@ pub(crate) struct Transcript {
     pub(crate) runs: Vec<Run>,
     pub(crate) approvals: Vec<Approval>,
     pub(crate) marks: Vec<Mark>,
-    /// What was done to the application, in order.
+    /// The actions on the application, in order.
     pub(crate) actions: Vec<Action>,
     /// Recoveries that acted while an event kept the machine out of service.
     pub(crate) early: Vec<String>,
@@ -194,7 +195,8 @@ impl Transcript {
         ended(&self.marks, word, id)
     }
 
-    /// Each change is reported, in order, and again only if a kill came between its report and the next save.
+    /// Each change is reported, in order, and again only if a kill came between its report and the
+    /// next save.
     fn changes(&self, id: &str, findings: &mut Vec<Finding>) {
         let expected = self.plan.changes(id);
         let mut next = 0;
@@ -220,7 +222,8 @@ impl Transcript {
                 {
                     next += 1;
                 } else if self.plan.changes_between_runs && last != change {
-                    // Changes between two runs are missed, but none is reported twice, and the end is reported.
+                    // Changes between two runs are missed, but none is reported twice, and the end
+                    // is reported.
                 } else if last != change || saved {
                     let text = format!(
                         "{id}: {change} after {last}, {next} of {expected:?} reported, saved: {saved}"
@@ -323,7 +326,8 @@ impl Transcript {
                 prepared.push(id);
                 continue;
             }
-            // In service: a kill came before the last recovery was saved, or a preparation was cut off before it acted.
+            // The application is in service: a kill came before the last recovery was saved, or a
+            // preparation was cut off before it acted.
             let is_repeated =
                 recovered.is_some_and(|last| last.run < action.run && self.runs[last.run].killed);
             let was_cut_off = || recovered.is_none() && self.asked().any(|id| !self.prepared(id));
@@ -346,7 +350,7 @@ impl Transcript {
         }
     }
 
-    /// The events that the policy asked to prepare for.
+    /// The events for which the policy requires a preparation.
     fn asked(&self) -> impl Iterator<Item = &'static str> {
         let is_asked =
             |record: &Value, id: &str| record["action"] == "prepare" && record["event_id"] == id;
@@ -361,7 +365,8 @@ impl Transcript {
             .any(|action| action.word == "prepare" && action.id == id)
     }
 
-    /// The recovery of the machine runs to its end, and again only if a kill came before that was saved.
+    /// The recovery of the machine runs to its end, and runs again only if a kill came before that
+    /// was saved.
     fn recovery(&self, findings: &mut Vec<Finding>) {
         let recoveries = || self.marks.iter().filter(|mark| mark.word == "recover");
         let begun: Vec<_> = recoveries()
@@ -387,7 +392,8 @@ impl Transcript {
         }
     }
 
-    /// The hook of each reported change runs to its end, and again only if a kill came before that was saved.
+    /// The hook of each reported change runs to its end, and runs again only if a kill came before
+    /// that was saved.
     fn hooks(&self, id: &str, findings: &mut Vec<Finding>) {
         if !self.plan.has_hooks {
             return;

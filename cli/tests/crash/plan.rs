@@ -1,4 +1,5 @@
-//! What a seed means: a timeline of events, the faults of the service, and where the program is killed.
+//! The meaning of a seed: a timeline of events, the faults of the service, and where the program is
+//! killed.
 
 use std::fmt;
 use std::time::Duration;
@@ -34,8 +35,8 @@ impl Random {
     }
 }
 
-/// The program is killed as one of its threads enters this system call for the n-th time, before the call takes effect; or
-/// once this command of the application has acted.
+/// The program is killed as one of its threads enters this system call for the n-th time, before
+/// the call takes effect; or once this command of the application has acted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kill {
     pub(crate) call: &'static str,
@@ -44,8 +45,8 @@ pub(crate) struct Kill {
     pub(crate) politely: bool,
 }
 
-/// The system calls with outside effects, and how often one thread of a run makes each. The hooks make none of them but a few
-/// `wait4`, so only the watcher is killed.
+/// The system calls with outside effects, and how often one thread of a run makes each. The hooks
+/// make none of them except a few `wait4`, so only the watcher is killed.
 pub(crate) const CALLS: [(&str, u64, u64); 11] = [
     ("write", 1, 24),    // a record, the state file, a command's input
     ("fsync", 1, 24),    // the state file, and its folder
@@ -60,8 +61,8 @@ pub(crate) const CALLS: [(&str, u64, u64); 11] = [
     ("ftruncate", 1, 1), // the lock is taken
 ];
 
-/// The commands of the application. A program that is to be killed once one of them has acted has a slow disk, so that what it
-/// saves only after it started the command is lost.
+/// The commands of the application. A program that is to be killed once one of them has acted has a
+/// slow disk, so that state that it saves only after starting the command is lost.
 pub(crate) const COMMANDS: [&str; 2] = ["prepare", "recover"];
 
 impl Kill {
@@ -94,8 +95,8 @@ pub(crate) enum EventState {
 /// When the next scene follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// Once one run has read it this often. A run polls again only after saving what it read, so one that is killed before
-    /// that reads the document again.
+    /// Once one run has read it this often. A run polls again only after it has saved the document,
+    /// so one that is killed before that reads the document again.
     Read(u64),
     /// Once it was read and these events were approved.
     Approved(Vec<&'static str>),
@@ -135,7 +136,8 @@ pub(crate) struct Plan {
     pub(crate) pause: u64,
     /// Whether the program requests the machine's name.
     pub(crate) asks_name: bool,
-    /// Whether the document may also change between two runs: events start and end while the program is down.
+    /// Whether the document may also change between two runs: events start and end while the
+    /// program is down.
     pub(crate) changes_between_runs: bool,
     /// Whether there are hooks for changes.
     pub(crate) has_hooks: bool,
@@ -180,7 +182,8 @@ impl Plan {
         }
     }
 
-    /// The changes of an event, in order. The end of an event that did not start can be reported as one of two changes.
+    /// The changes of an event, in order. The end of an event that did not start can be reported as
+    /// one of two changes.
     pub(crate) fn changes(&self, id: &str) -> Vec<&'static [&'static str]> {
         let mut changes: Vec<&'static [&'static str]> = Vec::new();
         let mut last = None;

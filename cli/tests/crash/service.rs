@@ -1,4 +1,5 @@
-//! The service of one seed: it advances with the client's progress, fails at random, and records requests.
+//! The service of one seed: it advances with the client's progress, fails at random, and records
+//! requests.
 
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,7 +20,8 @@ pub(crate) struct Mark {
     pub(crate) ended: bool,
 }
 
-/// What a command did to the application: `prepare` takes it out of service, `recover` takes it in.
+/// A command's action on the application: `prepare` takes it out of service, `recover` puts it
+/// back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Action {
     pub(crate) run: usize,
@@ -53,12 +55,13 @@ pub(crate) struct Log {
     run: usize,
     reads: u64,
     accepted: Vec<String>,
-    /// Whether a run has read events and polled again, so that they are in the state file: `--until-idle` waits for an event.
+    /// Whether a run has read events and polled again, so that they are in the state file:
+    /// `--until-idle` waits for an event.
     was_read_twice: bool,
     pub(crate) approvals: Vec<Approval>,
     pub(crate) polls: u64,
     pub(crate) faults: u64,
-    /// The actions of the application that were checked.
+    /// The number of the application's actions that were checked.
     checked: usize,
     /// Recoveries that acted while an event kept the machine out of service.
     pub(crate) early: Vec<String>,
@@ -107,8 +110,9 @@ impl Service {
     }
 }
 
-/// Each run requests an API version of its own, so that a late request is attributed to its run. It contains the seed and this
-/// process as well, in case a request of another harness arrives at this port.
+/// Each run requests an API version of its own, so that a late request is attributed to its run. It
+/// contains the seed and this process as well, in case a request of another harness arrives at this
+/// port.
 pub(crate) fn api_version(seed: u64, run: usize) -> String {
     format!("harness-{}-{seed}-{run}", std::process::id())
 }
@@ -149,8 +153,8 @@ impl Log {
         reply
     }
 
-    /// Checks the recoveries since the last request: in the document that the program has read, no event of this machine was
-    /// prepared for, and none has started.
+    /// Checks the recoveries since the last request: the document that the program has read has no
+    /// event of this machine that it prepared for or that has started.
     fn check_recoveries(&mut self) {
         let actions = actions(&self.folder);
         for (index, action) in actions
@@ -276,7 +280,7 @@ pub(crate) fn application(folder: &str) -> String {
     format!("{folder}-application")
 }
 
-/// What the commands did to the application, in order.
+/// The commands' actions on the application, in order.
 pub(crate) fn actions(folder: &str) -> Vec<Action> {
     let text = match fs::read_to_string(application(folder)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),

@@ -1,5 +1,6 @@
-//! Documents of ten thousand other machines' events, each one different from the last: the watcher's memory and its state file
-//! stay small, and the one event of this machine is handled as if it were alone.
+//! Documents of ten thousand other machines' events, each one different from the last: the
+//! watcher's memory and its state file stay small, and the one event of this machine is handled as
+//! if it were alone.
 
 use std::fs;
 use std::ops::Range;
@@ -27,7 +28,7 @@ const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// The largest state file, in bytes.
 const STATE_MAX: u64 = 1 << 20;
 
-/// The service: how far the event of this machine is.
+/// The service, with the progress of this machine's event.
 #[derive(Default)]
 struct Service {
     polls: usize,
@@ -74,7 +75,7 @@ fn others(numbers: Range<usize>) -> Vec<String> {
     numbers.map(other).collect()
 }
 
-/// Lets the command watch the crowd, and checks what it used and what it did.
+/// Lets the command watch the crowd, and checks its resources and its actions.
 pub(crate) fn run() {
     let began = Instant::now();
     let folder = Folder::new();
@@ -104,7 +105,8 @@ pub(crate) fn run() {
         VM,
     ];
     let mut watcher = Run::watch(&fake.url(), &commands);
-    // One by one, so that no time limit is for all of them; records are parsed afterwards, since that takes the watcher's time.
+    // One by one, so that no time limit covers all of them; records are parsed afterwards, since
+    // that takes the watcher's time.
     for poll in 1..=POLLS {
         crate::support::eventually("the next poll", || {
             (service.lock().expect("a lock").polls >= poll).then_some(())
@@ -143,7 +145,8 @@ pub(crate) fn run() {
     );
     assert_eq!(finished.approved(), ["own"]);
     assert!(finished.of_kind("poll-failed").is_empty());
-    // Those that ended are followed until that is reported, and others take their places in the next document.
+    // Events that ended are followed until that is reported; others take their places in the next
+    // document.
     let followed = status.of_kind("status")[0]["events"]
         .as_u64()
         .expect("a number");
@@ -155,7 +158,7 @@ pub(crate) fn run() {
     assert!(size < STATE_MAX, "{size} bytes of state file");
 }
 
-/// What a record says about its event.
+/// The report of a record about its event.
 fn word(record: &Value) -> String {
     let known = ["change", "action", "outcome"]
         .iter()

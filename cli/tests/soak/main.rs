@@ -1,9 +1,9 @@
-//! A day of polls, or `SOAK_POLLS`: memory, file descriptors and threads do not grow, and the records account for every event.
-//! Before that, `crowd`: documents of ten thousand events.
+//! A day of polls, or `SOAK_POLLS`: memory, file descriptors and threads do not grow, and the
+//! records account for every event. Before that, `crowd`: documents of ten thousand events.
 //!
-//! Time passes ten thousand times faster for the watcher's clock and the spacing of its requests. Everything else is real: a
-//! process with a watcher, HTTP over one connection, a state file and commands. The service runs in this process, which measures
-//! the other.
+//! Time passes ten thousand times faster for the watcher's clock and the spacing of its requests.
+//! Everything else is real: a process with a watcher, HTTP over one connection, a state file and
+//! commands. The service runs in this process, which measures the watcher's.
 
 mod crowd;
 #[path = "../suite/support/mod.rs"]
@@ -155,7 +155,8 @@ struct Sample {
     threads: usize,
 }
 
-/// The kind of an event: most are this machine's, some are another machine's or start without notice.
+/// The kind of an event: most are this machine's, some are another machine's or start without
+/// notice.
 fn kind(number: u64) -> &'static str {
     match number % 10 {
         3 => "foreign",
@@ -203,8 +204,9 @@ impl Scenario {
     }
 
     fn advance(&mut self) {
-        // No event starts so late that its end would not be reported, and none before the commands of the last one have ended: they
-        // take the machine's time, while the watcher's clock runs ahead.
+        // No event starts so late that its end would not be reported, and none before the commands
+        // of the last one have ended: they take the machine's time, while the watcher's clock runs
+        // ahead.
         let last = self.polls + LAST_EVENT > self.polls_wanted;
         let done = self.complete.load(Ordering::Relaxed) == self.events;
         let next = match self.event {
@@ -263,7 +265,8 @@ impl Scenario {
     }
 }
 
-/// Measures the process while it waits for its response, after the threads of the last commands have ended.
+/// Measures the process while it waits for its response, after the threads of the last commands
+/// have ended.
 fn sample(process: u32, poll: u64) -> Sample {
     thread::sleep(Duration::from_millis(20));
     let count = |what| {

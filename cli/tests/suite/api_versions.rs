@@ -5,7 +5,8 @@ use serde_json::json;
 
 use crate::support::{Finished, Folder, VM, run};
 
-/// All versions, with whether they deliver Preempt and Terminate events, and the last three members.
+/// All versions, with whether they deliver Preempt and Terminate events, and the last three
+/// members.
 const VERSIONS: [(&str, [bool; 5]); 7] = [
     ("2017-03-01", [false, false, false, false, false]),
     ("2017-08-01", [false, false, false, false, false]),

@@ -1,4 +1,4 @@
-//! The command line: exit codes, messages, and what goes to standard output.
+//! The command line: exit codes, messages, and the contents of standard output.
 
 #[cfg(unix)]
 use std::io::{BufRead, BufReader, Read};
@@ -27,7 +27,8 @@ const SCENARIOS: [&str; 14] = [
     "scale-in",
 ];
 
-/// Runs the command, which must exit with this code and print nothing but one line on standard error.
+/// Runs the command, which must exit with this code and print nothing but one line on standard
+/// error.
 #[track_caller]
 fn refused(arguments: &[&str], code: i32) -> String {
     let finished = run(arguments).with_code(code);
@@ -753,7 +754,8 @@ fn dropped_records_are_counted_and_reported() {
     let resources: Vec<_> = (0..20)
         .map(|number| format!("WestNO_{}", 1_000 + number))
         .collect();
-    // More than the pipe and the queue hold: each event is announced, and then rescheduled three times.
+    // More than the pipe and the queue hold: each event is announced, and then rescheduled three
+    // times.
     let show = |incarnation: u64, not_before: &str| {
         let event = |number: usize| {
             let members = json!({ "EventId": number.to_string(), "Resources": resources, "NotBefore": not_before });
@@ -782,7 +784,7 @@ fn dropped_records_are_counted_and_reported() {
         show(2 + hour, &format!("2099-01-01T0{hour}:00:00Z"));
         service.await_polls(3);
     }
-    // Now something reads.
+    // From here on, a reader reads.
     let mut stdout = BufReader::new(watcher.stdout.take().expect("a pipe"));
     let reader = std::thread::spawn(move || {
         let mut text = String::new();

@@ -1,5 +1,5 @@
-//! Regression tests for faults that other clients had in production, those that concern HTTP and the loop. Each test is named after
-//! the fault.
+//! Regression tests for faults of other clients in production, as far as they concern HTTP and the
+//! loop. Each test has the name of the fault.
 
 use std::time::{Duration, Instant};
 
@@ -196,7 +196,7 @@ fn fault_20_a_transport_error_skips_the_rest_of_the_round() {
     let mut polls = 0;
     service.intercept(move |request| {
         polls += i32::from(request.is_get());
-        // The first poll succeeds, and the connection is lost in all others.
+        // The first poll succeeds, and all others lose their connection.
         (request.is_get() && polls > 1).then(|| Reply::raw("").close())
     });
     service.set_post_status(500);

@@ -1,4 +1,5 @@
-//! The command's end-to-end tests. They are one program, so that they link once; each module tests one subject.
+//! The command's end-to-end tests. They are one program, so that they link once; each module tests
+//! one subject.
 
 mod api_versions;
 mod command_line;

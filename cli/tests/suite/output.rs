@@ -1,4 +1,4 @@
-//! What people see: `--quiet`, `--color`, `--verbose`, times, and the status line on a terminal.
+//! Output for people: `--quiet`, `--color`, `--verbose`, times, and the status line on a terminal.
 
 use serde_json::json;
 
@@ -71,7 +71,7 @@ fn quiet_leaves_out_progress_and_notes_and_keeps_records_and_warnings() {
         (finished.stdout.as_str(), finished.stderr.as_str()),
         ("", "")
     );
-    // What was asked for is printed.
+    // Requested output is printed.
     let finished = run(&["list", "--quiet", "--endpoint", &url]).with_code(0);
     assert!(finished.stdout.contains("Freeze"), "{}", finished.stdout);
     let finished = run(&["list", "--quiet", "--endpoint", &format!("{url}#x")]).with_code(2);
@@ -202,7 +202,7 @@ mod on_a_terminal {
     use super::*;
     use crate::support::Terminal;
 
-    /// What a watcher shows on a terminal, with carriage returns.
+    /// A watcher's output on a terminal, with carriage returns.
     fn shown(service: &FakeService, more: &[&str], color: bool) -> String {
         let url = service.url();
         let mut watcher = command(&[&watch(&url, &["--max-polls", "8"]), more].concat());

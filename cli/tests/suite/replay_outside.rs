@@ -1,4 +1,4 @@
-//! `replay --control-plane`: what it prints, what a COMMAND gets, and what it refuses.
+//! `replay --control-plane`: its output, the variables of a COMMAND, and its refusals.
 
 use std::net::TcpListener;
 
@@ -55,7 +55,7 @@ fn the_control_plane_has_an_address_after_those_of_the_machines() {
     ];
     assert_eq!(lines[..2], machines, "{output}");
     assert_eq!(lines[2], format!("control plane at {}", url(2)), "{output}");
-    // Each machine's command has it.
+    // Each machine's command receives it.
     let line = format!("at {}", url(2));
     assert_eq!(
         output.lines().filter(|found| **found == line).count(),

@@ -1,5 +1,6 @@
-//! Text from outside stays data: it splits no request, log line or command, and reaches no other file. `SECURITY.md` lists the
-//! guarantees; `watch/commands.rs` and `field_faults.rs` test the others.
+//! Text from outside stays data: it splits no request, log line or command, and reaches no other
+//! file. `SECURITY.md` lists the guarantees; `watch/commands.rs` and `field_faults.rs` test the
+//! others.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a person does at the page.
+//! The actions of a person at the page.
 
 use scheduled_events_replay::document::ApprovalResult;
 use scheduled_events_replay::{Fault, Scenario};
@@ -39,7 +39,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Does it. The error has what was found, and what to do.
+    /// Carries out the action. The error has what was found, and what to do.
     pub(crate) fn apply(self, player: &Player) -> Result<(), String> {
         let run = player.current();
         match self {
@@ -101,7 +101,7 @@ impl Action {
 }
 
 fn add(run: &Run, text: &str) -> Result<(), String> {
-    // A scenario needs a description, and an event does not.
+    // A scenario needs a description, but an event does not.
     let whole = if text.trim_start().starts_with("[[event]]") {
         format!("about = \"-\"\n{text}")
     } else {

@@ -10,12 +10,14 @@ use crate::settings::Settings;
 
 /// Serve a scenario as Azure's metadata service would, with a page to watch and control it
 ///
-/// The page shows what each client does and which rules of the wire contract it breaks, and injects faults and events.
+/// The page shows what each client does and which rules of the wire contract it breaks, and injects
+/// faults and events.
 #[derive(Debug, Parser)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 #[command(name = "scheduled-events-page", version)]
 pub(crate) struct Args {
-    /// Name of a built-in scenario, path of a scenario file or of an audit file of `watch --audit`, or a link that the page shares
+    /// Name of a built-in scenario, path of a scenario file or of an audit file of `watch --audit`,
+    /// or a link that the page shares
     #[arg(value_name = "SCENARIO|FILE|LINK", default_value = "user-reboot")]
     scenario: String,
     /// Open the page in the browser
@@ -39,19 +41,22 @@ pub(crate) struct Args {
     /// The same number gives the events the same EventIds [default: different ones each time]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Misbehave (repeatable), as `scheduled-events replay --fault` does: `status:503@2-4`, `post.reset@1`
+    /// Misbehave (repeatable), as `scheduled-events replay --fault` does: `status:503@2-4`,
+    /// `post.reset@1`
     #[arg(long, value_name = "KIND[:ARG][@FROM-TO]")]
     fault: Vec<Fault>,
-    /// Serve Azure Resource Manager and Azure Resource Graph as well, at an address of their own (in preview at Azure)
+    /// Serve Azure Resource Manager and Azure Resource Graph as well, at an address of their own
+    /// (in preview at Azure)
     #[arg(long)]
     control_plane: bool,
-    /// Send Event Grid's messages to this queue, as `scheduled-events replay --control-plane-queue` does. Implies --control-plane
+    /// Send Event Grid's messages to this queue, as `scheduled-events replay --control-plane-queue`
+    /// does. Implies --control-plane
     #[arg(long, value_name = "URL")]
     control_plane_queue: Option<QueueAddress>,
 }
 
 impl Args {
-    /// What to play. Options take precedence over a link.
+    /// The settings to play. Options take precedence over a link.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
         let mut settings = Settings::load(&self.scenario)?;
         settings.speed = self.speed.unwrap_or(settings.speed);
@@ -66,7 +71,8 @@ impl Args {
         Ok(settings)
     }
 
-    /// What is served outside the machines, if anything is. No link has it: the queue is on this machine, or has a secret.
+    /// The services outside the machines, if there are any. Links leave them out: the queue is on
+    /// this machine, or has a secret.
     pub(crate) fn outside(&self) -> Option<ControlPlane> {
         match self.control_plane_queue.clone() {
             Some(queue) => Some(ControlPlane::default().queue(queue)),

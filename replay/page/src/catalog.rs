@@ -1,4 +1,4 @@
-//! What one can choose from: the built-in scenarios and the kinds of fault.
+//! The choices for the page: the built-in scenarios and the kinds of fault.
 
 use scheduled_events_replay::{Scenario, fault};
 use serde_json::{Value, json};

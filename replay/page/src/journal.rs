@@ -1,4 +1,4 @@
-//! What has happened in a run: entries for the page, and lines for the report.
+//! The journal of a run: entries for the page, and lines for the report.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ use tokio::sync::watch;
 const ENTRIES_MAX: usize = 100_000;
 const BYTES_MAX: usize = 32 << 20;
 
-/// The most lines of a report about what happened, as in those of `scheduled-events replay`.
+/// The most lines of a report's timeline, as in reports of `scheduled-events replay`.
 const LINES_MAX: usize = 10_000;
 
-/// The most entries of one answer, and how many bytes of them are enough.
+/// The most entries of one answer, and the size in bytes after which it ends.
 const BATCH: usize = 5_000;
 const BATCH_BYTES: usize = 2 << 20;
 
@@ -39,7 +39,7 @@ pub(crate) struct Journal {
 
 #[derive(Debug, Default)]
 struct JournalState {
-    /// As JSON, each with its time.
+    /// The entries as JSON, each with its time.
     entries: VecDeque<Box<RawValue>>,
     bytes: usize,
     /// The number of entries that were dropped.
@@ -47,7 +47,7 @@ struct JournalState {
     lines: Vec<TimelineLine>,
 }
 
-/// Something that happened, as the page shows it. Times are milliseconds since the run began.
+/// An entry, as the page shows it. Times are milliseconds since the run began.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Entry<'a> {
@@ -92,7 +92,7 @@ pub(crate) enum Entry<'a> {
         event: Option<&'a str>,
     },
     Finish,
-    /// What a person did at the page.
+    /// A person's action at the page.
     Action {
         text: &'a str,
     },
@@ -101,7 +101,7 @@ pub(crate) enum Entry<'a> {
         machine: usize,
         faults: &'a [String],
     },
-    /// What a client logged.
+    /// A line that a client logged.
     Record {
         machine: usize,
         record: &'a RawValue,
@@ -137,7 +137,7 @@ impl Journal {
         self.origin.elapsed()
     }
 
-    /// Adds what the server reports.
+    /// Adds a report of the server.
     pub(crate) fn replay_event(
         &self,
         event: &ReplayEvent,
@@ -149,7 +149,8 @@ impl Journal {
             ReplayEvent::Finding { machine, finding } => (Some(*machine), finding.at),
             _ => (None, now),
         };
-        // Successful polls come every second and are not in the report, as in those of `scheduled-events replay`.
+        // Successful polls come every second and are not in the report, as in those of
+        // `scheduled-events replay`.
         let is_routine = matches!(event, ReplayEvent::Answered { method, status: Some(200 | 304), faults, .. }
             if method == "GET" && faults.is_empty());
         let line = (!is_routine).then(|| TimelineLine {
@@ -237,7 +238,7 @@ impl Journal {
         self.push(at, &entry, line);
     }
 
-    /// Adds what a person did.
+    /// Adds a person's action.
     pub(crate) fn action(&self, text: &str) {
         let at = self.now();
         let line = TimelineLine {
@@ -253,7 +254,8 @@ impl Journal {
         self.push(self.now(), &Entry::Faults { machine, faults }, None);
     }
 
-    /// Adds a line that a client logged. Returns false if it is no JSON object, too long or too deep.
+    /// Adds a line that a client logged. Returns false if it is no JSON object, too long or too
+    /// deep.
     pub(crate) fn record(&self, machine: usize, line: &[u8]) -> bool {
         let record = std::str::from_utf8(line)
             .ok()
@@ -269,7 +271,8 @@ impl Journal {
         true
     }
 
-    /// The entries after the first `after`, as many as one answer has, and the number of the last one.
+    /// The entries after the first `after`, as many as fit in one answer, and the number of the
+    /// last one.
     pub(crate) fn after(&self, after: u64) -> (Vec<Box<RawValue>>, u64) {
         let state = self.lock();
         let skip = usize::try_from(after.saturating_sub(state.dropped)).unwrap_or(usize::MAX);

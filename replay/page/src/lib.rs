@@ -1,16 +1,17 @@
-//! The replay server of `scheduled-events` with a page to look at and to play.
+//! The replay server of `scheduled-events` with a page to watch and control it.
 //!
-//! The page shows what the clients under test do, controls the scenario while it plays, and has a verdict on each client. The
-//! machines are served by [`scheduled_events_replay`]; this crate adds the page, and the control that the page uses.
+//! The page shows the requests of the clients under test, controls the scenario while it plays, and
+//! has a verdict on each client. [`scheduled_events_replay`] serves the machines; this crate adds
+//! the page, and the control that the page uses.
 //!
 //! | File | Content |
 //! |---|---|
 //! | `args` | the options |
-//! | `settings` | what is played: from options, from a shared link, from the page |
-//! | `journal` | what has happened, as the page shows it |
-//! | `run` | a replay server with its journal; beginning again |
+//! | `settings` | the scenario to play and its settings: from options, from a shared link, from the page |
+//! | `journal` | the entries that the page shows |
+//! | `run` | a replay server with its journal; starting the next run |
 //! | `catalog` | scenarios and kinds of fault to choose from |
-//! | `action` | what the page does to a run |
+//! | `action` | the page's actions on a run |
 //! | `control` | the control's port: `guard` refuses foreign requests, `routes` answers, `assets` are the page's files |
 //!
 //! The control listens on loopback only. See `docs/replay-page.md`.
@@ -39,12 +40,13 @@ use args::Args;
 use control::Control;
 use run::Player;
 
-/// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
+/// Runs the command with these arguments, the first of which is the program's name, and returns its
+/// exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {
-            // Nothing can be done if the message cannot be written.
+            // There is no other way to report a message that cannot be written.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

@@ -1,4 +1,4 @@
-//! A run: a replay server that plays settings, with a journal of what happens. The player has one run at a time.
+//! A run: a replay server that plays settings, with a journal. The player has one run at a time.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,14 +13,14 @@ use tokio::sync::watch;
 use crate::journal::Journal;
 use crate::settings::Settings;
 
-/// What is played now.
+/// The player of the current run.
 pub(crate) struct Player {
-    /// The first machine's address, as it was chosen.
+    /// The first machine's address, as the user chose it.
     listen: SocketAddr,
-    /// What every run serves outside the machines.
+    /// The services of every run outside the machines.
     outside: Option<ControlPlane>,
     current: Mutex<Arc<Run>>,
-    /// Held while a run begins: one after the other.
+    /// Held while a run begins: only one may at a time.
     beginning: Mutex<()>,
     /// The number of the current run, for readers of an earlier one that wait.
     number: watch::Sender<u64>,
@@ -32,7 +32,8 @@ pub(crate) struct Run {
     pub(crate) number: u64,
     pub(crate) settings: Settings,
     pub(crate) scenario: Scenario,
-    /// Shared with the run before if that had the same machines: its clients keep their addresses and connections.
+    /// Shared with the previous run if that had the same machines: clients keep their addresses and
+    /// connections.
     pub(crate) server: Arc<Server>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) started: SystemTime,
@@ -62,8 +63,8 @@ impl Player {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins a run with these settings. With the same machines, their addresses stay. This may take a moment, since the threads of
-    /// the run before end.
+    /// Begins a run with these settings. With the same machines, their addresses stay. This may
+    /// take a moment, since the threads of the previous run end.
     pub(crate) fn begin(&self, settings: Settings) -> Result<(), String> {
         let _beginning = self
             .beginning
@@ -84,7 +85,8 @@ impl Player {
             let start = |settings, listen| start(number, settings, listen, self.outside.clone());
             let next = start(settings.clone(), last).or_else(|_| start(settings, self.listen));
             next.or_else(|error| {
-                // The run before has stopped. Without it, there would be nothing to begin again.
+                // The previous run has stopped. Without this error, there would be no reason to
+                // begin again.
                 failed = Some(error.clone());
                 start(current.settings.clone(), last).map_err(|_| error)
             })?
@@ -248,7 +250,7 @@ mod tests {
     #[test]
     fn a_run_whose_addresses_are_taken_gives_way_to_the_one_before() {
         let good = Settings::load("preempt").expect("a built-in name");
-        // The port after the first machine's is taken, so that there is no port for a second machine.
+        // The port after the first machine's is taken, so no port is left for a second machine.
         let (player, _taken) = loop {
             let player =
                 Player::new(good.clone(), ([127, 0, 0, 1], 0).into(), None).expect("a run");

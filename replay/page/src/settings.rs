@@ -1,4 +1,5 @@
-//! What is played. A link that one page shares has the settings in its fragment, which no browser sends to a server.
+//! The settings of a run. A link that one page shares has them in its fragment, which no browser
+//! sends to a server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,11 +8,11 @@ use std::path::Path;
 use scheduled_events_replay::{Fault, Scenario, ServerConfig};
 use serde::{Deserialize, Serialize};
 
-/// A scenario and how it is played.
+/// A scenario and the settings for playing it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The name of a built-in scenario, of a file, or what else people call it.
+    /// The name of a built-in scenario or of a file, or another name.
     pub(crate) name: String,
     /// The text of the scenario file.
     pub(crate) text: String,
@@ -19,7 +20,7 @@ pub(crate) struct Settings {
     pub(crate) machines: u32,
     pub(crate) vm_name: String,
     pub(crate) seed: u64,
-    /// The faults, as they are written, from the first request on.
+    /// The faults, as written, from the first request on.
     pub(crate) faults: Vec<String>,
 }
 
@@ -39,7 +40,8 @@ impl Settings {
         }
     }
 
-    /// The settings for the name of a built-in scenario, the path of a scenario file or of an audit file, or a shared link.
+    /// The settings for the name of a built-in scenario, the path of a scenario file or of an audit
+    /// file, or a shared link.
     pub(crate) fn load(scenario: &str) -> Result<Self, String> {
         if let Some((address, fragment)) = scenario.split_once('#')
             && (address.is_empty() || address.starts_with("http://"))
@@ -68,7 +70,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The settings in the fragment of a link: `scenario=NAME` or `text=TOML`, and the other members by their names.
+    /// The settings in the fragment of a link: `scenario=NAME` or `text=TOML`, and the other
+    /// members by their names.
     fn from_link(fragment: &str) -> Result<Self, String> {
         let mut settings = Self::new("", String::new());
         for (name, value) in form_urlencoded::parse(fragment.as_bytes()) {
@@ -85,7 +88,7 @@ impl Settings {
                 "vm_name" => settings.vm_name = value.into_owned(),
                 "seed" => settings.seed = value.parse().map_err(|_| invalid("a number"))?,
                 "fault" => settings.faults.push(value.into_owned()),
-                // The way into a page is not part of what it shows.
+                // The keys of the page are not part of the settings.
                 "token" | "ticket" => {}
                 _ => {
                     return Err(format!(
@@ -106,7 +109,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The configuration of a server that plays this, or what is wrong.
+    /// The configuration of a server that plays this, or an error for people.
     pub(crate) fn config(&self, listen: SocketAddr) -> Result<ServerConfig, String> {
         let scenario = Scenario::parse(&self.text).map_err(|error| {
             format!(
@@ -140,7 +143,8 @@ impl Settings {
 
 /// The text of a scenario file, or that of a recorded audit file as one.
 pub(crate) fn from_file(text: &str) -> Result<String, String> {
-    // An audit file has JSON Lines, of which the first may be damaged. No scenario file begins with a brace or has such a line.
+    // An audit file is JSON Lines, and its first line may be damaged. No scenario file begins with
+    // a brace or has such a line.
     let is_recording = text.trim_start().starts_with('{')
         || text.lines().any(|line| line.starts_with("{\"record\":"));
     if is_recording {

@@ -101,7 +101,7 @@ mod tests {
             .current()
     }
 
-    /// The rules that a client has broken after it sent these requests, too.
+    /// The rules that a client has broken after it has also sent these requests.
     fn broken(run: &Run, targets: &[&str]) -> Vec<&'static str> {
         for target in targets {
             let mut stream = TcpStream::connect(run.server.addr()).expect("the machine");

@@ -2,7 +2,8 @@
 
 let token = "";
 
-// Takes the token out of the address, so that it is in no bookmark and no copied link, and returns the other parts.
+// Takes the token out of the address, so that it is in no bookmark and no copied link, and returns
+// the other parts.
 export async function enter() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const ticket = parts.get("ticket");

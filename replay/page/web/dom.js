@@ -1,4 +1,4 @@
-// Elements. All text is set as text: nothing that comes from outside is ever read as markup.
+// Elements. All text is set as text: text from outside is never read as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,7 +17,7 @@ function fill(element, attributes, children) {
 export const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-// A time of the run in milliseconds, as people read it.
+// A time of the run in milliseconds, in a form for people.
 export function time(ms) {
   if (ms == null) return "";
   const seconds = ms / 1000;

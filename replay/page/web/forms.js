@@ -5,7 +5,8 @@ import { $, h } from "./dom.js";
 
 const option = (value, text = value) => h("option", { value }, text);
 
-// The form for faults. `inject(machine, fault)` and `clear(machine)` do it; a machine of null is all of them.
+// The form for faults. `inject(machine, fault)` and `clear(machine)` do the work; a machine of null
+// means all of them.
 export function faults(catalog, { inject, clear }) {
   $("fault-kind").replaceChildren(...catalog.faults.map((fault) => option(fault.syntax)));
   const choose = () => {
@@ -21,7 +22,7 @@ export function faults(catalog, { inject, clear }) {
     event.preventDefault();
     const kind = $("fault-kind").value.split(":")[0];
     const argument = $("fault-argument-label").hidden ? "" : `:${$("fault-argument").value.trim()}`;
-    // This one is always about the first request.
+    // This fault always applies to the first request.
     const window = kind === "first-call-delay" ? "" : $("fault-window").value;
     inject(machine(), `${$("fault-scope").value}${kind}${argument}${window}`);
   });
@@ -127,7 +128,7 @@ export class Begin {
     this.name = known.name;
   }
 
-  // A text that was changed is no built-in scenario any more.
+  // A text that was changed is no longer a built-in scenario.
   edited(name) {
     const before = this.name;
     $("begin-scenario").value = "";
@@ -152,7 +153,7 @@ export class Begin {
     };
   }
 
-  // The settings of a link; what it does not have is as in a new run.
+  // The settings of a link; settings that it lacks are those of a new run.
   fromLink(parts) {
     const name = parts.get("scenario") ?? "";
     const known = this.catalog.scenarios.find((scenario) => scenario.name === name);
@@ -166,7 +167,7 @@ export class Begin {
   }
 }
 
-// The link for settings. A built-in scenario goes by its name.
+// The link for settings. It names a built-in scenario by its name.
 export function link(settings, catalog) {
   const parts = new URLSearchParams({ scenario: settings.name });
   const known = catalog.scenarios.find(({ name }) => name === settings.name);

@@ -1,4 +1,4 @@
-// The page: it waits for updates, shows them, and sends what the user does.
+// The page: it waits for updates, shows them, and sends the user's actions.
 
 import { act, enter, get, getText } from "./api.js";
 import { $, download } from "./dom.js";
@@ -23,7 +23,7 @@ function fail(error) {
   $("error").hidden = false;
 }
 
-// Does what the user asked for. An error stays until the next success.
+// Carries out a request of the user. An error stays until the next success.
 async function attempt(work) {
   try {
     await work();
@@ -36,7 +36,7 @@ async function attempt(work) {
 const send = (action) => attempt(() => act(action));
 const approve = (id) => send({ do: "approve", id });
 
-// Shows the run, and draws what has changed.
+// Shows the run, and draws the changes.
 async function load() {
   const run = await get("/api/run");
   if (model?.run === run.run) return;
@@ -54,7 +54,8 @@ async function load() {
   timeline.show(model);
 }
 
-// A hidden tab waits for no update: a browser opens six connections to a program, and the tabs share them.
+// A hidden tab waits for no update: a browser opens six connections to a program, and all tabs
+// share them.
 let waiting = new AbortController();
 async function visible() {
   while (document.hidden) await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
@@ -125,7 +126,8 @@ function statusText(status) {
   return `Playing at speed ${status.speed}; ${open} open event${open === 1 ? "" : "s"}.${dropped}`;
 }
 
-// While the scenario plays, the line of the present moves once a second. Otherwise nothing is drawn without an update.
+// While the scenario plays, the line of the present moves once a second. Otherwise the page draws
+// only after an update.
 let ticking = null;
 let ticks = 0;
 function tick() {
@@ -165,7 +167,8 @@ function refreshVerdicts() {
   }, verdicts.length ? 1000 : 50);
 }
 
-// A link that is pasted into the address of an open page changes only the fragment, which loads nothing by itself.
+// A link that is pasted into the address of an open page changes only the fragment, which loads
+// nothing by itself.
 addEventListener("hashchange", () => location.hash && location.reload());
 
 async function main() {

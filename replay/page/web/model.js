@@ -1,4 +1,4 @@
-// What the page knows about the run: the entries of the journal, sorted into machines and events.
+// The page's knowledge about the run: the entries of the journal, sorted into machines and events.
 
 import { time } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// The tables: clients, verdict, details, events and what happened.
+// The tables: clients, verdict, details, events and log.
 
 import { $, h, names, time } from "./dom.js";
 import { describe } from "./timeline.js";
@@ -28,7 +28,7 @@ export function clients(model, verdicts, selected, onSelect) {
   }
 }
 
-// How to start a client of a machine.
+// The commands that start a client of a machine.
 export function connect(model, machine) {
   const lane = model.lanes[machine];
   $("connect").replaceChildren(
@@ -37,7 +37,7 @@ export function connect(model, machine) {
   );
 }
 
-// Where a client outside the machines finds what it needs, if that is served.
+// The addresses for a client outside the machines, if there are any.
 export function outside(model) {
   const addresses = [["Resource Manager and Resource Graph", model.control_plane], ["Event Grid's queue", model.queue]];
   const parts = addresses.filter(([, address]) => address).flatMap(([name, address]) => [`${name}: `, h("code", {}, address), ". "]);
@@ -45,7 +45,8 @@ export function outside(model) {
   $("outside").hidden = !parts.length;
 }
 
-// The verdict, unless there is nothing to go by. A client whose every request is refused has no poll, but findings.
+// The verdict, unless there is no basis for one. A client whose every request is refused has no
+// poll, but findings.
 export const known = (verdict) => (verdict && (verdict.polls || !verdict.clean) ? verdict : null);
 
 function verdictText(verdict) {
@@ -82,7 +83,7 @@ export function verdict(model, details) {
   );
 }
 
-// Shows what is selected in the timeline.
+// Shows the selected item of the timeline.
 export function details(item, onApprove) {
   const { event, mark, lane } = item;
   if (mark) {
@@ -104,7 +105,7 @@ export function details(item, onApprove) {
   );
 }
 
-// Shows the events, of which only the rows that changed are written.
+// Shows the events, and writes only the rows that changed.
 const eventRows = new Map();
 let eventsOf = null;
 export function events(model, onApprove) {
@@ -133,7 +134,7 @@ export function events(model, onApprove) {
   }
 }
 
-// Shows what happened, the newest last.
+// Shows the log, newest entry last.
 let logOf = null;
 let shown = 0;
 export function log(model) {

@@ -1,4 +1,5 @@
-// The timeline: a lane for each machine. Only what is in view is drawn, so that a thousand events or machines cost no more than few.
+// The timeline: a lane for each machine. It draws only the visible part, so that a thousand events
+// or machines cost no more than few.
 
 import { h, names, s, time } from "./dom.js";
 
@@ -37,7 +38,7 @@ export class Timeline {
     });
   }
 
-  // Where each lane and each event is. Changes only when events do.
+  // The position of each lane and each event. It changes only when events do.
   layout() {
     if (this.version === this.model.version) return;
     this.version = this.model.version;
@@ -58,7 +59,7 @@ export class Timeline {
     this.height = top;
   }
 
-  // The beginning and the end of the picture in time.
+  // The visible range of time.
   span() {
     const { model } = this;
     const isMoving = model.status.started && !model.status.finished;
@@ -177,7 +178,7 @@ export class Timeline {
     return this.option(markKey(lane, mark, number), `${mark.text}, at ${time(mark.at)}`, halo, shapes[mark.type]());
   }
 
-  // All that can be selected, lane by lane in the order of time.
+  // All items that can be selected, lane by lane in the order of time.
   items() {
     const all = this.model.lanes.map((lane) => {
       const events = lane.events.map((event) => ({ key: eventKey(lane, event), at: event.announced, lane, event }));
@@ -220,11 +221,11 @@ export class Timeline {
 }
 
 const eventKey = (lane, event) => `e${lane.number}-${event.id}`;
-// Marks are dropped from the front, so that a position is no name.
+// Marks are dropped from the front, so a position cannot identify one.
 const markKey = (lane, mark) => `m${lane.number}-${mark.number}`;
 const shorten = (name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
 
-// A line for each poll; those at the same pixel are one.
+// A line for each poll; polls at the same pixel share one.
 function ticks(polls, { x, from, to }, y, height) {
   let path = "";
   let last = -1;

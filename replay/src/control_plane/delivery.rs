@@ -1,6 +1,8 @@
-//! The order and the time in which Event Grid's messages reach the queue, with their faults. Pure: time is an argument.
+//! The order and the time in which Event Grid's messages reach the queue, with their faults. Pure:
+//! time is an argument.
 //!
-//! Without faults, messages are delivered at once, in the order of the changes. That is more than Event Grid promises.
+//! Without faults, messages are delivered at once, in the order of the changes. That is more than
+//! Event Grid promises.
 
 use std::time::{Duration, Instant};
 
@@ -15,30 +17,30 @@ pub(crate) struct Letter {
     /// `EventStatus`.
     pub(crate) status: &'static str,
     pub(crate) content: String,
-    /// The faults that apply to it, as they are written.
+    /// The faults that apply to it, as written.
     pub(crate) faults: Vec<String>,
     pub(crate) failures: u32,
 }
 
-/// What the server passes on to the thread that delivers.
+/// Mail from the server to the thread that delivers.
 pub(crate) enum Mail {
-    /// The message about one change, or several that a fault makes of it.
+    /// The message about one change, or the several messages that a fault makes of it.
     Letters {
         letters: Vec<Letter>,
         delay: Duration,
-        /// They are held until so many are, and then delivered in reverse order.
+        /// How many messages to collect, which are then delivered in reverse order.
         reversed: Option<usize>,
     },
-    /// The scenario is over: nothing more is held back.
+    /// The scenario is over: no message is held back any longer.
     Finished,
 }
 
 /// The messages that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    /// When each one is due. Those of the same time keep their order.
+    /// The messages with the time at which each is due. Messages of the same time keep their order.
     waiting: Vec<(Instant, Letter)>,
-    /// Those that are to be reversed.
+    /// Messages that are to be reversed.
     held: Vec<(Duration, Letter)>,
 }
 
@@ -76,7 +78,7 @@ impl Schedule {
         is_due.then(|| self.waiting.remove(0).1)
     }
 
-    /// Lets a message wait that could not be delivered.
+    /// Puts a message back that could not be delivered.
     pub(crate) fn retry(&mut self, mut letter: Letter, now: Instant) {
         let pause = PAUSE
             .saturating_mul(1 << letter.failures.min(6))
@@ -113,7 +115,7 @@ mod tests {
         }
     }
 
-    /// What is delivered, each with its second, of mail that comes a second apart.
+    /// The delivered messages, each with its second, for mail that arrives a second apart.
     fn delivered(mails: Vec<Mail>) -> String {
         let (mut schedule, start, mut sent) = (Schedule::default(), Instant::now(), Vec::new());
         let mut mails = mails.into_iter();
@@ -140,7 +142,7 @@ mod tests {
         );
         assert_eq!(delivered(three(0, Some(3)).into()), "c@2 b@2 a@2");
         assert_eq!(delivered(three(4, Some(2)).into()), "b@5 a@5");
-        // What is held is delivered when the scenario is over.
+        // Held messages are delivered when the scenario is over.
         let mails = three(0, Some(9)).into_iter().chain([Mail::Finished]);
         assert_eq!(delivered(mails.collect()), "c@3 b@3 a@3");
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::http::{ReplayResponse, reason};
 
-/// The header of Resource Graph with the time until the quota is full again.
+/// The header of Resource Graph with the time until the full quota is available again.
 pub(crate) const QUOTA_RESETS_AFTER: &str = "x-ms-user-quota-resets-after";
 
 /// Its value: the quota of Resource Graph is per five seconds.
@@ -38,7 +38,7 @@ pub(crate) fn refusals(
     ReplayResponse::json(status, body)
 }
 
-/// The refusal that a fault wants.
+/// The refusal with the status of a fault.
 pub(crate) fn of_status(status: u16) -> ReplayResponse {
     let (code, message) = match status {
         204 | 304 => return ReplayResponse::new(status),

@@ -10,10 +10,10 @@ use super::query::Query;
 use super::route::is_accessible;
 use crate::http::ReplayResponse;
 
-/// The most rows of a page, and how many it has unless the request says so.
+/// The maximum number of rows of a page, and the default.
 const PAGE_MAX: usize = 1000;
 
-/// Answers the request with rows of the tables, which `rows` makes by their names.
+/// Answers the request with rows of the tables, which `rows` creates by their names.
 pub(crate) fn answer(body: &[u8], rows: impl FnOnce(&str) -> Vec<Value>) -> ReplayResponse {
     let answer = page(body, rows).unwrap_or_else(|refusal| refusal);
     answer
@@ -90,7 +90,7 @@ fn invalid(why: &str) -> ReplayResponse {
     refusal(400, "BadRequest", &format!("Invalid query: {why}."))
 }
 
-/// A token for the rows from `offset` on. It is a text that belongs to the query and has no other meaning for the client.
+/// A token for the rows from `offset` on. It belongs to the query, and is opaque to the client.
 fn token(offset: usize, query: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (offset, query).hash(&mut hasher);

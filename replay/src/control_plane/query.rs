@@ -1,9 +1,11 @@
-//! The part of Kusto's language that queries for Scheduled Events use: Microsoft's page about them in Resource Graph, and the hub.
+//! The part of Kusto's language that queries for Scheduled Events use: Microsoft's page about them
+//! in Resource Graph, and the hub.
 //!
-//! A query is the name of a table, then stages: `where`, `project`, `order by` or `sort by`, `take` or `limit`, and `count`. `where`
-//! compares a member with texts or numbers, by `==`, `!=`, `=~`, `!~`, `in`, `in~`, `!in` and `!in~`, or asks for `isempty(…)` and
-//! `isnotempty(…)`; `and` joins comparisons. Everything else is an error that names what is supported, so that no query seems to work
-//! here that means something else at Azure.
+//! A query is the name of a table, then stages: `where`, `project`, `order by` or `sort by`, `take`
+//! or `limit`, and `count`. `where` compares a member with texts or numbers, by `==`, `!=`, `=~`,
+//! `!~`, `in`, `in~`, `!in` and `!in~`, or asks for `isempty(…)` and `isnotempty(…)`; `and` joins
+//! comparisons. Everything else is an error that names the supported syntax, so that no query seems
+//! to work here that means something else at Azure.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::http::wire::written;
 
-/// A query: a table, and what happens to its rows.
+/// A query: a table, and the operations on its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     table: &'static str,
@@ -24,9 +26,9 @@ pub(crate) struct Query {
 #[derive(Clone, Debug)]
 enum Stage {
     Where(Condition),
-    /// The columns that are left, with their names.
+    /// The columns to keep, with their names.
     Project(Vec<(String, Path)>),
-    /// What to sort by, the first most, and whether ascending.
+    /// The sort keys, the most significant first, and whether each is ascending.
     Order(Vec<(Path, bool)>),
     Take(usize),
     Count,
@@ -35,7 +37,7 @@ enum Stage {
 /// A column, and a member of it.
 type Path = Vec<String>;
 
-/// Whether a member is one of some values, or is none of them.
+/// Whether a member is one of some values, or none of them.
 #[derive(Clone, Debug)]
 struct Condition {
     member: Path,
@@ -46,7 +48,7 @@ struct Condition {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
-    /// A name, a word that means something, or a number.
+    /// A name, a keyword, or a number.
     Word(String),
     Text(String),
     Sign(&'static str),
@@ -54,7 +56,7 @@ enum Token {
 
 const TABLES: [&str; 2] = ["maintenanceresources", "resources"];
 
-/// Longer signs come before their beginnings. Those with letters are no words.
+/// Longer signs come before their prefixes. Signs of letters are no words.
 const SIGNS: [&str; 14] = [
     "==", "=~", "!=", "!~", "in~", "!in~", "!in", "|", ",", "(", ")", "[", "]", ".",
 ];
@@ -63,7 +65,7 @@ const SUPPORTED: &str = "this emulator has the tables maintenanceresources and r
                          take, limit and count, and the comparisons == != =~ !~ in in~ !in !in~ isempty() isnotempty(), joined by and";
 
 impl Query {
-    /// Parses a query. The error says what was expected, where, and what is supported.
+    /// Parses a query. The error has what was expected, where, and the supported syntax.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser(tokens(text)?.into_iter().peekable());
         let name = parser.word("a table")?;
@@ -86,7 +88,7 @@ impl Query {
         self.table
     }
 
-    /// The rows that the query asks for.
+    /// The rows that match the query.
     pub(crate) fn apply(&self, mut rows: Vec<Value>) -> Result<Vec<Value>, String> {
         for stage in &self.stages {
             match stage {
@@ -136,7 +138,8 @@ impl Condition {
     }
 }
 
-/// The rows by their keys. Rows of equal keys keep their order. There are few rows, so each is inserted at its place.
+/// The rows in the order of their keys. Rows of equal keys keep their order. There are few rows, so
+/// each is inserted at its place.
 fn ordered(rows: Vec<Value>, keys: &[(Path, bool)]) -> Result<Vec<Value>, String> {
     let mut ordered: Vec<Value> = Vec::new();
     for row in rows {
@@ -193,7 +196,7 @@ fn text(value: &Value) -> Cow<'_, str> {
 }
 
 impl Token {
-    /// Whether it is this sign, or this word that means something.
+    /// Whether it is this sign or keyword.
     fn is(&self, wanted: &str) -> bool {
         match self {
             Self::Word(word) => word == wanted,
@@ -203,11 +206,11 @@ impl Token {
     }
 }
 
-/// The tokens that are left, with their offsets.
+/// The remaining tokens, with their offsets.
 struct Parser(Peekable<IntoIter<(usize, Token)>>);
 
 impl Parser {
-    /// Takes a sign, or a word that means something, if it is next.
+    /// Consumes a sign or a keyword, if it is next.
     fn takes(&mut self, wanted: &str) -> bool {
         self.0.next_if(|(_, token)| token.is(wanted)).is_some()
     }
@@ -312,7 +315,8 @@ impl Parser {
         })
     }
 
-    /// A column, with `.member` or `["member"]` after it, and alone or as the argument of `tostring`.
+    /// A column, with `.member` or `["member"]` after it, and alone or as the argument of
+    /// `tostring`.
     fn path(&mut self) -> Result<Path, String> {
         let column = self.word("the name of a column")?;
         if column == "tostring" && self.takes("(") {
@@ -352,7 +356,7 @@ fn unsupported(what: &str) -> String {
     format!("`{what}` is not supported; {SUPPORTED}")
 }
 
-/// All tokens with their offsets. Comments are left out.
+/// All tokens with their offsets, without comments.
 fn tokens(query: &str) -> Result<Vec<(usize, Token)>, String> {
     let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-');
     let mut tokens = Vec::new();

@@ -1,7 +1,8 @@
-//! The Storage queue that Event Grid fills: its address, and the two requests that it gets.
+//! The Storage queue that Event Grid fills: its address, and the two requests to it.
 //!
-//! The queue is a real one: Azurite, Microsoft's emulator of Azure Storage, by plain HTTP. No key is needed here, since a shared
-//! access signature is part of the address. For Azurite's well-known account it is a constant.
+//! The queue is a real one: Azurite, Microsoft's emulator of Azure Storage, by plain HTTP. No key
+//! is needed here, since a shared access signature is part of the address. For Azurite's well-known
+//! account it is a constant.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -12,21 +13,22 @@ use std::time::{Duration, Instant};
 /// The account that every Azurite has.
 const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 
-/// A signature for all queues of that account, made with its well-known key. It expires in 2099 and opens nothing else. A test of
-/// `tests/python` makes it again.
+/// A signature for all queues of that account, created with its well-known key. It expires in 2099
+/// and opens nothing else. A test of `tests/python` creates it again.
 const EMULATOR_SAS: &str = "sv=2021-08-06&ss=q&srt=sco&sp=rwdlacup&se=2099-01-01T00:00:00Z&spr=https,http&\
                             sig=DMi2qz7%2BumV1FVw33iKTbOh77E1m5IHDvGO7yvUt1jo%3D";
 
 /// The version of the protocol.
 const VERSION: &str = "2021-08-06";
 
-/// How long connecting to an address may take, and the rest of a request.
+/// The time limit of a connection attempt, and of the rest of a request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The address of a Storage queue, with what gives access to it.
+/// The address of a Storage queue, with the signature that gives access to it.
 ///
-/// Without a query, it is a queue of Azurite's well-known account. `Display` leaves out the query, which may be a secret.
+/// Without a query, it is a queue of Azurite's well-known account. `Display` leaves out the query,
+/// which may be a secret.
 ///
 /// ```
 /// use scheduled_events_replay::QueueAddress;
@@ -43,7 +45,7 @@ pub struct QueueAddress {
     query: String,
 }
 
-/// Why a text is not the address of a queue, and what to write instead.
+/// Why a text is not the address of a queue, and the form to write instead.
 ///
 /// ```
 /// use scheduled_events_replay::QueueAddress;
@@ -111,11 +113,11 @@ impl fmt::Display for QueueAddressError {
 
 impl std::error::Error for QueueAddressError {}
 
-/// Where the status ends in an answer, such as `HTTP/1.1 201`. The rest does not matter.
+/// Where the status ends in an answer, such as `HTTP/1.1 201`. The rest is ignored.
 const STATUS_END: usize = 12;
 
 impl QueueAddress {
-    /// Creates the queue, unless it is there or the signature does not allow it.
+    /// Creates the queue, unless it exists or the signature does not allow it.
     pub(crate) fn create(&self) -> Result<(), String> {
         match self.request("PUT", "", "")? {
             201 | 204 | 403 | 409 => Ok(()),

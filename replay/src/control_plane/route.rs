@@ -9,11 +9,11 @@ use crate::resource::SUBSCRIPTION;
 /// A request that the control plane answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ControlRoute {
-    /// One event of a resource is approved. Both are in lower case.
+    /// Approve one event of a resource. Both are in lower case.
     Acknowledge { resource: String, event_id: String },
-    /// Several events of a resource are, which the body names.
+    /// Approve several events of a resource, which the body names.
     AcknowledgeList { resource: String },
-    /// Resource Graph is asked.
+    /// Query Resource Graph.
     Graph,
 }
 
@@ -29,7 +29,8 @@ impl ControlRoute {
 /// The versions of `scheduledevents` of `Microsoft.Maintenance`.
 const ACKNOWLEDGE_VERSIONS: &[&str] = &["2023-10-01-preview", "2025-10-01-preview"];
 
-/// The versions of Resource Graph that answer with an array of objects. Azure's client for Python still asks for the first.
+/// The versions of Resource Graph that answer with an array of objects. Azure's client for Python
+/// still uses the first.
 const GRAPH_VERSIONS: &[&str] = &["2021-03-01", "2022-10-01", "2024-04-01"];
 
 /// The types of `Microsoft.Compute` that have Scheduled Events.
@@ -39,10 +40,11 @@ const RESOURCE_TYPES: [&str; 3] = [
     "availabilitysets",
 ];
 
-/// Routes a request by everything but its body. Paths are compared without case, as Resource Manager does.
+/// Routes a request by all of its parts except the body. Paths are compared without case, as
+/// Resource Manager does.
 ///
-/// Checks in this order: the Host header (400), the token (401), the path (404), the method (405), `api-version` (400) and the
-/// rights in the subscription (403).
+/// Checks in this order: the Host header (400), the token (401), the path (404), the method (405),
+/// `api-version` (400) and the rights in the subscription (403).
 pub(crate) fn route(request: &ReplayRequest) -> Result<ControlRoute, ReplayResponse> {
     if !is_local(request) {
         return Err(refusal(
@@ -90,12 +92,13 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<ControlRoute, ReplayRespo
     }
 }
 
-/// Whether the caller has rights in a subscription: in that of the machines. Every other one counts as one without rights.
+/// Whether the caller has rights in a subscription: in that of the machines. Every other one counts
+/// as one without rights.
 pub(crate) fn is_accessible(subscription: &str) -> bool {
     subscription.eq_ignore_ascii_case(SUBSCRIPTION)
 }
 
-/// Any token that is not empty is accepted.
+/// Accepts any token that is not empty.
 fn authorize(request: &ReplayRequest) -> Result<(), ReplayResponse> {
     let token = request.header("Authorization").next().and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;

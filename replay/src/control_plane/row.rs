@@ -1,4 +1,5 @@
-//! An event as it is outside the machine: a row of Resource Graph and a message of Event Grid, from the same facts.
+//! An event as it appears outside the machine: a row of Resource Graph and a message of Event Grid,
+//! from the same facts.
 
 use std::time::SystemTime;
 
@@ -25,8 +26,8 @@ pub(crate) fn event_row(event: &DocumentEvent, status: EventStatus, epoch: Syste
     )
 }
 
-/// The rows of the table `resources`: machines that are in no scale set, and the scale sets of the others, whose machines are no
-/// resources of their own there.
+/// The rows of the table `resources`: machines that are in no scale set, and scale sets, whose
+/// machines are no resources of their own there.
 pub(crate) fn resource_rows(machines: &[String]) -> Vec<Value> {
     let mut rows: Vec<Value> = Vec::new();
     let tags = TAGS
@@ -63,7 +64,7 @@ fn row(id: &str, name: &str, resource_type: &str, more: &str) -> Value {
         r#"{{"id":{id},"name":{name},"type":"{resource_type}","location":"{LOCATION}","resourceGroup":"{RESOURCE_GROUP}",
         "subscriptionId":"{SUBSCRIPTION}","zones":["{ZONE}"],{more}}}"#
     );
-    // It is valid JSON: all texts in it are escaped, or have nothing to escape.
+    // It is valid JSON: all texts in it are escaped, or need no escaping.
     serde_json::from_str(&row).unwrap_or_default()
 }
 

@@ -1,9 +1,11 @@
 //! The tables of fault kinds, and the arguments they take.
 //!
-//! The two macro calls below are the only lists of the kinds: of faults of requests, and of faults of Event Grid's messages. They define
-//! [`FaultKind`] and [`MessageFaultKind`], their parsers, their `Display`, and [`KINDS`] and [`MESSAGE_KINDS`], from which the command's
-//! help and `docs/faults.md` are made. What a kind does is an exhaustive `match` in `FaultPlan`, so a kind without behaviour does not
-//! compile. `FaultPlan::is_intact` is none: it changes for a kind that delays or loses the answer.
+//! The two macro calls below are the only lists of the kinds: of faults of requests, and of faults
+//! of Event Grid's messages. They define [`FaultKind`] and [`MessageFaultKind`], their parsers,
+//! their `Display`, and [`KINDS`] and [`MESSAGE_KINDS`], which generate the command's help and
+//! `docs/faults.md`. An exhaustive `match` in `FaultPlan` defines the behaviour of each kind, so a
+//! kind without behaviour does not compile. `FaultPlan::is_intact` has no such `match`: it changes
+//! for a kind that delays or loses the answer.
 
 use std::fmt;
 use std::time::Duration;
@@ -64,9 +66,9 @@ macro_rules! fault_kinds {
 }
 
 fault_kinds! {
-    /// Every kind of fault of a request: its syntax, and what it does.
+    /// Every kind of fault of a request: its syntax, and its effect.
     KINDS,
-    /// What goes wrong with a request.
+    /// A fault of a request.
     FaultKind;
     Empty = "empty", "answer 200 with an empty body";
     Status(StatusCode) = "status:CODE", "answer this status, 200 to 599, with the body that the service sends";
@@ -96,9 +98,9 @@ fault_kinds! {
 }
 
 fault_kinds! {
-    /// Every kind of fault of a message of Event Grid: its syntax, and what it does.
+    /// Every kind of fault of a message of Event Grid: its syntax, and its effect.
     MESSAGE_KINDS,
-    /// What goes wrong with a message of Event Grid.
+    /// A fault of a message of Event Grid.
     MessageFaultKind;
     Late(Seconds) = "late:SECONDS", "deliver the message that much later";
     Lost = "lost", "never deliver the message";
@@ -107,7 +109,7 @@ fault_kinds! {
     Reversed(MessageCount) = "reversed:COUNT", "collect that many messages, 2 to 1000, and deliver them in reverse order; the last ones when the scenario is over";
 }
 
-/// Why a text is not a fault, and what to write instead.
+/// Why a text is not a fault, and the form to write instead.
 ///
 /// ```
 /// use scheduled_events_replay::Fault;
@@ -133,7 +135,7 @@ impl fmt::Display for FaultError {
 impl std::error::Error for FaultError {}
 
 impl FaultKind {
-    /// Whether the fault changes what a document holds, which only a GET returns.
+    /// Whether the fault changes the contents of a document, which only a GET returns.
     pub(crate) fn alters_document(&self) -> bool {
         matches!(
             self,
@@ -145,9 +147,9 @@ impl FaultKind {
     }
 }
 
-/// The argument of a fault. `Display` writes what `parse` reads.
+/// The argument of a fault. `Display` writes the form that `parse` reads.
 trait Argument: Sized + fmt::Display {
-    /// What the argument has to be, for the error message.
+    /// The expected form of the argument, for the error message.
     const EXPECTED: &str;
 
     fn parse(text: &str) -> Option<Self>;
@@ -172,11 +174,11 @@ pub(crate) struct ByteCount(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldCount(pub(crate) u32);
 
-/// A number of messages, of which the order can be reversed.
+/// A number of messages whose order can be reversed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageCount(pub(crate) usize);
 
-/// What the incarnation is lowered by.
+/// By how much the incarnation is lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decrement(pub(crate) u64);
 
@@ -342,7 +344,7 @@ impl fmt::Display for IdleTime {
     }
 }
 
-/// Writes the value of a newtype as it is.
+/// Writes the value of a newtype.
 macro_rules! display_value {
     ($($argument:ident),*) => {$(
         impl fmt::Display for $argument {
@@ -382,7 +384,7 @@ impl fmt::Display for RetryTime {
     }
 }
 
-/// The name in a syntax: what comes before the argument.
+/// The name in a syntax: the part before the argument.
 pub(crate) fn name_of(syntax: &'static str) -> &'static str {
     syntax.split(':').next().unwrap_or(syntax)
 }

@@ -12,29 +12,33 @@
 //! # Ok::<(), scheduled_events_replay::FaultError>(())
 //! ```
 //!
-//! **Scope.** Without a scope, a fault applies to requests for events, GET and POST. `get.` and `post.` restrict
-//! it to one method. `name.` applies it to requests for the VM's name instead. Outside the machines, `arm.` applies it to approvals that
-//! are sent to Azure Resource Manager, and `graph.` to queries of Azure Resource Graph. `message.` has kinds of its own,
+//! **Scope.** Without a scope, a fault applies to requests for events, GET and POST. `get.` and
+//! `post.` restrict it to one method. `name.` applies it to requests for the VM's name instead.
+//! Outside the machines, `arm.` applies it to approvals that are sent to Azure Resource Manager,
+//! and `graph.` to queries of Azure Resource Graph. `message.` has kinds of its own,
 //! [`MESSAGE_KINDS`], for the messages of Event Grid.
 //!
-//! **Window.** `@3` is the third request, `@3-5` the third to the fifth, `@3-` all from the third on.
-//! Requests are counted from 1 within the scope: `post.status:500@1` is the first POST, however many GETs
-//! came before it. `@0s-70s` and `@5s-` are spans of real time since the first request for events or
-//! for the name, or to the control plane; the end is exclusive. Messages are counted in the order of the changes that they report, and
-//! their time counts from the start of the scenario. Without a window, the fault applies to every request or message.
+//! **Window.** `@3` is the third request, `@3-5` the third to the fifth, `@3-` all from the third
+//! on. Requests are counted from 1 within the scope: `post.status:500@1` is the first POST, however
+//! many GETs came before it. `@0s-70s` and `@5s-` are spans of real time since the first request
+//! for events or for the name, or to the control plane; the end is exclusive. Messages are counted
+//! in the order of the changes that they report, and their time counts from the start of the
+//! scenario. Without a window, the fault applies to every request or message.
 //!
-//! **Refused requests.** A request that the service refuses (no `Metadata: true`, an unknown version,
-//! another path) gets that refusal. It is not counted and meets no fault.
+//! **Refused requests.** A request that the service refuses (no `Metadata: true`, an unknown
+//! version, another path) gets that refusal. It is not counted, and no fault applies to it.
 //!
-//! **Combinations.** Delays add up. Faults that alter the document (`stale`, `incarnation-back`, `vanish`,
-//! `started-without-scheduled`) and `content-type` combine. Of the other faults, the first one applies.
-//! A POST has no effect if `status`, `retry-after`, `redirect`, `reset`, `silence` or `not-http` answers it;
-//! it has its effect if its answer is delayed or damaged. Faults of a message combine, but a message that is lost is lost.
+//! **Combinations.** Delays add up. Faults that alter the document (`stale`, `incarnation-back`,
+//! `vanish`, `started-without-scheduled`) and `content-type` combine. Of the other faults, the
+//! first one applies. A POST has no effect if `status`, `retry-after`, `redirect`, `reset`,
+//! `silence` or `not-http` answers it; it has its effect if its answer is delayed or damaged.
+//! Faults of a message combine, except that a lost message stays lost.
 //!
-//! **Seconds** are real seconds, never divided by the speed of the replay: `2`, `0.5`, `500ms` or `2min`.
+//! **Seconds** are real seconds, never divided by the speed of the replay: `2`, `0.5`, `500ms` or
+//! `2min`.
 //!
-//! [`KINDS`] and [`MESSAGE_KINDS`] list the kinds: `kind` has these tables. This file parses a fault, and `plan` combines those of one
-//! request.
+//! [`KINDS`] and [`MESSAGE_KINDS`] list the kinds: `kind` has these tables. This file parses a
+//! fault, and `plan` combines the faults of one request.
 
 pub(crate) mod kind;
 pub(crate) mod plan;
@@ -89,7 +93,7 @@ const SCOPES: [(&str, FaultScope); 6] = [
     ("message", FaultScope::Message),
 ];
 
-/// What goes wrong, with a request or with a message.
+/// The effect, on a request or on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FaultAction {
     Request(FaultKind),
@@ -107,7 +111,8 @@ enum FaultWindow {
 }
 
 impl Fault {
-    /// Whether the fault applies to request number `count` of its scope, `since_first` after the first request.
+    /// Whether the fault applies to request number `count` of its scope, `since_first` after the
+    /// first request.
     pub(crate) fn applies(&self, count: u64, since_first: Duration) -> bool {
         if self.is_first_call_delay() {
             return count == 1;
@@ -138,8 +143,8 @@ impl Fault {
         )
     }
 
-    /// This fault with a window that counts from request number `requests` of its scope, `since_first` after the first one. `None` for
-    /// `first-call-delay` after the first request.
+    /// This fault with a window that counts from request number `requests` of its scope,
+    /// `since_first` after the first one. `None` for `first-call-delay` after the first request.
     pub(crate) fn later(mut self, requests: u64, since_first: Duration) -> Option<Self> {
         if requests > 0 && self.is_first_call_delay() {
             return None;

@@ -9,10 +9,10 @@ use crate::fault::kind::{
 };
 use crate::fault::{Fault, FaultAction, FaultScope};
 
-/// A client with a short time-out waits less than this, and has no answer then.
+/// The longest delay that a client with a short time-out survives.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What goes wrong with one request.
+/// The effect of the faults on one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FaultPlan {
     /// The delay before the request is processed.
@@ -24,32 +24,32 @@ pub(crate) struct FaultPlan {
     /// How old the document is.
     pub(crate) stale: Duration,
     pub(crate) incarnation_back: u64,
-    /// The document has no events.
+    /// Whether the document has no events.
     pub(crate) vanish: bool,
-    /// The document has only Started events.
+    /// Whether the document has only Started events.
     pub(crate) started_only: bool,
     pub(crate) content_type: Option<String>,
     /// The first of the faults that exclude each other.
     pub(crate) answer: Option<AnswerFault>,
-    /// What goes wrong with a message of Event Grid. How late it is, is [`delay`](Self::delay).
+    /// The effect of the faults on a message of Event Grid. Its delay is [`delay`](Self::delay).
     pub(crate) message: MessagePlan,
-    /// All of the above as they are written, for the log.
+    /// All of these faults as written, for the log.
     pub(crate) names: Vec<String>,
 }
 
-/// What goes wrong with one message, except how late it is.
+/// The effect of the faults on one message, except its delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MessagePlan {
     pub(crate) is_lost: bool,
-    /// It is delivered again as it is.
+    /// Whether it is delivered again, unchanged.
     pub(crate) is_repeated: bool,
-    /// It is delivered again under a new outer id.
+    /// Whether it is delivered again under a new outer id.
     pub(crate) has_new_id: bool,
-    /// It is held until so many messages are, which are then delivered in reverse order.
+    /// How many messages to collect, which are then delivered in reverse order.
     pub(crate) reversed: Option<usize>,
 }
 
-/// A fault of the whole answer. Of several, the first one applies.
+/// A fault of the whole answer. If several apply, the first one counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerFault {
     // The request is not processed.
@@ -68,7 +68,7 @@ pub(crate) enum AnswerFault {
     Damage(Damage),
 }
 
-/// What happens to an answer while it is sent.
+/// The effect on an answer while it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
     ResetMidBody,
@@ -79,7 +79,7 @@ pub(crate) enum Damage {
     LongHeader(u64),
 }
 
-/// The requests that faults apply to, and the messages.
+/// The kinds of requests that faults apply to, and the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     EventsGet,
@@ -109,7 +109,7 @@ impl FaultScope {
 #[derive(Clone, Debug)]
 pub(crate) struct FaultPlanner {
     faults: Arc<[Fault]>,
-    /// How many requests of each kind there were.
+    /// The number of requests so far, by kind.
     counts: [u64; 6],
     /// The time of the last request for events, since the first request.
     last: Option<Duration>,
@@ -124,8 +124,9 @@ impl FaultPlanner {
         }
     }
 
-    /// Adds a fault with precedence over the others. Its window counts from now on: the next request of its scope is the first. Returns
-    /// false for `first-call-delay` after the first request.
+    /// Adds a fault with precedence over the others. Its window counts from now on: the next
+    /// request of its scope is the first. Returns false for `first-call-delay` after the first
+    /// request.
     pub(crate) fn inject(&mut self, fault: Fault, since_first: Duration) -> bool {
         let requests = self.count(fault.scope);
         let Some(fault) = fault.later(requests, since_first) else {
@@ -148,7 +149,8 @@ impl FaultPlanner {
         &self.faults
     }
 
-    /// Counts a request and returns what goes wrong with it, `since_first` after the first request.
+    /// Counts a request, and returns the effect of the faults on it, `since_first` after the first
+    /// request.
     pub(crate) fn plan(&mut self, kind: RequestKind, since_first: Duration) -> FaultPlan {
         self.counts[kind as usize] += 1;
         let mut plan = FaultPlan::default();
@@ -177,7 +179,7 @@ impl FaultPlanner {
         plan
     }
 
-    /// How many requests of a scope there were.
+    /// The number of requests of a scope so far.
     fn count(&self, scope: FaultScope) -> u64 {
         scope
             .kinds()
@@ -188,11 +190,11 @@ impl FaultPlanner {
 }
 
 impl FaultPlan {
-    /// Whether the client gets the whole answer of the service, and soon.
+    /// Whether the client receives the whole answer of the service, and soon.
     pub(crate) fn is_intact(&self, kind: RequestKind) -> bool {
         let arrives = match &self.answer {
             None => true,
-            // The service's answer to an approval has no body that matters.
+            // The body of the service's answer to an approval does not matter.
             Some(
                 AnswerFault::Empty
                 | AnswerFault::NotJson

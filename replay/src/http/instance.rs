@@ -1,6 +1,7 @@
 //! The instance metadata that the service serves as JSON (`docs/wire.md`, sections 1 and 5).
 //!
-//! Everything but the name, and what follows from it, is invented and the same on every machine.
+//! Everything but the name, and the ids that depend on it, is invented and the same on every
+//! machine.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -68,13 +69,13 @@ fn value(vm_name: &str, member: &str) -> Value {
         "vmId" => json!(vm_id(vm_name)),
         "vmScaleSetName" => json!(uniform(vm_name).map(|(set, _)| set).unwrap_or_default()),
         "zone" => json!(ZONE),
-        // The service writes an empty text for what a machine does not have.
+        // The service writes an empty text for members that a machine does not have.
         _ => json!(""),
     }
 }
 
-/// A token of the machine's managed identity, for the resource that the request's target names. It opens nothing: it is a text
-/// that names the machine. All members are texts.
+/// A token of the machine's managed identity, for the resource that the request's target names. It
+/// gives no access: it is a text that names the machine. All members are texts.
 pub(crate) fn token(vm_name: &str, target: &str) -> String {
     const LIFE: u64 = 24 * 60 * 60;
     let parameters = parameters(target.split_once('?').map_or("", |(_, query)| query));

@@ -1,10 +1,11 @@
 //! HTTP/1.1 on a socket: reads requests, formats responses.
 //!
-//! Handwritten because a library does not let a fault break the protocol. The last byte of every request
-//! stays in the kernel's buffer until the response is decided: closing a socket with unread data makes
-//! the kernel send RST, which resets a connection without unsafe code.
+//! This is handwritten because a library does not let a fault break the protocol. The last byte of
+//! every request stays in the kernel's buffer until the response is decided: closing a socket with
+//! unread data makes the kernel send RST, which resets a connection without unsafe code.
 //!
-//! `route` finds what a request asks for, `wire` writes documents and refusals, and `instance` the instance metadata.
+//! `route` classifies a request, `wire` writes documents and refusals, and `instance` the instance
+//! metadata.
 
 pub(crate) mod instance;
 pub(crate) mod route;
@@ -15,23 +16,25 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest request line and header together, in bytes. A longer one gets a 431.
+/// The longest request line and header together, in bytes. The answer to a longer one is a 431.
 pub(crate) const MAX_HEAD: usize = 16 * 1024;
 
-/// The longest request body in bytes, enough for about 4000 approvals. A longer one gets a 413.
+/// The longest request body in bytes, enough for about 4000 approvals. The answer to a longer one
+/// is a 413.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
 
-/// The most header fields of a request. More get a 431.
+/// The most header fields of a request. The answer to more is a 431.
 pub(crate) const MAX_FIELDS: usize = 100;
 
-/// How long a connection may stay idle, and how long the client may take to read a part of a response.
+/// How long a connection may stay idle, and how long the client may take to read a part of a
+/// response.
 pub(crate) const IDLE: Duration = Duration::from_secs(120);
 
 /// How long a request may stay incomplete after its first byte.
 const INCOMPLETE: Duration = Duration::from_secs(30);
 
-/// How long a read may wait before it checks whether the server closes the connection. On Windows, shutting a socket down does
-/// not end a read that waits.
+/// How long a read may wait before it checks whether the server closes the connection. On Windows,
+/// shutting a socket down does not end a read that waits.
 const READ_MAX: Duration = if cfg!(windows) {
     Duration::from_millis(100)
 } else {
@@ -150,7 +153,8 @@ impl ClientStream {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Waits until there is data to read, or the client has closed the connection. `None` waits forever.
+    /// Waits until there is data to read, or the client has closed the connection. `None` waits
+    /// forever.
     fn wait_for_data(&self, patience: Option<Duration>) -> io::Result<()> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         loop {
@@ -181,7 +185,7 @@ impl ClientStream {
 /// Reads the requests of one connection.
 pub(crate) struct RequestReader<'a> {
     stream: &'a ClientStream,
-    /// The bytes of the current request that are read from the kernel.
+    /// The bytes of the current request that were read from the kernel.
     buffered: Vec<u8>,
     /// How many bytes of the last request are still in the kernel.
     unread: usize,
@@ -262,7 +266,8 @@ impl<'a> RequestReader<'a> {
     }
 }
 
-/// Closes a connection after the client has received all data: sends FIN and waits for the client's.
+/// Closes a connection after the client has received all data: sends FIN and waits for the
+/// client's.
 pub(crate) fn close(stream: &ClientStream) {
     let deadline = Instant::now() + LINGER;
     if stream.socket.shutdown(Shutdown::Write).is_err() {
@@ -280,7 +285,8 @@ pub(crate) fn close(stream: &ClientStream) {
     }
 }
 
-/// Reads and discards data until the client closes the connection or the server shuts the socket down.
+/// Reads and discards data until the client closes the connection or the server shuts the socket
+/// down.
 pub(crate) fn drain(stream: &ClientStream) {
     let mut scratch = [0; 4096];
     while matches!(

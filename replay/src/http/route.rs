@@ -45,10 +45,10 @@ const TOKEN_PATH: &str = "/metadata/identity/oauth2/token";
 /// Its first version.
 const TOKEN_VERSION: &str = "2018-02-01";
 
-/// Routes a request by everything but its body.
+/// Routes a request by all of its parts except the body.
 ///
-/// Checks in this order: the Host header (400), path (404), method (405), the Metadata header, X-Forwarded-For and the query
-/// (400).
+/// Checks in this order: the Host header (400), path (404), method (405), the Metadata header,
+/// X-Forwarded-For and the query (400).
 pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     if !is_local(request) {
         return Err(bad_request(
@@ -117,7 +117,8 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
         let version = version
             .and_then(wire::instance_version)
             .ok_or_else(bad_version)?;
-        // JSON is the default format. A single value is not available in it, and an object is not served in another one.
+        // JSON is the default format. A single value is not available in it, and an object is not
+        // served in another one.
         let format = value("format").unwrap_or("json");
         return match path {
             INSTANCE_PATH | COMPUTE_PATH if format != "json" => {
@@ -142,7 +143,7 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     })
 }
 
-/// Whether the service has this path, and the method for it.
+/// Whether the service has this path, and this method for it.
 pub(crate) fn is_known(method: &str, path: &str) -> bool {
     match path {
         EVENTS_PATH => matches!(method, "GET" | "POST"),
@@ -167,7 +168,8 @@ pub(crate) fn has_version(path: &str, version: &str) -> bool {
     }
 }
 
-/// Whether no web page has sent the request through a name of its own: the Host header is an address, or `localhost`.
+/// Whether no web page can have sent the request through a name of its own: the Host header is an
+/// address, or `localhost`.
 pub(crate) fn is_local(request: &ReplayRequest) -> bool {
     let mut hosts = request.header("Host");
     hosts.next().is_none_or(is_address) && hosts.next().is_none()
@@ -175,8 +177,8 @@ pub(crate) fn is_local(request: &ReplayRequest) -> bool {
 
 /// Whether a Host header names an address or `localhost`.
 ///
-/// No source says what the real service does. Here it protects this machine: a web page whose name resolves to this address (DNS
-/// rebinding) sends its own name.
+/// No source documents the real service's behaviour. Here the check protects this machine: a web
+/// page whose name resolves to this address (DNS rebinding) sends its own name.
 fn is_address(host: &str) -> bool {
     let has_digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     if let Some((address, port)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -219,7 +221,8 @@ struct ApprovalEntry {
     event_id: String,
 }
 
-/// The decoded query parameters. Names are in lower case, so that `API-Version` repeats `api-version`.
+/// The decoded query parameters. Names are in lower case, so that `API-Version` repeats
+/// `api-version`.
 pub(crate) fn parameters(query: &str) -> Vec<(String, String)> {
     query
         .split('&')

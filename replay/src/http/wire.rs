@@ -74,7 +74,8 @@ pub(crate) fn instance_version(text: &str) -> Option<&'static str> {
     INSTANCE_VERSIONS.into_iter().find(|known| *known == text)
 }
 
-/// Writes a document as compact JSON in the service's member order; time zero of the timeline is `epoch`.
+/// Writes a document as compact JSON in the service's member order; time zero of the timeline is
+/// `epoch`.
 pub(crate) fn render(document: &ReplayDocument, version: ApiVersion, epoch: SystemTime) -> String {
     let events = document
         .events
@@ -90,8 +91,9 @@ pub(crate) fn render(document: &ReplayDocument, version: ApiVersion, epoch: Syst
     serde_json::to_string(&body).unwrap_or_default()
 }
 
-/// An event as it is outside the machine, as JSON: the members of a document of the newest version, a status that may be the end, and in
-/// a row of Resource Graph the id of the resource that it belongs to.
+/// An event as it appears outside the machine, as JSON: the members of a document of the newest
+/// version, a status that may be the end, and in a row of Resource Graph the id of the resource
+/// that it belongs to.
 pub(crate) fn properties(
     event: &DocumentEvent,
     status: EventStatus,
@@ -108,7 +110,8 @@ pub(crate) fn properties(
 
 /// A time of the timeline as wall time.
 ///
-/// Formatting drops the fraction of a second, so that an event never starts before its published `NotBefore`.
+/// Formatting drops the fraction of a second, so that an event never starts before its published
+/// `NotBefore`.
 pub(crate) fn wall_time(epoch: SystemTime, offset: Duration) -> SystemTime {
     epoch.checked_add(offset).unwrap_or(epoch)
 }
@@ -206,7 +209,7 @@ pub(crate) fn error_body(message: &str) -> String {
     written(&serde_json::json!({ "error": message }))
 }
 
-/// A value as JSON. Its `Display` would bring a writer with indentation, too.
+/// A value as JSON. Its `Display` would also link a writer with indentation.
 pub(crate) fn written(value: &serde_json::Value) -> String {
     // A value cannot fail.
     serde_json::to_string(value).unwrap_or_default()
@@ -224,7 +227,7 @@ pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
     }
     out.extend_from_slice(&[1, 0, 0, 0xff, 0xff]);
     out.extend_from_slice(&CRC_32.checksum(data).to_le_bytes());
-    // The format has the length modulo 2^32.
+    // The format stores the length modulo 2^32.
     #[allow(clippy::cast_possible_truncation)]
     out.extend_from_slice(&(data.len() as u32).to_le_bytes());
     out

@@ -26,7 +26,7 @@ impl Scenario {
     /// The built-in scenario `name`, or the scenario in the file of that path.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: there is neither, or the file cannot be read or is not a scenario.
+    /// A sentence: there is neither, or the file cannot be read or is not a scenario.
     pub fn load(name: &str) -> Result<Self, String> {
         if let Some(scenario) = Self::builtin(name) {
             return Ok(scenario);
@@ -49,12 +49,12 @@ impl Scenario {
             .filter_map(|&(name, text)| Some((name, Self::parse(text).ok()?.about)))
     }
 
-    /// The built-in scenario that `name` is probably a misspelling of.
+    /// The built-in scenario whose name `name` probably misspells.
     pub fn nearest(name: &str) -> Option<&'static str> {
         nearest(name, BUILTINS.iter().map(|&(known, _)| known))
     }
 
-    /// What to do about a `name` that no scenario has, for an error message.
+    /// A suggestion for a `name` that no scenario has, for an error message.
     pub fn suggestion(name: &str) -> String {
         let nearest = Self::nearest(name).map_or(String::new(), |nearest| {
             format!("did you mean {nearest:?}? ")

@@ -1,4 +1,5 @@
-//! Scenario files: TOML and the rules by which a scenario is refused. `scenario` describes the members.
+//! Scenario files: TOML and the rules by which a scenario is refused. `scenario` describes the
+//! members.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,8 +22,8 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// Text that is not TOML, unknown members, values out of range, and members that contradict each other. The
-    /// error has the line and column:
+    /// Text that is not TOML, unknown members, values out of range, and members that contradict
+    /// each other. The error has the line and column:
     ///
     /// ```
     /// use scheduled_events_replay::Scenario;
@@ -36,7 +37,7 @@ impl Scenario {
     }
 }
 
-/// Parses the text of a scenario file. An error is the offset in the text, and what is wrong there.
+/// Parses the text of a scenario file. An error is the offset in the text, and a sentence.
 fn parse(text: &str) -> Result<Scenario, (usize, String)> {
     let raw: RawScenario = toml::from_str(text).map_err(|error| {
         (
@@ -47,7 +48,8 @@ fn parse(text: &str) -> Result<Scenario, (usize, String)> {
     raw.check().map_err(|(span, message)| (span.start, message))
 }
 
-/// The minimum notice of an event type (`docs/wire.md`, section 3); for unknown types, the longest one.
+/// The minimum notice of an event type (`docs/wire.md`, section 3); for unknown types, the longest
+/// one.
 fn default_notice(event_type: &str) -> Duration {
     Duration::from_secs(match event_type {
         "Preempt" => 30,

@@ -1,4 +1,4 @@
-//! Scenarios: what happens to a VM, as a TOML file.
+//! Scenarios: the events of a VM, as a TOML file.
 //!
 //! A scenario is a list of events and their timing. For example:
 //!
@@ -40,12 +40,13 @@
 //! | `without_notice` | false | true: the event appears as Started |
 //! | `approval_group` | none | the events of a group start early only when all of them are approved |
 //!
-//! The top level has `about`, `first_incarnation` (default 1) and the optional
-//! `incarnation_reset = { after = "2min", to = 1 }`. `not_before_timeout = "PT10M"` is the time-out in the scale set's model, from 5 to
-//! 15 minutes; every `Terminate` event without a `notice` of its own has it.
+//! The top level has `about`, `first_incarnation` (default 1) and the optional `incarnation_reset =
+//! { after = "2min", to = 1 }`. `not_before_timeout = "PT10M"` is the time-out in the scale set's
+//! model, from 5 to 15 minutes; every `Terminate` event without a `notice` of its own has it.
 //!
-//! `file` reads such a file and `text` writes it, `names` are the placeholders, `builtin` the scenarios that are part of the program,
-//! and `recording` makes one of what a watcher saw.
+//! `file` reads such a file and `text` writes it, `names` are the placeholders, `builtin` the
+//! scenarios that are part of the program, and `recording` converts the records of a watcher to a
+//! scenario.
 
 mod builtin;
 mod file;
@@ -60,7 +61,8 @@ pub use recording::Recording;
 
 /// The most events in a scenario, including copies by `count`.
 ///
-/// A placement group has at most 1000 VMs, so a document may have that many events (`docs/wire.md`, section 2).
+/// A placement group has at most 1000 VMs, so a document may have that many events (`docs/wire.md`,
+/// section 2).
 pub const MAX_EVENTS: u32 = 1000;
 
 /// The most names in `resources` of an event.
@@ -69,7 +71,7 @@ pub const MAX_RESOURCES: usize = 1000;
 /// The longest duration in a scenario: 366 days.
 pub const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// What happens to the VMs of one document, from the first document to the end of the last event.
+/// The events of the VMs of one document, from the first document to the end of the last event.
 ///
 /// ```
 /// use scheduled_events_replay::Scenario;
@@ -90,7 +92,8 @@ pub struct Scenario {
     pub about: String,
     /// `DocumentIncarnation` of the first document.
     pub first_incarnation: u64,
-    /// When the incarnation starts again, as it may after 24 hours without a request (`docs/wire.md`, section 1).
+    /// When the incarnation starts again, as it may after 24 hours without a request
+    /// (`docs/wire.md`, section 1).
     pub incarnation_reset: Option<IncarnationReset>,
     /// The events in document order, without copies by `count`.
     pub events: Vec<EventScript>,
@@ -222,7 +225,7 @@ impl ScenarioError {
         self.column
     }
 
-    /// What is wrong and how to correct it, without the position.
+    /// The error and how to correct it, without the position.
     pub fn message(&self) -> &str {
         &self.message
     }

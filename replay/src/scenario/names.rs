@@ -22,7 +22,8 @@ pub(crate) fn expand(template: &str, vm_name: &str, index: u32) -> String {
     out
 }
 
-/// The template for one copy of an event: without the placeholders that depend on the copy's number.
+/// The template for one copy of an event: without the placeholders that depend on the copy's
+/// number.
 pub(crate) fn of_copy(template: &str, index: u32) -> String {
     template
         .replace("{peer:index}", &format!("{{peer:{index}}}"))
@@ -42,10 +43,11 @@ pub(crate) fn depends_on_index(template: &str) -> bool {
     pieces(template).any(|piece| matches!(piece, NamePiece::Index | NamePiece::PeerIndex))
 }
 
-/// The `number`-th neighbour of a VM: its instance number is increased; a name without one gets a suffix.
+/// The `number`-th neighbour of a VM: its instance number is increased; a name without one gets a
+/// suffix.
 ///
-/// Uniform scale sets name their resources `{scale-set}_{instance-id}`, so only digits
-/// after the last underscore are a number. Leading zeros keep their width.
+/// Uniform scale sets name their resources `{scale-set}_{instance-id}`, so only digits after the
+/// last underscore are a number. Leading zeros keep their width.
 pub(crate) fn peer(vm_name: &str, number: u32) -> String {
     if number == 0 {
         return vm_name.to_owned();

@@ -1,7 +1,8 @@
-//! Turns what a watcher saw into a scenario, so that `replay` can play it again.
+//! Converts the records of a watcher to a scenario, so that `replay` can play it again.
 //!
-//! The input is the records of `watch`: an audit file, or its standard output with `--json`. Of these, the changes of each event and its
-//! approvals make the scenario. A record has whole seconds, so the times of the scenario do.
+//! The input is the records of `watch`: an audit file, or its standard output with `--json`. The
+//! scenario consists of the changes of each event and its approvals. Records have whole seconds,
+//! and so do the times of the scenario.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -13,7 +14,8 @@ use serde_json::{Map, Value};
 use super::{MAX_DURATION, Scenario};
 
 impl Scenario {
-    /// The text of a scenario file that plays what a watcher recorded: an audit file, or the output of `watch --json`.
+    /// The text of a scenario file that plays a watcher's records: an audit file, or the output of
+    /// `watch --json`.
     ///
     /// # Errors
     /// A sentence: there is no event, or there are more than a scenario can have.
@@ -37,7 +39,7 @@ impl Scenario {
     }
 }
 
-/// What a watcher saw, as far as it was read.
+/// The records of a watcher, as far as they were read.
 ///
 /// ```
 /// use scheduled_events_replay::scenario::Recording;
@@ -56,7 +58,7 @@ pub struct Recording {
     last: Option<UnixSeconds>,
     /// The number of records that the audit file lost.
     pub lost: u64,
-    /// The number of lines that are no record.
+    /// The number of lines that are not records.
     pub unreadable: u64,
 }
 
@@ -106,12 +108,12 @@ impl Members {
     }
 }
 
-/// One event: its members as they were seen first, and what became of it.
+/// One event: its members as first seen, and its course.
 struct Recorded {
     members: Members,
     appeared: UnixSeconds,
     without_notice: bool,
-    /// `NotBefore` as it was seen last, and when it changed.
+    /// `NotBefore` as last seen, and when it changed.
     moved: Option<(UnixSeconds, UnixSeconds)>,
     moves: usize,
     approved: Option<UnixSeconds>,
@@ -122,7 +124,7 @@ struct Recorded {
 }
 
 impl Recording {
-    /// Adds a line. Records of other kinds, and later sightings of an event that is known, change nothing.
+    /// Adds a line. Records of other kinds, and later sightings of a known event, change nothing.
     pub fn add(&mut self, line: &str) {
         if line.trim().is_empty() {
             return;
@@ -204,8 +206,8 @@ impl Recording {
         }
     }
 
-    /// The scenario as the text of a file, which [`Scenario::parse`] accepts. With `mask`, it has neither names nor ids nor times of
-    /// the day.
+    /// The scenario as the text of a file, which [`Scenario::parse`] accepts. With `mask`, it has
+    /// no names, no ids and no times of the day.
     ///
     /// # Errors
     /// A sentence: there is no event, or there are more than a scenario can have.
@@ -231,7 +233,7 @@ impl Recording {
         match own.len() {
             0 => text += "# No event was the VM's own.\n",
             1 => {}
-            // Each of them explains what was seen.
+            // Each of them explains the records.
             _ => {
                 text += "# Other names fit as well: all its events name several VMs, and the first one is taken for it.\n";
             }
@@ -255,7 +257,7 @@ impl Recording {
         }
     }
 
-    /// The names that can be the VM's: all its own events have them, and no other event has.
+    /// The names that may be the VM's: all of its own events have them, and no other event has.
     fn own_names(&self) -> Vec<String> {
         let resources = |event: &Recorded| event.members.resources.clone().unwrap_or_default();
         let has = |event: &Recorded, name: &str| {
@@ -362,7 +364,7 @@ impl Recorded {
 
     fn write_timing(&self, text: &mut String) {
         let end = self.ended.map(|(_, at)| at);
-        // An unknown start: as long as the event was seen Scheduled.
+        // An unknown start: as long as the event was Scheduled.
         let unknown = || {
             self.started
                 .or(end)
@@ -410,7 +412,7 @@ impl Recorded {
     }
 }
 
-/// An event whose end was not seen lasts for an hour.
+/// An event without a recorded end lasts for an hour.
 const FOREVER: i64 = 60 * 60;
 
 /// The names of the machines, and the name of each in the scenario.
@@ -468,13 +470,13 @@ fn time(text: &mut String, member: &str, seconds: i64) {
     let _ = writeln!(text, "{member} = {}", duration(seconds));
 }
 
-/// A time as a string of TOML; a negative one is none, and the longest is that of a scenario.
+/// A time as a string of TOML: a negative time becomes zero, and the longest is that of a scenario.
 fn duration(seconds: i64) -> String {
     let time = Duration::from_secs(u64::try_from(seconds).unwrap_or_default()).min(MAX_DURATION);
     format!("\"{}\"", humantime::format_duration(time))
 }
 
-/// A basic string of TOML that is safe to print: what is not printable ASCII is escaped.
+/// A basic string of TOML that is safe to print: it escapes everything except printable ASCII.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -596,7 +598,7 @@ mod tests {
         ];
         let moved = event(&moved).reschedule.unwrap();
         assert_eq!((moved.after, moved.notice), (secs(60), secs(19 * 60)));
-        // A watcher that began late, and one whose clock was wrong.
+        // A watcher that started late, and one whose clock was wrong.
         assert_eq!(event(&[change("scheduled", 3000, "")]).notice, secs(1));
     }
 

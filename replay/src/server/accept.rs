@@ -11,14 +11,15 @@ use super::sockets::{keep_from_children, wait_for_connections};
 use crate::http::ClientStream;
 use crate::service::Service;
 
-/// The most connections served at the same time, and four more for each machine beyond the first. Others wait in the kernel's queue.
-/// If one waits, the connection that has been idle longest is closed, once it has been for [`IDLE_CONNECTION`].
+/// The most connections served at the same time, and four more for each machine beyond the first.
+/// Others wait in the kernel's queue. While one waits, the server closes the connection that has
+/// been idle longest, once it has been idle for [`IDLE_CONNECTION`].
 pub const MAX_CONNECTIONS: usize = 256;
 
 /// How long a connection is kept without a request while others wait for it.
 pub const IDLE_CONNECTION: Duration = Duration::from_secs(5);
 
-/// How often the accepting thread looks for what else it has to do.
+/// How often the accepting thread checks for its other tasks.
 const TICK: Duration = Duration::from_millis(250);
 
 pub(super) struct Connection {
@@ -35,7 +36,7 @@ pub(super) fn accept(
 ) {
     let most = most_connections(listeners.len());
     for listener in listeners {
-        // An accepted connection that has gone again must not block the thread.
+        // A connection that has ended since must not block the thread.
         let _ = listener.set_nonblocking(true);
     }
     while !service.is_stopping() {
@@ -55,7 +56,7 @@ pub(super) fn accept(
                 }
             };
             keep_from_children(&stream);
-            // Some systems pass this on from the listener.
+            // On some systems a connection inherits this from the listener.
             if stream.set_nonblocking(false).is_err() || service.is_stopping() {
                 continue;
             }
@@ -109,7 +110,7 @@ pub(super) fn thread_builder(address: SocketAddr) -> thread::Builder {
     thread::Builder::new().name(format!("replay-{}", address.port()))
 }
 
-/// The most connections of so many machines.
+/// The most connections for this many machines.
 pub(super) fn most_connections(machines: usize) -> usize {
     MAX_CONNECTIONS + 4 * machines.saturating_sub(1)
 }

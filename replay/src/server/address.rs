@@ -1,4 +1,4 @@
-//! The addresses of a server: one for each machine, and how to reach them.
+//! The addresses of a server: one for each machine, and how clients reach them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -196,7 +196,8 @@ fn many_headers(stream: &TcpStream, head: &[u8], count: u32) -> io::Result<()> {
     out.flush()
 }
 
-/// Sends the document in one chunk, then chunks of spaces until the client closes the connection or the server stops.
+/// Sends the document in one chunk, then chunks of spaces until the client closes the connection or
+/// the server stops.
 fn endless(
     service: &Service,
     mut stream: &TcpStream,

@@ -1,4 +1,5 @@
-//! Control of a server while it plays, for a person or a test: pause, step, speed, more events, faults and approvals.
+//! Control of a server while it plays, for a person or a test: pause, step, speed, more events,
+//! faults and approvals.
 //!
 //! ```
 //! use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -24,7 +25,7 @@ use crate::server::{Server, ServerConfig, check_speed};
 use crate::service::ServiceState;
 use crate::timeline::document::{ApprovalResult, EventFacts, ReplayDocument};
 
-/// Where a server is in its scenario.
+/// The progress of a server's scenario.
 ///
 /// ```
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -49,11 +50,11 @@ pub struct PlayStatus {
     pub speed: f64,
     /// The scenario's time: real time times the speed, without pauses.
     pub scenario_time: Duration,
-    /// How long until the next change in real time, if the scenario plays and nothing is approved before.
+    /// The real time until the next change, if the scenario plays and no event is approved before.
     pub next_change: Option<Duration>,
 }
 
-/// Why a server refuses a control: what was found, and what to do.
+/// Why a server refuses a control: what was found, and what to do instead.
 ///
 /// ```
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -76,7 +77,7 @@ impl std::error::Error for ControlError {}
 
 /// Control while a scenario plays.
 impl Server {
-    /// Where the server is in its scenario.
+    /// The progress of the server's scenario.
     pub fn status(&self) -> PlayStatus {
         self.control(|state, now| PlayStatus {
             has_started: state.clock.is_some(),
@@ -91,12 +92,13 @@ impl Server {
         })
     }
 
-    /// Stops the scenario's time. Requests are answered, and approvals accepted, as before.
+    /// Stops the scenario's time. Requests are still answered, and approvals accepted.
     pub fn pause(&self) {
         self.control(|state, now| state.timeline.pause(now));
     }
 
-    /// Lets the scenario's time go on. Each Scheduled event is rescheduled by the length of the pause.
+    /// Continues the scenario's time. Each Scheduled event is rescheduled by the length of the
+    /// pause.
     pub fn resume(&self) {
         self.control(|state, now| state.timeline.resume(now));
     }
@@ -111,7 +113,8 @@ impl Server {
         Ok(())
     }
 
-    /// Applies the next change now, paused or not. Returns false before the first document, and if nothing is left.
+    /// Applies the next change now, paused or not. Returns false before the first document, and if
+    /// no change is left.
     pub fn step(&self) -> bool {
         self.control(|state, now| state.clock.is_some() && state.timeline.step(now))
     }
@@ -139,11 +142,13 @@ impl Server {
         self.control(|state, now| state.timeline.approve_manually(event_id, now))
     }
 
-    /// Adds a fault of a machine with precedence over its others, or of the control plane, whatever the machine. The fault's window counts
-    /// from now on: `post.status:503@1` is the next approval.
+    /// Adds a fault of a machine with precedence over its others, or of the control plane, whatever
+    /// the machine. The fault's window counts from now on: `post.status:503@1` is the next
+    /// approval.
     ///
     /// # Errors
-    /// `first-call-delay` after the first request, and a fault of a control plane that the server does not have.
+    /// `first-call-delay` after the first request, and a fault of a control plane that the server
+    /// does not have.
     ///
     /// # Panics
     /// When there is no machine with this number.
@@ -181,7 +186,8 @@ impl Server {
         self.control(|state, _| state.lanes[machine].planner.clear());
     }
 
-    /// The faults of a machine in their order of precedence, with windows that count from the first request.
+    /// The faults of a machine in their order of precedence, with windows that count from the first
+    /// request.
     ///
     /// # Panics
     /// When there is no machine with this number.
@@ -199,13 +205,15 @@ impl Server {
         self.control(|state, _| state.timeline.facts(event_id))
     }
 
-    /// What was played so far and goes on as planned, as a scenario. `scenario` is what the server was started with.
+    /// The scenario as played so far and as planned from now on. `scenario` is the one that the
+    /// server was started with.
     pub fn played(&self, scenario: &Scenario) -> Scenario {
         self.control(|state, _| state.timeline.played(scenario))
     }
 
-    /// Begins again with another scenario, speed, seed and faults. Addresses, machines and open connections stay as they are: of the
-    /// config, `listen`, `vm_name` and `machines` are not used, and it needs an observer if the first one had one.
+    /// Begins again with another scenario, speed, seed and faults. Addresses, machines and open
+    /// connections stay as they are: it ignores `listen`, `vm_name` and `machines` of the config,
+    /// which needs an observer if the first one had one.
     ///
     /// # Errors
     /// The speed is not a positive number.
@@ -221,7 +229,7 @@ impl Server {
         Ok(())
     }
 
-    /// Changes the state at the present, and reports what that caused.
+    /// Changes the state at the present, and reports the results.
     fn control<T>(&self, change: impl FnOnce(&mut ServiceState, Duration) -> T) -> T {
         let mut state = self.service.lock();
         let now = state.advance();

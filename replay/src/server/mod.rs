@@ -1,7 +1,8 @@
 //! The server: its configuration, its port and its threads.
 //!
-//! `address` and `sockets` are where it listens. A thread of `accept` gives each connection to one of `connection`, which asks the
-//! service for the answer. `outside` adds what Azure has outside the machines, and [`control`] is for a person or a test while it plays.
+//! `address` and `sockets` define where it listens. A thread of `accept` passes each connection to
+//! one of `connection`, which asks the service for the answer. `outside` adds Azure's services
+//! outside the machines, and with [`control`] a person or a test changes a scenario while it plays.
 
 mod accept;
 mod address;
@@ -38,7 +39,7 @@ pub use crate::service::MAX_RECORDED;
 pub use accept::{IDLE_CONNECTION, MAX_CONNECTIONS};
 pub use outside::ControlPlane;
 
-/// What the rest of a process may have open beside a server's sockets.
+/// How many files the rest of a process may have open beside a server's sockets.
 const OTHER_FILES: usize = 512;
 
 /// The most machines of a server: as many as a placement group has (`docs/wire.md`, section 2).
@@ -57,32 +58,37 @@ pub const MAX_MACHINES: u32 = 1000;
 pub struct ServerConfig {
     /// The scenario to play.
     pub scenario: Scenario,
-    /// The address to listen on; port 0 takes a free port. By default `127.0.0.1:0`. Each further machine has the next port, or a
-    /// free one.
+    /// The address to listen on; port 0 takes a free port. By default `127.0.0.1:0`. Each further
+    /// machine has the next port, or a free one.
     pub listen: SocketAddr,
-    /// How much faster than real time the scenario plays; 60 turns minutes into seconds. By default 1.
+    /// How much faster than real time the scenario plays; 60 turns minutes into seconds. By default
+    /// 1.
     pub speed: f64,
     /// The name of the VM under test. By default `WestNO_0`.
     pub vm_name: String,
-    /// The number of machines, by default 1. They share the documents, and each has an address of its own that serves its name:
-    /// that of the VM under test, and those of its neighbours, `{peer:1}` and so on.
+    /// The number of machines, by default 1. They share the documents, and each has an address of
+    /// its own that serves its name: that of the VM under test, and those of its neighbours,
+    /// `{peer:1}` and so on.
     pub machines: u32,
     /// The faults, in the order of precedence. Each machine counts its own requests.
     pub faults: Vec<Fault>,
     /// A seed for the `EventIds`. By default they differ in every run.
     pub seed: Option<u64>,
-    /// Receives everything that happens, until the receiver is dropped.
+    /// Receives all reports, until the receiver is dropped.
     pub observer: Option<Sender<ReplayEvent>>,
-    /// Whether the observer also receives each finding about a client, as [`ReplayEvent::Finding`]. By default it does not.
+    /// Whether the observer also receives each finding about a client, as [`ReplayEvent::Finding`].
+    /// By default it does not.
     pub findings: bool,
-    /// What is served outside the machines. By default nothing.
+    /// The services outside the machines. By default none.
     pub control_plane: Option<ControlPlane>,
 }
 
-/// A running replay server. Dropping it closes its connections, frees its port and ends its threads.
+/// A running replay server. Dropping it closes its connections, frees its port and ends its
+/// threads.
 ///
-/// The scenario starts with the first GET for events that is answered with a document, or with the first query of Resource Graph. A
-/// client that starts late, or a fault at the beginning, misses no event. With a queue it starts at once.
+/// The scenario starts with the first GET for events that is answered with a document, or with the
+/// first query of Resource Graph. A client that starts late, or a fault at the beginning, misses no
+/// event. With a queue it starts at once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -102,7 +108,7 @@ pub struct ServerConfig {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A person or a test controls what plays: see also [`control`].
+/// A person or a test can control the scenario while it plays: see also [`control`].
 ///
 /// ```
 /// use scheduled_events_replay::document::ApprovalResult;
@@ -303,8 +309,9 @@ impl ServerConfig {
         self
     }
 
-    /// Has Azure approve the events of the scenario that have this `EventType` and that a user started: `Reboot` and `Redeploy` have such
-    /// a switch in the property `scheduledEventsPolicy`. These events are never Scheduled: they appear as Started, inside and outside.
+    /// Lets Azure approve the events of the scenario that have this `EventType` and that a user
+    /// started: `Reboot` and `Redeploy` have such a switch in the property `scheduledEventsPolicy`.
+    /// These events are never Scheduled: they appear as Started, inside and outside.
     ///
     /// ```
     /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -330,11 +337,12 @@ impl ServerConfig {
         self
     }
 
-    /// Checks what [`Server::start`] would refuse, before anything is stopped for it.
+    /// Checks the configuration as [`Server::start`] does, before another server is stopped for
+    /// this one.
     ///
     /// # Errors
-    /// A sentence: the speed is not a positive number, the VM name is empty or has control characters, or the number of machines is
-    /// not from 1 to [`MAX_MACHINES`].
+    /// A sentence: the speed is not a positive number, the VM name is empty or has control
+    /// characters, or the number of machines is not from 1 to [`MAX_MACHINES`].
     ///
     /// ```
     /// use scheduled_events_replay::{Scenario, ServerConfig};
@@ -362,16 +370,19 @@ impl ServerConfig {
 }
 
 impl Server {
-    /// Starts listening and serving. A server of more than some fifty machines may need more than 1,024 open files, the limit that
-    /// most systems set; the process's limit is then raised as far as the system allows.
+    /// Starts listening and serving. A server of more than some fifty machines may need more than
+    /// 1,024 open files, the limit that most systems set; the process's limit is then raised as far
+    /// as the system allows.
     ///
     /// # Errors
     ///
-    /// `Other` for a queue that cannot be reached or refuses. `InvalidInput` for a speed that is not a positive number, for a VM name that is empty or has control characters, and for a
-    /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the operating system for the addresses.
+    /// `Other` for a queue that cannot be reached or refuses. `InvalidInput` for a speed that is
+    /// not a positive number, for a VM name that is empty or has control characters, and for a
+    /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the
+    /// operating system for the addresses.
     pub fn start(config: ServerConfig) -> io::Result<Self> {
         config.check().map_err(invalid)?;
-        // One more is for the control plane.
+        // One more, for the control plane.
         let sockets = 1 + config.machines as usize + most_connections(config.machines as usize);
         allow_open_files((sockets + OTHER_FILES) as u64);
         let mut listeners = Vec::new();
@@ -491,7 +502,8 @@ impl Server {
         self.queue.as_ref()
     }
 
-    /// All addresses, a line each, as `scheduled-events replay` prints them. Names are escaped.
+    /// All addresses, one on each line, as `scheduled-events replay` prints them. Names are
+    /// escaped.
     ///
     /// ```
     /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -528,12 +540,14 @@ impl Server {
         self.service.finished()
     }
 
-    /// The last [`MAX_RECORDED`] requests, oldest first. A request is recorded before its response is sent.
+    /// The last [`MAX_RECORDED`] requests, oldest first. A request is recorded before its response
+    /// is sent.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.service.requests()
     }
 
-    /// The verdict on a machine's client so far, or after its end if it has ended, by the machine's number.
+    /// The verdict on a machine's client so far, or after its end if it has ended, by the machine's
+    /// number.
     ///
     /// # Panics
     ///
@@ -542,7 +556,7 @@ impl Server {
         self.service.verdict(machine)
     }
 
-    /// Notes that a machine's client has ended: it sends no request any more.
+    /// Notes that a machine's client has ended: it sends no more requests.
     pub fn client_ended(&self, machine: usize) {
         self.service.client_ended(machine);
     }
@@ -552,7 +566,8 @@ impl Server {
         self.service.origin()
     }
 
-    /// Stops serving and frees the ports, which takes a moment. Dropping the server does this too, and waits until it is done.
+    /// Stops serving and frees the ports, which takes a moment. Dropping the server does this too,
+    /// and waits until it is done.
     pub fn stop(&self) {
         self.service.stop();
         // Wakes the accepting thread. If the queue is full, the thread is awake.

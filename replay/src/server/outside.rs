@@ -1,4 +1,5 @@
-//! What a server serves outside the machines: the settings of its control plane, and the thread that fills the queue.
+//! A server outside its machines: the settings of its control plane, and the thread that fills the
+//! queue.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +7,11 @@ use crate::control_plane::delivery::Schedule;
 use crate::control_plane::queue::QueueAddress;
 use crate::service::Service;
 
-/// How often the thread that delivers looks whether the server stops.
+/// How often the thread that delivers checks whether the server stops.
 const TICK: Duration = Duration::from_millis(250);
 
-/// What a server has outside its machines: Azure Resource Manager and Azure Resource Graph, at an address of their own, and Event Grid,
-/// which fills a queue.
+/// A server's services outside its machines: Azure Resource Manager and Azure Resource Graph, at an
+/// address of their own, and Event Grid, which fills a queue.
 ///
 /// ```
 /// use scheduled_events_replay::{ControlPlane, Scenario, Server, ServerConfig};
@@ -28,8 +29,8 @@ const TICK: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ControlPlane {
-    /// The queue that gets a message about each change of an event. It is created if it is missing. With one, the scenario starts with
-    /// the server.
+    /// The queue for a message about each change of an event. The server creates it if it is
+    /// missing. With a queue, the scenario starts with the server.
     pub queue: Option<QueueAddress>,
 }
 

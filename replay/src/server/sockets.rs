@@ -1,4 +1,4 @@
-//! What differs between systems about the server's sockets.
+//! The differences between systems in the server's sockets.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -31,8 +31,8 @@ pub(crate) fn wait_for_connections(listeners: &[TcpListener], _timeout: Duration
     (0..listeners.len()).collect()
 }
 
-/// Lets this process open so many files, if fewer are allowed and the system's upper limit allows it; otherwise as many as that one
-/// allows. Programs that it starts inherit it.
+/// Lets this process open this many files, if its limit is lower, or as many as the system's upper
+/// limit allows. Programs that it starts inherit the limit.
 #[cfg(unix)]
 pub(crate) fn allow_open_files(count: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -41,7 +41,7 @@ pub(crate) fn allow_open_files(count: u64) {
     // No limit is `None`.
     if limit.current.is_some_and(|current| current < count) {
         let current = Some(limit.maximum.map_or(count, |maximum| maximum.min(count)));
-        // Connections that find no file wait, so a refusal is no error.
+        // Connections without a file descriptor wait, so a refusal is no error.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {
@@ -56,11 +56,11 @@ pub(crate) fn allow_open_files(count: u64) {
 #[cfg(windows)]
 pub(crate) fn allow_open_files(_count: u64) {}
 
-/// The standard library keeps connections from processes that this one starts.
+/// The standard library already keeps connections from processes that this one starts.
 #[cfg(unix)]
 pub(crate) fn keep_from_children(_stream: &TcpStream) {}
 
-/// Keeps an accepted connection from processes that this one starts. Without it, the connection would be closed later.
+/// Keeps an accepted connection from processes that this one starts, which would delay its end.
 #[cfg(windows)]
 pub(crate) fn keep_from_children(stream: &TcpStream) {
     let _ = scheduled_events_windows::forbid_inheritance(stream);

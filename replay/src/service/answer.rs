@@ -1,4 +1,4 @@
-//! What to do with a request, once its faults are known.
+//! The action for a request, once its faults are known.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use crate::fault::plan::{AnswerFault, Damage, FaultPlan};
 use crate::http::ReplayResponse;
 use crate::http::wire;
 
-/// What to do with a request.
+/// The action for a request.
 pub(crate) enum ServiceAction {
     /// Close the connection: the server is stopping.
     Stop,
@@ -25,7 +25,7 @@ pub(crate) struct Delivery {
     pub(crate) slow_body: Duration,
 }
 
-/// The body of a response to an approval when a fault needs one. The service sends none.
+/// The body of a response to an approval when a fault needs one. The service itself sends none.
 const PLACEHOLDER_BODY: &str = r#"{"note":"placeholder body, to be damaged by a fault"}"#;
 
 impl Delivery {
@@ -58,8 +58,8 @@ impl ServiceAction {
         }))
     }
 
-    /// The fault that takes the place of the answer, so that the request has no effect. `of_status` makes the service's response for a
-    /// status.
+    /// The fault that replaces the answer, so that the request has no effect. `of_status` creates
+    /// the service's response for a status.
     pub(crate) fn instead_of_answer(
         plan: &FaultPlan,
         of_status: fn(u16) -> ReplayResponse,
@@ -79,7 +79,7 @@ impl ServiceAction {
         })
     }
 
-    /// The service's answer, changed as the faults demand. One that is not a 200 is not changed.
+    /// The service's answer, changed as the faults demand. Only a 200 is changed.
     pub(crate) fn answer(mut response: ReplayResponse, plan: &FaultPlan) -> Self {
         if response.status != 200 {
             return Self::respond(response, plan);

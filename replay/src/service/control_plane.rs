@@ -61,7 +61,7 @@ impl Service {
         response
     }
 
-    /// The rows of a table. Asking for them starts the scenario.
+    /// The rows of a table. A query for them starts the scenario.
     fn rows(&self, table: &str) -> Vec<Value> {
         let mut state = self.lock();
         let clock = state.start();
@@ -178,7 +178,7 @@ impl Service {
         Vec::new()
     }
 
-    /// Reports what became of a message.
+    /// Reports the result for a message.
     pub(crate) fn report_message(&self, event: ReplayEvent) {
         self.lock().report(event);
     }

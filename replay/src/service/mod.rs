@@ -1,7 +1,7 @@
 //! The service without its sockets: a timeline, its faults, its clock and its records.
 //!
-//! `answer` changes answers as faults demand. `outside` sends messages about changes, and `control_plane` processes requests that come
-//! from outside the machines.
+//! `answer` changes answers as faults demand. `outside` sends messages about changes, and
+//! `control_plane` processes requests from outside the machines.
 
 mod answer;
 mod control_plane;
@@ -28,15 +28,15 @@ use crate::verdict::{self, Exchange, Verdict};
 pub(crate) use answer::{Delivery, ServiceAction};
 pub(crate) use outside::Outside;
 
-/// The most requests remembered. The oldest is dropped first.
+/// The most requests that are kept. The oldest is dropped first.
 pub const MAX_RECORDED: usize = 10_000;
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 pub(crate) struct Service {
-    /// The machines' names. A number of a machine is an index of it.
+    /// The machines' names. A machine's number is its index here.
     pub(crate) names: Vec<String>,
     state: Mutex<ServiceState>,
-    /// Notified when the server stops, when something else becomes due next, and when a connection ends.
+    /// Notified when the server stops, when the next due time changes, and when a connection ends.
     pub(crate) changed: Condvar,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ServiceState {
     pub(crate) lanes: Vec<Lane>,
     /// The control plane, if there is one.
     pub(crate) outside: Option<Outside>,
-    /// When the service was made, or began again.
+    /// When the service was created, or began again.
     origin: Instant,
     /// Set by the first GET that is answered with a document.
     pub(crate) clock: Option<ServiceClock>,
@@ -59,7 +59,7 @@ pub(crate) struct ServiceState {
     connections: usize,
 }
 
-/// What the service keeps for each machine.
+/// The state of one machine.
 pub(crate) struct Lane {
     pub(crate) planner: FaultPlanner,
     pub(crate) first_request: Option<Instant>,
@@ -96,7 +96,8 @@ impl Service {
         }
     }
 
-    /// Processes a request to a machine's address, with the delay that its faults demand, and records it.
+    /// Processes a request to a machine's address, with the delay that its faults demand, and
+    /// records it.
     ///
     /// The number after those of the machines is that of the control plane.
     pub(crate) fn handle(&self, machine: usize, request: &ReplayRequest) -> ServiceAction {
@@ -168,7 +169,7 @@ impl Service {
         let mut state = self.lock();
         while !state.stopping {
             let now = state.advance();
-            // For messages about what has happened.
+            // Wakes the thread that delivers messages about the changes.
             self.changed.notify_all();
             state = match state.clock.and(state.timeline.next_due()) {
                 Some(due) => {
@@ -195,7 +196,8 @@ impl Service {
         self.lock().stopping
     }
 
-    /// Counts a new connection if fewer than `most` are open, and waits up to `span` for that. Returns whether it is counted.
+    /// Counts a new connection if fewer than `most` are open, and waits up to `span` for that.
+    /// Returns whether it is counted.
     pub(crate) fn enter(&self, most: usize, span: Duration) -> bool {
         let full = |state: &mut ServiceState| !state.stopping && state.connections >= most;
         let waiting = self.changed.wait_timeout_while(self.lock(), span, full);
@@ -233,7 +235,7 @@ impl Service {
         if let Some(action) = ServiceAction::instead_of_answer(plan, answer::status_response) {
             return action;
         }
-        // These two have no document, so they do not start the scenario.
+        // These two return no document, so they do not start the scenario.
         match plan.answer {
             Some(AnswerFault::Empty) if is_get => {
                 return ServiceAction::respond(ReplayResponse::json(200, ""), plan);
@@ -304,7 +306,8 @@ impl Service {
                 shown.hidden.push(event.facts.clone());
             }
         }
-        // Altered content needs a different tag, or a client that sends If-None-Match would get a 304 instead.
+        // Altered content needs a different tag, otherwise a client that sends If-None-Match would
+        // get a 304.
         let mark = if altered.events.len() == document.events.len() {
             ""
         } else {
@@ -415,7 +418,8 @@ impl Service {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ServiceState> {
-        // The state is consistent after every statement that could panic, so a poisoned lock is usable.
+        // The state is consistent after every statement that could panic, so a poisoned lock is
+        // usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -469,7 +473,7 @@ impl ServiceState {
         self.start_for_queue();
     }
 
-    /// Starts the scenario if there is a queue: nobody sees when its reader comes.
+    /// Starts the scenario if there is a queue: the server cannot know when its reader starts.
     pub(crate) fn start_for_queue(&mut self) {
         if self.outside.as_ref().is_some_and(Outside::fills_queue) {
             self.start();
@@ -511,7 +515,8 @@ impl ServiceState {
         });
     }
 
-    /// Advances the timeline to the present and reports the transitions. Returns zero before the scenario starts.
+    /// Advances the timeline to the present and reports the transitions. Returns zero before the
+    /// scenario starts.
     pub(crate) fn advance(&mut self) -> Duration {
         let Some(clock) = self.clock else {
             return Duration::ZERO;
@@ -522,7 +527,7 @@ impl ServiceState {
         now
     }
 
-    /// Reports what has happened in the timeline since the last call.
+    /// Reports the timeline's transitions since the last call.
     pub(crate) fn report_transitions(&mut self, clock: ServiceClock) {
         let start = clock.started.saturating_duration_since(self.origin);
         for transition in self.timeline.take_transitions() {
@@ -552,7 +557,7 @@ impl ServiceState {
         self.clock.is_some() && self.timeline.finished()
     }
 
-    /// Reports what was found since the last call.
+    /// Reports the findings since the last call.
     fn report_findings(&mut self, machine: usize) {
         if self.findings {
             for finding in self.lanes[machine].verdict.take_new() {

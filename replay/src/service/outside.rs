@@ -1,4 +1,4 @@
-//! What a service keeps for its control plane, and the messages about changes that it sends.
+//! A service's state for its control plane, and the messages about changes that it sends.
 
 use std::mem;
 use std::time::{Instant, SystemTime};
@@ -12,13 +12,13 @@ use crate::report::ReplayEvent;
 use crate::timeline::document::{EventStatus, Transition, TransitionKind};
 use crate::timeline::event_id::EventIds;
 
-/// What the service keeps for its control plane.
+/// The service's state for its control plane.
 pub(crate) struct Outside {
     pub(crate) planner: FaultPlanner,
     pub(crate) first_request: Option<Instant>,
     /// The outer ids of messages.
     ids: EventIds,
-    /// What the thread that delivers has not taken yet; `None` without a queue.
+    /// The mail that the delivering thread has not taken yet; `None` without a queue.
     mail: Option<Vec<Mail>>,
 }
 
@@ -41,7 +41,7 @@ impl Outside {
         }
     }
 
-    /// Sends a message about a change. Returns the report of one that a fault has lost.
+    /// Sends a message about a change. If a fault has lost it, returns the report of that.
     pub(super) fn post(
         &mut self,
         transition: &Transition,
@@ -104,7 +104,7 @@ impl Outside {
         self.mail.is_some()
     }
 
-    /// What is to be delivered since the last call.
+    /// The mail since the last call.
     pub(super) fn take_mail(&mut self) -> Vec<Mail> {
         self.mail.as_mut().map(mem::take).unwrap_or_default()
     }

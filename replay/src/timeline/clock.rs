@@ -1,4 +1,4 @@
-//! The scenario's time: how it follows real time at a speed, and while it is paused.
+//! The scenario's time: its relation to real time at a speed, and while it is paused.
 
 use std::time::Duration;
 
@@ -43,7 +43,8 @@ impl ScenarioClock {
             .saturating_add(multiply(real.saturating_sub(self.real), self.speed))
     }
 
-    /// The real time at which the scenario reaches a time, if the clock goes on from its last change.
+    /// The real time at which the scenario reaches a time, if the clock continues from its last
+    /// change.
     pub(crate) fn real_at(&self, scenario: Duration) -> Duration {
         self.real
             .saturating_add(divide(scenario.saturating_sub(self.scenario), self.speed))

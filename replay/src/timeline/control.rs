@@ -1,4 +1,4 @@
-//! Control of a timeline while it plays: pause, speed, step, events that are added.
+//! Control of a timeline while it plays: pause, speed, step, added events.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use super::document::{ApprovalResult, Transition, TransitionKind};
 use crate::scenario::{EventScript, MAX_EVENTS, Scenario};
 
 impl Timeline {
-    /// Stops the scenario's time. Approvals are accepted meanwhile; what they cause happens after [`resume`](Self::resume).
+    /// Stops the scenario's time. Approvals are still accepted; their effects follow after
+    /// [`resume`](Self::resume).
     pub fn pause(&mut self, now: Duration) {
         self.advance(now);
         if !self.clock.is_paused() {
@@ -15,7 +16,8 @@ impl Timeline {
         }
     }
 
-    /// Lets the scenario's time go on after [`pause`](Self::pause). All that is due is later by the length of the pause.
+    /// Continues the scenario's time after [`pause`](Self::pause). All due times move by the length
+    /// of the pause.
     pub fn resume(&mut self, now: Duration) {
         self.advance(now);
         if self.clock.is_paused() {
@@ -31,7 +33,8 @@ impl Timeline {
         self.reschedule();
     }
 
-    /// Applies what is due next now, paused or not: the scenario's time jumps there. Returns false if nothing is left.
+    /// Applies the next due change now, paused or not: the scenario's time jumps there. Returns
+    /// false if no change is left.
     pub fn step(&mut self, now: Duration) -> bool {
         self.advance(now);
         let Some(due) = self.next_step() else {
@@ -42,7 +45,8 @@ impl Timeline {
         true
     }
 
-    /// Adds an event, which appears its `appears` after `now`. Returns false if there would be more than [`MAX_EVENTS`] events.
+    /// Adds an event, which appears its `appears` after `now`. Returns false if there would be more
+    /// than [`MAX_EVENTS`] events.
     pub fn add(&mut self, mut script: EventScript, now: Duration) -> bool {
         self.advance(now);
         let count = u32::try_from(self.events.len()).unwrap_or(u32::MAX);
@@ -55,8 +59,8 @@ impl Timeline {
         true
     }
 
-    /// Approves an event as [`approve`](Self::approve) does, in place of a client. [`played`](Self::played) has it as a start that
-    /// needs no approval.
+    /// Approves an event as [`approve`](Self::approve) does, in place of a client. In
+    /// [`played`](Self::played) it starts without an approval.
     pub fn approve_manually(&mut self, event_id: &str, now: Duration) -> ApprovalResult {
         let result = self.approve(event_id, now);
         if result == ApprovalResult::Accepted
@@ -69,8 +73,8 @@ impl Timeline {
         result
     }
 
-    /// The scenario that was played so far and goes on as planned: the events that were added are in it, and those that were approved
-    /// manually start as early as they did.
+    /// The scenario as played so far and as planned from now on: it includes the events that were
+    /// added, and those that were approved manually start as early as they did.
     pub fn played(&self, scenario: &Scenario) -> Scenario {
         let mut events = Vec::new();
         for (number, script) in self.scripts.iter().enumerate() {
@@ -102,7 +106,7 @@ impl Timeline {
         self.clock.is_paused()
     }
 
-    /// Shows each event's `NotBefore` as it will be kept from now on.
+    /// Updates each event's published `NotBefore` to the time that applies from now on.
     fn reschedule(&mut self) {
         let clock = self.clock;
         let moved: Vec<_> = self

@@ -1,4 +1,4 @@
-//! What a timeline produces: documents, their events, and transitions.
+//! The output of a timeline: documents, their events, and transitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub struct EventFacts {
     pub resources: Vec<String>,
 }
 
-/// Something that happened, `at` a time since the first document.
+/// A transition, `at` a time since the first document.
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,9 +90,9 @@ pub struct EventFacts {
 pub enum Transition {
     /// An event changed.
     Event {
-        /// When.
+        /// When it changed.
         at: Duration,
-        /// How.
+        /// How it changed.
         kind: TransitionKind,
         /// The event after the change, or before it if the event ended.
         event: DocumentEvent,
@@ -101,14 +101,15 @@ pub enum Transition {
     },
     /// The incarnation started again.
     IncarnationReset {
-        /// When.
+        /// When it started again.
         at: Duration,
         /// The new incarnation.
         incarnation: u64,
     },
 }
 
-/// `EventStatus`. Documents have the first two words; outside the machine, the end of an event is reported as well.
+/// `EventStatus`. Documents have the first two statuses; outside the machine, the end of an event
+/// is reported as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventStatus {
     Scheduled,
@@ -159,7 +160,8 @@ impl EventStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransitionKind {
-    /// The event is in the document for the first time: Scheduled, or Started if there was no notice.
+    /// The event is in the document for the first time: Scheduled, or Started if there was no
+    /// notice.
     Appeared,
     /// A request approved the event. The document does not show this.
     Approved,

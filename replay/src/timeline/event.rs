@@ -17,7 +17,7 @@ pub(crate) struct EventTimeline {
     pub(crate) phase: Phase,
     without_notice: bool,
     pub(crate) approved: bool,
-    /// Whether the approval came from the person at the controls.
+    /// Whether a person at the controls approved it.
     pub(crate) is_manual: bool,
     appears: Duration,
     notice: Duration,
@@ -30,7 +30,7 @@ pub(crate) struct EventTimeline {
     not_before: Duration,
     /// `NotBefore` in real time, as documents show it.
     shown_not_before: Duration,
-    /// By an approval, and without one.
+    /// The start, by an approval or without one.
     pub(crate) starts: Option<Duration>,
     starts_alone: Option<Duration>,
     cancelled: Option<Duration>,
@@ -47,7 +47,7 @@ pub(crate) enum Phase {
     Gone,
 }
 
-/// A `NotBefore` that moves by less is not shown: documents have whole seconds.
+/// A change of `NotBefore` by less is not shown: documents have whole seconds.
 const SHOWN_FROM: Duration = Duration::from_millis(1);
 
 impl EventTimeline {
@@ -91,7 +91,8 @@ impl EventTimeline {
         }
     }
 
-    /// `EventStatus` outside the machine, where the end is reported (`docs/wire.md`, section 6); `None` before the event appears.
+    /// `EventStatus` outside the machine, where the end is reported (`docs/wire.md`, section 6);
+    /// `None` before the event appears.
     pub(crate) fn status(&self) -> Option<EventStatus> {
         match self.phase {
             Phase::Pending => None,
@@ -159,7 +160,8 @@ impl EventTimeline {
         }
     }
 
-    /// Shows `NotBefore` as the clock has it. Returns whether that changes it for an event that waits for it.
+    /// Shows `NotBefore` according to the clock. Returns whether that changes it for an event that
+    /// waits for it.
     pub(crate) fn show_not_before(&mut self, clock: &ScenarioClock) -> bool {
         if self.phase != Phase::Scheduled {
             return false;

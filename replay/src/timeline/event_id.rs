@@ -1,6 +1,7 @@
 //! `EventId`s: upper-case GUIDs, as the service sends them (`docs/wire.md`, section 2).
 
-/// Generates version 4 GUIDs with `SplitMix64`: the same seed gives the same GUIDs. Not for secrets.
+/// Generates version 4 GUIDs with `SplitMix64`: the same seed gives the same GUIDs. Not for
+/// secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct EventIds(pub(crate) u64);
 

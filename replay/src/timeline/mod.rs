@@ -1,8 +1,9 @@
 //! Plays a scenario: a pure state machine with time as an argument.
 //!
-//! An event goes from Scheduled to Started and then leaves the document, or takes a shorter way. Each change of the document
-//! raises the incarnation by one; changes at the same moment are one change of the document (`docs/wire.md`, sections 2, 3
-//! and 5). Time is the span since the first document; the caller owns the clock.
+//! An event goes from Scheduled to Started and then leaves the document, or takes a shorter way.
+//! Each change of the document raises the incarnation by one; changes at the same moment are one
+//! change of the document (`docs/wire.md`, sections 2, 3 and 5). Time is the span since the first
+//! document; the caller owns the clock.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,8 +22,8 @@
 //! assert!(timeline.document().events[0].started);
 //! ```
 //!
-//! `event` is the way of one event, `event_id` its id, `clock` the scenario's time, and `document` what results. `control` changes a
-//! timeline that plays.
+//! `event` is the course of one event, `event_id` its id, `clock` the scenario's time, and
+//! `document` the output. `control` changes a timeline while it plays.
 
 mod clock;
 mod control;
@@ -43,10 +44,10 @@ use crate::timeline::document::{
 use crate::timeline::event::{EventTimeline, Phase};
 use crate::timeline::event_id::EventIds;
 
-/// The timeline of a scenario: its past documents and what is due next.
+/// The timeline of a scenario: its past documents and its next transitions.
 ///
-/// Pausing, another speed and [`step`](Self::step) move what is due. An event that waits for its `NotBefore` is rescheduled then: its
-/// documents never promise a time that will not be kept.
+/// Pausing, another speed and [`step`](Self::step) move the due times. An event that waits for its
+/// `NotBefore` is rescheduled then: its documents never promise a time that does not hold.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,7 +94,8 @@ use crate::timeline::event_id::EventIds;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// What is played, in the order of the events: each has the number of its script. Events that were added come last.
+    /// The scripts, in the order of the events: each event has the number of its script. Scripts
+    /// that were added come last.
     scripts: Vec<EventScript>,
     events: Vec<EventTimeline>,
     ids: EventIds,
@@ -111,8 +113,8 @@ pub struct Timeline {
 impl Timeline {
     /// Creates the timeline of a scenario for the VM `vm_name`.
     ///
-    /// All delays are divided by `speed`; a speed that is not a positive finite number counts as 1. The same `id_seed`
-    /// gives the same `EventIds`.
+    /// All delays are divided by `speed`; a speed that is not a positive finite number counts as 1.
+    /// The same `id_seed` gives the same `EventIds`.
     pub fn new(scenario: &Scenario, vm_name: &str, speed: f64, id_seed: u64) -> Self {
         let document = ReplayDocument {
             incarnation: scenario.first_incarnation,
@@ -171,8 +173,9 @@ impl Timeline {
 
     /// Approves an event, compared without ASCII case, after advancing to `now`.
     ///
-    /// The event starts after its `starts_after_approval`, or at `NotBefore` if that is earlier. In an approval group, the
-    /// delay begins when all Scheduled events of the group are approved (`docs/wire.md`, section 3, Terminate).
+    /// The event starts after its `starts_after_approval`, or at `NotBefore` if that is earlier. In
+    /// an approval group, the delay begins when all Scheduled events of the group are approved
+    /// (`docs/wire.md`, section 3, Terminate).
     ///
     /// ```
     /// use std::time::Duration;
@@ -245,7 +248,8 @@ impl Timeline {
         self.history[upto.saturating_sub(1)].1.clone()
     }
 
-    /// When the next transition happens if no event is approved before. `None` while the timeline is paused.
+    /// When the next transition happens if no event is approved before. `None` while the timeline
+    /// is paused.
     pub fn next_due(&self) -> Option<Duration> {
         self.next_step()
             .filter(|_| !self.clock.is_paused())
@@ -274,7 +278,8 @@ impl Timeline {
         })
     }
 
-    /// Applies everything due at exactly `due`, which is `at` in real time, as one change of the document.
+    /// Applies everything due at exactly `due`, which is `at` in real time, as one change of the
+    /// document.
     fn apply(&mut self, due: Duration, at: Duration) {
         self.now = at;
         let mut changes = Vec::new();
@@ -321,7 +326,8 @@ impl Timeline {
         self.history.push((at, Arc::new(document)));
     }
 
-    /// Schedules the start of approved events whose group has no unapproved event left, from a time of the scenario on.
+    /// Schedules the start of approved events whose group has no unapproved event left, from a time
+    /// of the scenario on.
     fn release(&mut self, now: Duration) {
         let incomplete: Vec<String> = self
             .events
@@ -617,7 +623,7 @@ mod tests {
         }
     }
 
-    /// Approves at random times in every built-in scenario and checks what a client may rely on.
+    /// Approves at random times in every built-in scenario, and checks the guarantees for clients.
     #[test]
     fn random_approvals_keep_the_invariants() {
         let mut random = EventIds(9);

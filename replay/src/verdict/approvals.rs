@@ -48,9 +48,9 @@ pub struct EventTimes {
     pub announced: Duration,
     /// `NotBefore`, the last one; `None` without notice.
     pub not_before: Option<Duration>,
-    /// When the client was shown it first.
+    /// When the client first received it.
     pub seen: Option<Duration>,
-    /// When the client approved it first, with status 200.
+    /// When the client first approved it, with status 200.
     pub approved: Option<Duration>,
     /// When it was Started.
     pub started: Option<Duration>,
@@ -64,7 +64,8 @@ impl EventTimes {
         Some(self.approved?.saturating_sub(self.announced))
     }
 
-    /// The share of the notice that had passed at the approval: 0 at the announcement, 1 at `NotBefore`.
+    /// The share of the notice that had passed at the approval: 0 at the announcement, 1 at
+    /// `NotBefore`.
     pub fn share_of_notice(&self) -> Option<f64> {
         let notice = self
             .not_before?
@@ -78,32 +79,33 @@ impl EventTimes {
     }
 }
 
-/// The events of the machine, and what the client knows about them.
+/// The events of the machine, and the client's knowledge about them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnEvents {
     times: Vec<EventTimes>,
     /// In the same order.
-    known: Vec<Known>,
+    known: Vec<ClientKnowledge>,
     /// Whether the client approved anything.
     approves: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // Each is about a fact of its own.
-struct Known {
-    /// Whether the client polled while the event was Scheduled, and in a version that does not show it.
+struct ClientKnowledge {
+    /// Whether the client polled while the event was Scheduled, and in a version that does not show
+    /// it.
     polled: bool,
     hidden: bool,
-    /// Whether the last document that the client got showed it.
+    /// Whether the client's last document showed it.
     is_shown: bool,
     seen_scheduled: bool,
     /// Since when the client knows that it is Started.
     seen_started: Option<Duration>,
-    /// Whether the client got the answer that it is approved.
+    /// Whether the client received the answer that it is approved.
     accepted: bool,
-    /// Whether anybody approved it.
+    /// Whether any client approved it.
     is_approved: bool,
-    /// When an approval failed that is to be repeated, and its answer.
+    /// When an approval failed that the client must repeat, and its answer.
     failed: Option<(Duration, String)>,
 }
 
@@ -112,8 +114,8 @@ impl OwnEvents {
         &self.times
     }
 
-    /// Since when an event of the machine is open that the last document showed. After the approval of an event that removes the
-    /// machine, nobody is there to poll.
+    /// Since when an event of the machine is open that the last document showed. After the approval
+    /// of an event that removes the machine, no client is left to poll.
     pub(crate) fn open_since(&self) -> Option<Duration> {
         let events = self.times.iter().zip(&self.known);
         let removes = |kind: &str| matches!(kind, "Preempt" | "Terminate");
@@ -142,7 +144,7 @@ impl OwnEvents {
                 started: event.started.then_some(at),
                 ..EventTimes::default()
             });
-            return self.known.push(Known::default());
+            return self.known.push(ClientKnowledge::default());
         }
         let Some(index) = self.position(&event.facts.event_id) else {
             return;
@@ -239,7 +241,7 @@ impl OwnEvents {
         let (at, id) = (exchange.arrived, times.event_id.as_str());
         findings.check(Rule::ApprovedStarted);
         findings.check(Rule::ApprovedAgain);
-        // A document may have been answered while this request was under way.
+        // A document may have been answered while this request was in progress.
         if known.seen_started.is_some_and(|since| since < at) {
             findings.add(
                 Rule::ApprovedStarted,
@@ -270,7 +272,7 @@ impl OwnEvents {
         }
     }
 
-    /// Adds what silence shows until now.
+    /// Adds the findings from the silence until now.
     pub(crate) fn conclude(&mut self, now: Duration, findings: &mut Findings) {
         for (times, known) in self.times.iter().zip(&mut self.known) {
             if times.is_waiting() {
@@ -302,7 +304,12 @@ impl OwnEvents {
 }
 
 /// Checks how the client treated an event while it was waiting, until `at`.
-fn check_waiting(times: &EventTimes, known: &mut Known, at: Duration, findings: &mut Findings) {
+fn check_waiting(
+    times: &EventTimes,
+    known: &mut ClientKnowledge,
+    at: Duration,
+    findings: &mut Findings,
+) {
     let waited = at.saturating_sub(times.announced);
     let (id, kind) = (times.event_id.as_str(), &times.event_type);
     let message = if known.hidden && !known.seen_scheduled {

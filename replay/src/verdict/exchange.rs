@@ -33,15 +33,15 @@ pub(crate) struct Exchange<'a> {
     /// The response's fields `Location` and `Retry-After`.
     pub(crate) location: Option<&'a str>,
     pub(crate) has_retry_after: bool,
-    /// The faults that applied, as they are written.
+    /// The faults that applied, as written.
     pub(crate) faults: &'a [String],
-    /// Whether the client got the whole answer without a delay.
+    /// Whether the client received the whole answer without a delay.
     pub(crate) is_intact: bool,
     /// The machine's events in the document, with whether each is Started.
     pub(crate) shown: &'a [(Arc<EventFacts>, bool)],
     /// The machine's events that the document lacks, because the version does not have their type.
     pub(crate) hidden: &'a [Arc<EventFacts>],
-    /// For each event that the request approves, what is known about it.
+    /// For each event that the request approves, its known members.
     pub(crate) approves: &'a [(String, Option<Arc<EventFacts>>)],
 }
 
@@ -50,12 +50,12 @@ impl Exchange<'_> {
         self.kind == Some(RequestKind::EventsGet)
     }
 
-    /// Whether a client learns nothing from the answer, and repeats the request.
+    /// Whether the answer contains nothing for a client, which repeats the request.
     pub(crate) fn has_failed(&self) -> bool {
         !self.is_intact || !matches!(self.status, Some(200 | 304))
     }
 
-    /// The answer for a message, with the faults that caused it.
+    /// The answer as text for a message, with the faults that caused it.
     pub(crate) fn answer(&self) -> String {
         let mut text = self.status.map_or_else(
             || "no response".to_owned(),

@@ -1,14 +1,14 @@
-//! What a client did against the rules.
+//! A client's violations of the rules.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::rules::Rule;
 
-/// The most findings that are kept for each rule. Others are counted.
+/// The most findings that are kept for each rule. Others are only counted.
 pub const FINDINGS_MAX: usize = 20;
 
-/// Something that a client did against a rule. `Display` writes it as a line of a log.
+/// A client's violation of a rule. `Display` writes it as a line of a log.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,11 +24,11 @@ pub const FINDINGS_MAX: usize = 20;
 pub struct Finding {
     /// The rule.
     pub rule: Rule,
-    /// When, since the server started.
+    /// The time since the server started.
     pub at: Duration,
     /// The event that it is about.
     pub event_id: Option<String>,
-    /// What was found. It may contain text that the client sent.
+    /// A description. It may contain text that the client sent.
     pub message: String,
 }
 
@@ -79,7 +79,7 @@ impl Findings {
         }
     }
 
-    /// Notes that a rule applies, and what was found if it is broken.
+    /// Notes that a rule applies, and the finding if it is broken.
     pub(crate) fn expect(
         &mut self,
         kept: bool,

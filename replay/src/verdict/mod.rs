@@ -1,15 +1,18 @@
 //! The verdict on a client: which rules of the wire contract it keeps, from its requests alone.
 //!
-//! A [`Server`](crate::Server) keeps one verdict for each machine, and [`Server::verdict`](crate::Server::verdict) returns it at
-//! any time. A client is checked against what it was shown: a document that a fault damaged or delayed counts as not shown, and
-//! an approval whose answer was damaged as not accepted, so that no fault of the service is blamed on the client.
+//! A [`Server`](crate::Server) keeps one verdict for each machine, and
+//! [`Server::verdict`](crate::Server::verdict) returns it at any time. A client is checked against
+//! what it received: a document that a fault damaged or delayed counts as not received, and an
+//! approval whose answer was damaged as not accepted, so that the client is not blamed for a fault
+//! of the service.
 //!
 //! All times are real times since the server started; the speed of the replay does not change them.
 //!
 //! - `rules`: the table of rules, each with its place in `docs/wire.md`.
-//! - `finding`: what a client did against a rule, and how often each rule was checked.
-//! - `exchange`: what a verdict is made from, a request and its answer, and the checks of one request.
-//! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their approvals.
+//! - `finding`: a client's violation of a rule, and how often each rule was checked.
+//! - `exchange`: the input of a verdict, a request and its answer, and the checks of one request.
+//! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their
+//!   approvals.
 //! - [`report`]: verdicts as `JUnit` XML, NDJSON and HTML.
 //!
 //! ```
@@ -131,12 +134,12 @@ impl Verdict {
         }
     }
 
-    /// The findings, oldest first: of each rule the first [`FINDINGS_MAX`].
+    /// The findings, oldest first: the first [`FINDINGS_MAX`] of each rule.
     pub fn findings(&self) -> &[Finding] {
         &self.findings.list
     }
 
-    /// The number of findings about a rule, those included that are not kept.
+    /// The number of findings about a rule, including those that are not kept.
     pub fn count(&self, rule: Rule) -> u64 {
         self.findings.count(rule)
     }
@@ -146,7 +149,8 @@ impl Verdict {
         self.polls.times()
     }
 
-    /// When each event of the machine was announced, seen, approved and started, in the order in which they appeared.
+    /// When each event of the machine was announced, seen, approved and started, in the order in
+    /// which they appeared.
     pub fn events(&self) -> &[EventTimes] {
         self.events.times()
     }
@@ -158,7 +162,7 @@ impl Verdict {
         self.events.exchange(exchange, &mut self.findings);
     }
 
-    /// Applies what happened in the scenario, which started at a time.
+    /// Applies a transition of the scenario, which started at a time.
     pub(crate) fn transition(&mut self, transition: &Transition, start: Duration) {
         if let Transition::Event {
             at, kind, event, ..
@@ -179,7 +183,7 @@ impl Verdict {
             .note_silence(now, self.events.open_since(), is_over, true);
     }
 
-    /// Adds what silence shows until now. `is_over`: the scenario has ended.
+    /// Adds the findings from the silence until now. `is_over`: the scenario has ended.
     pub(crate) fn conclude(&mut self, now: Duration, is_over: bool) {
         self.polls
             .note_silence(now, self.events.open_since(), is_over, false);
@@ -187,7 +191,7 @@ impl Verdict {
         self.events.conclude(now, &mut self.findings);
     }
 
-    /// The findings that were made since the last call.
+    /// The findings since the last call.
     pub(crate) fn take_new(&mut self) -> Vec<Finding> {
         let new = self.findings.list[self.findings.taken..].to_vec();
         self.findings.taken = self.findings.list.len();
@@ -195,7 +199,7 @@ impl Verdict {
     }
 }
 
-/// Whether the names have this machine's.
+/// Whether the names include this machine's.
 pub(crate) fn names(resources: &[String], machine: &str) -> bool {
     resources
         .iter()

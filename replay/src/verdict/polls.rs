@@ -1,4 +1,4 @@
-//! The times of polls: gaps, the rate, back-off, and whether a client goes on after a fault.
+//! The times of polls: gaps, the rate, back-off, and whether a client continues after a fault.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,26 +8,29 @@ use super::finding::Findings;
 use super::rules::Rule;
 use crate::fault::plan::RequestKind;
 
-/// The longest time between two polls, from the answer of one to the next: half of the shortest notice, which is that of a Preempt.
+/// The longest time between two polls, from the answer of one to the next: half of the shortest
+/// notice, which is that of a Preempt.
 pub const POLL_GAP_MAX: Duration = Duration::from_secs(15);
 
-/// How much longer a gap may be: a client that sleeps for 15 seconds wakes up a little later.
+/// The tolerance for a gap: a client that sleeps for 15 seconds wakes up a little later.
 const GAP_RESERVE: Duration = Duration::from_millis(500);
 
-/// How long a client may wait for its first response, in addition to [`POLL_GAP_MAX`]: two minutes, and a reserve.
+/// How long a client may wait for its first response, in addition to [`POLL_GAP_MAX`]: two minutes,
+/// and a reserve.
 const FIRST_RESPONSE_MAX: Duration = Duration::from_secs(130);
 
-/// The least time in which six requests are no burst. A client that sends five a second needs a second; a busy machine may delay
-/// the first of them.
+/// The least time in which six requests are no burst. A client that sends five a second needs a
+/// second, but a busy machine may delay the first of them.
 const BURST: Duration = Duration::from_millis(700);
 
-/// From this delay on, it counts as checked whether a client waits for the first response.
+/// From this delay on, the check whether a client waits for the first response counts.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 
 /// From this time between two requests on, it need not grow.
 const BACK_OFF_ENOUGH: Duration = Duration::from_secs(5);
 
-/// The number of polls, and the times between them, each from the answer of one to the arrival of the next.
+/// The number of polls, and the times between them, each from the answer of one to the arrival of
+/// the next.
 ///
 /// ```
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -44,13 +47,13 @@ const BACK_OFF_ENOUGH: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PollTimes {
-    /// The number of polls that the service accepted, those that a fault answered included.
+    /// The number of polls that the service accepted, including those that a fault answered.
     pub count: u64,
-    /// The number of those that were answered with a document.
+    /// The number of polls that were answered with a document.
     pub documents: u64,
-    /// The longest time between two.
+    /// The longest time between two polls.
     pub longest_gap: Duration,
-    /// The average time between two.
+    /// The average time between two polls.
     pub average_gap: Duration,
 }
 
@@ -61,13 +64,13 @@ pub(crate) struct Polls {
     longest_gap: Duration,
     all_gaps: Duration,
     last: Option<Poll>,
-    /// The arrival of the first poll. One that waits for its answer is not known yet.
+    /// The arrival of the first poll, once it has been answered.
     first_arrival: Option<Duration>,
     /// The arrivals of the last five requests of any kind.
     requests: VecDeque<Duration>,
     /// The times to the next poll after each failure in a row.
     after_failures: Vec<Duration>,
-    /// What the silence since the last poll shows, if it goes on.
+    /// The finding from the silence since the last poll, if it continues.
     silence: Option<(Duration, Rule, String)>,
     /// Whether the client has ended by itself since the last poll.
     has_ended: bool,
@@ -201,7 +204,7 @@ impl Polls {
             return;
         };
         findings.check(Rule::BackOff);
-        // Jitter makes a time up to a half shorter, and each one is twice the last.
+        // Jitter can halve a time, and each time is twice the last.
         if self.after_failures.len() == 3 && last < BACK_OFF_ENOUGH && last < first * 3 / 2 {
             let message = format!(
                 "found polls {} and {} after failures in a row",
@@ -221,8 +224,8 @@ impl Polls {
             }
     }
 
-    /// Notes what the silence since the last poll shows, until the next one. `open_since`: since when an event of the machine is open
-    /// that the last document showed.
+    /// Notes the finding from the silence since the last poll, until the next one. `open_since`:
+    /// since when an event of the machine is open that the last document showed.
     pub(crate) fn note_silence(
         &mut self,
         now: Duration,
@@ -261,7 +264,7 @@ impl Polls {
         };
     }
 
-    /// Adds what the silence at the end shows.
+    /// Adds the finding from the silence at the end.
     pub(crate) fn conclude(&mut self, findings: &mut Findings) {
         match self.silence.take() {
             Some((at, rule, message)) => findings.add(rule, at, None, message),
@@ -271,7 +274,7 @@ impl Polls {
     }
 }
 
-/// Whether a request that was answered so had no effect, and is to be repeated.
+/// Whether a request with this answer had no effect, and the client must repeat it.
 pub(crate) fn is_to_be_repeated(exchange: &Exchange<'_>) -> bool {
     exchange.kind == Some(RequestKind::EventsPost)
         && match exchange.status {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{EventTimes, Finding, Level, Outcome, Rule, Verdict};
 use crate::markup::{Attributes, Markup};
 
-/// How a report is written.
+/// The format of a report.
 ///
 /// ```
 /// use std::path::Path;
@@ -25,14 +25,14 @@ use crate::markup::{Attributes, Markup};
 pub enum ReportFormat {
     /// `JUnit` XML: a test suite for each machine, a test case for each rule.
     Junit,
-    /// One JSON object a line.
+    /// One JSON object on each line.
     Ndjson,
     /// One page that needs no other file.
     Html,
 }
 
 impl ReportFormat {
-    /// The format by the ending of a file's name: `.xml`, `.ndjson` or `.html`.
+    /// The format for the extension of a file's name: `.xml`, `.ndjson` or `.html`.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "xml" => Some(Self::Junit),
@@ -43,7 +43,7 @@ impl ReportFormat {
     }
 }
 
-/// What a report is made from.
+/// The contents of a report.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -69,11 +69,11 @@ pub struct VerdictReport<'a> {
     pub duration: Duration,
     /// One verdict for each machine.
     pub verdicts: &'a [Verdict],
-    /// What happened, in its order.
+    /// The timeline of the run, in its order.
     pub timeline: &'a [TimelineLine],
 }
 
-/// A line of what happened: a request, a change of an event, or a finding.
+/// A line of the timeline: a request, a change of an event, or a finding.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -91,11 +91,11 @@ pub struct VerdictReport<'a> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct TimelineLine {
-    /// When, since the server started.
+    /// The time since the server started.
     pub at: Duration,
     /// The number of the machine that it is about; `None` for all.
     pub machine: Option<usize>,
-    /// What happened.
+    /// The description.
     pub text: String,
 }
 
@@ -409,7 +409,7 @@ enum ReportLine<'a> {
     },
 }
 
-/// What was measured, as names and values for people.
+/// The measured values, as names and values for people.
 ///
 /// ```
 /// use scheduled_events_replay::verdict::report::measures;

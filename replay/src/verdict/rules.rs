@@ -1,8 +1,9 @@
-//! The table of rules that a client is checked against. Each names its place in the wire contract, `docs/wire.md`.
+//! The table of rules that a client is checked against. Each names its place in the wire contract,
+//! `docs/wire.md`.
 
 use std::fmt;
 
-/// How serious it is if a client breaks a rule.
+/// The severity of a broken rule.
 ///
 /// ```
 /// use scheduled_events_replay::verdict::{Level, Rule};
@@ -18,7 +19,8 @@ pub enum Level {
     Should,
 }
 
-/// Defines [`Rule`] and its table: variant, id, level, section and item of `docs/wire.md`, and what a client does.
+/// Defines [`Rule`] and its table: variant, id, level, section and item of `docs/wire.md`, and a
+/// client's behaviour.
 macro_rules! rules {
     ($($variant:ident $id:literal $level:ident $section:literal $item:literal $about:literal;)*) => {
         /// A rule of the wire contract that a client is checked against.
@@ -48,7 +50,7 @@ macro_rules! rules {
                 match self { $(Self::$variant => $id,)* }
             }
 
-            /// How serious a finding is.
+            /// The severity of a finding.
             pub const fn level(self) -> Level {
                 match self { $(Self::$variant => Level::$level,)* }
             }
@@ -63,7 +65,7 @@ macro_rules! rules {
                 match self { $(Self::$variant => $item,)* }
             }
 
-            /// What a client does that keeps the rule.
+            /// The behaviour of a client that keeps the rule.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => $about,)* }
             }

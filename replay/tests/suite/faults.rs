@@ -1,4 +1,4 @@
-//! Tests of every fault as a client sees it.
+//! Tests of every fault from a client's point of view.
 
 use super::*;
 
@@ -133,7 +133,7 @@ fn fault_reset() {
 fn fault_reset_mid_body() {
     let server = faulty(&["reset-mid-body"]);
     let (bytes, error) = read_all(server.addr(), &head("GET", EVENTS, ""));
-    // In wine, the end of the connection after data is sometimes no reset.
+    // Under Wine, the end of the connection after data is sometimes no reset.
     assert!(
         error == Some(ErrorKind::ConnectionReset) || cfg!(windows) && error.is_none(),
         "{error:?}"
@@ -466,7 +466,7 @@ fn fault_idle_off() {
         before.elapsed()
     };
     timed();
-    // A pause is never too long for this.
+    // A longer pause does no harm.
     std::thread::sleep(Duration::from_millis(300));
     assert!(timed() >= Duration::from_millis(400));
 }

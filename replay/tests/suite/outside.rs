@@ -1,5 +1,6 @@
-//! Tests of what a server has outside its machines, with the same timeline. A test that begins with `fact_` holds a fact of
-//! `docs/wire.md`, section 6. The queue is a stand-in here; `tests/python/programs/test_control_plane.py` has a real one, and foreign clients.
+//! Tests of a server's services outside its machines, with the same timeline. A test whose name
+//! begins with `fact_` checks a fact of `docs/wire.md`, section 6. The queue is a fake here;
+//! `tests/python/programs/test_control_plane.py` has a real one, and foreign clients.
 
 use std::io::{BufRead, BufReader};
 use std::sync::Mutex;
@@ -96,7 +97,7 @@ fn both(server: &Server) -> (Vec<String>, Vec<String>) {
     (inside, rows(server).iter().map(status).collect())
 }
 
-/// A queue that keeps what it gets, and how it answers the next messages; after these, with 201.
+/// A queue that keeps its messages, and its next answers; after these, it answers with 201.
 struct Queue {
     server: TestServer,
     bodies: Arc<Mutex<Vec<Value>>>,
@@ -135,7 +136,7 @@ impl Queue {
         config.control_plane(ControlPlane::default().queue(address))
     }
 
-    /// Waits until there are so many messages, and returns the statuses of their events.
+    /// Waits until there are this many messages, and returns the statuses of their events.
     fn statuses(&self, count: usize) -> Vec<String> {
         let bodies = eventually::eventually("messages", || {
             let bodies = self.bodies.lock().expect("no panic");
@@ -293,7 +294,7 @@ fn fact_a_list_may_be_approved_in_part() {
         (&details[0]["target"], &details[0]["code"]),
         (&json!(unknown), &json!("NotFound"))
     );
-    // Those that are known were approved.
+    // The known events were approved.
     let response = acknowledge_list(&server, &ids);
     assert_eq!(
         (response.status, response.text()),
@@ -372,7 +373,7 @@ fn faults_of_requests_outside_meet_nothing_inside() {
         code(&acknowledge(&server, SET, &id)),
         (401, "InvalidAuthenticationToken".to_owned())
     );
-    // What was refused had no effect.
+    // The refused requests had no effect.
     assert_eq!(statuses(&document(&server)), ["Scheduled"]);
     let response = graph(&server, EVENT_ROWS);
     assert_eq!(code(&response), (429, "TooManyRequests".to_owned()));
@@ -384,7 +385,7 @@ fn faults_of_requests_outside_meet_nothing_inside() {
         code(&graph(&server, EVENT_ROWS)),
         (403, "AuthorizationFailed".to_owned())
     );
-    // What is cut off in the answer had its effect.
+    // A request whose answer is cut off had its effect.
     let target = format!("{SET}/providers/Microsoft.Maintenance/scheduledevents/{id}/acknowledge");
     let mut stream = connect(address(&server));
     stream
@@ -436,7 +437,7 @@ fn fact_a_queue_gets_a_message_for_each_change() {
         ),
     ] {
         let queue = Queue::start(&[]);
-        // Nobody asks for a document.
+        // No client requests a document.
         let server = start(queue.config(builtin(scenario)));
         while server.step() {}
         assert_eq!(queue.statuses(expected.len()), expected, "{scenario}");
@@ -458,7 +459,7 @@ fn messages_meet_their_faults_and_are_reported() {
     let config = queue.config(builtin("user-reboot")).observer(sender);
     let server = start(config.fault("message.lost@2".parse().expect("a fault")));
     while server.step() {}
-    // The first one is refused at first, so it comes after the last one.
+    // The first message is refused at first, so it comes after the last one.
     assert_eq!(queue.statuses(2), ["Completed", "Scheduled"]);
     drop(server);
     let reports: Vec<_> = receiver

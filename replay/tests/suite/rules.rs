@@ -155,7 +155,7 @@ fn instance_metadata_is_json_and_each_machine_s_own() {
     let unversioned = get(&server, "/metadata/instance");
     assert_eq!(unversioned.status, 400);
     assert!(unversioned.json()["newest-versions"].is_array());
-    // It does not start the scenario, and faults of the name's requests apply to it.
+    // It does not start the scenario, and faults of requests for the name apply to it.
     assert!(!server.finished());
     let broken = start(steady().fault("name.status:500@1".parse().expect("a fault")));
     assert_eq!(

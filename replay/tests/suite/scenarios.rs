@@ -182,7 +182,7 @@ fn check(name: &str, document: &Value, expected: &Expected, ids: &mut [Option<St
         match event["EventStatus"].as_str() {
             Some("Scheduled") => {
                 let time = httpdate::parse_http_date(not_before).expect("RFC 1123");
-                // Only roughly: the unit tests of the timeline check the exact time.
+                // Only approximately: the unit tests of the timeline check the exact time.
                 let distance = time
                     .duration_since(SystemTime::now())
                     .unwrap_or_else(|error| error.duration());

@@ -129,7 +129,7 @@ fn idle_connections_give_way_to_new_ones() {
     let _turn = turn();
     let server = start(steady());
     let idle: Vec<_> = (0..300).map(|_| connect(server.addr())).collect();
-    // It waits for them.
+    // This request waits until the idle connections give way.
     assert_eq!(get(&server, NAME).status, 200);
     drop(idle);
 }
@@ -137,7 +137,7 @@ fn idle_connections_give_way_to_new_ones() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_server_that_cannot_open_a_file_any_more_ends() {
-    // In a process of its own, since the limit is the process's.
+    // In a process of its own, since the limit applies to the whole process.
     let name = "stopping::a_server_that_cannot_open_a_file_any_more_ends";
     if std::env::var_os("TEST_FEW_FILES").is_none() {
         let mut test = std::process::Command::new(std::env::current_exe().expect("this program"));

@@ -1,24 +1,26 @@
 //! Addresses in settings and in messages.
 //!
-//! User information, a query and a fragment can be secrets, such as the signature of a SAS token. No message shows them.
+//! User information, a query and a fragment can be secrets, such as the signature of a SAS token.
+//! No message shows them.
 
 use std::net::IpAddr;
 
 use reqwest::Url;
 
-/// What a message shows in place of a secret.
+/// What messages show in place of a secret.
 pub const HIDDEN: &str = "***";
 
-/// What ends an address in a text, besides white space.
+/// The characters, besides white space, that end an address in a text.
 const ENDS: [char; 5] = ['"', '\'', '`', '<', '>'];
 
-/// What is part of the sentence, if an address ends with it.
+/// Punctuation of the sentence, if an address ends with it.
 const PUNCTUATION: [char; 5] = [')', ',', ';', ':', '.'];
 
 /// Checks the address of a server to which paths are appended.
 ///
 /// # Errors
-/// A sentence without the address: it is none of HTTP, or has user information, a query or a fragment.
+/// A sentence without the address: it is no HTTP address, or it has user information, a query or a
+/// fragment.
 pub fn check(address: &str) -> Result<Url, String> {
     let url = Url::parse(address).map_err(|error| error.to_string())?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -33,7 +35,7 @@ pub fn check(address: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Whether a secret may be sent there: over TLS, or to this machine itself.
+/// Whether a secret may be sent to this address: over TLS, or within this machine.
 pub fn is_private(url: &Url) -> bool {
     url.scheme() == "https" || is_here(url)
 }
@@ -47,7 +49,8 @@ pub fn is_here(url: &Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// An address as messages show it: without user information, query and fragment. It need not be valid.
+/// The address as messages show it: without user information, query and fragment. The address may
+/// be invalid.
 pub fn shown(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
         let is_plain = !address.contains(['@', '?', '#', '=']);
@@ -61,7 +64,7 @@ pub fn shown(address: &str) -> String {
         Some(end) => (&rest[..end], Some(&rest[end..])),
         None => (rest, None),
     };
-    // It may as well be a part of the password.
+    // The text after the `@` may belong to the password.
     if query.is_some_and(|query| query.contains('@')) {
         return format!("{scheme}://{HIDDEN}");
     }
@@ -72,7 +75,7 @@ pub fn shown(address: &str) -> String {
     format!("{scheme}://{place}{query}")
 }
 
-/// A text with all addresses in it as [`shown`] has them, and without signatures of SAS tokens.
+/// The text with each address as [`shown`] returns it, and without signatures of SAS tokens.
 pub fn without_secrets(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -86,7 +89,7 @@ pub fn without_secrets(text: &str) -> String {
         result.push_str(&shown(address));
         rest = &rest[start + address.len()..];
         if address.len() < colon + 3 - start {
-            // Punctuation is all that follows the scheme.
+            // Only punctuation follows the scheme.
             let skipped = (colon + 3 - start - address.len()).min(rest.len());
             result.push_str(&rest[..skipped]);
             rest = &rest[skipped..];
@@ -96,7 +99,8 @@ pub fn without_secrets(text: &str) -> String {
     without_signatures(&result)
 }
 
-/// Where an address ends in a text that begins with it. A quotation mark after a backslash is a part of it.
+/// Where the address at the start of a text ends. A quotation mark after a backslash belongs to the
+/// address.
 fn end(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (index, found) in text.char_indices() {
@@ -108,7 +112,7 @@ fn end(text: &str) -> Option<usize> {
     None
 }
 
-/// A text in which no `sig=` has a value.
+/// The text with the value of each `sig=` removed.
 fn without_signatures(text: &str) -> String {
     const MEMBER: &str = "sig=";
     let mut parts = text.split(MEMBER);

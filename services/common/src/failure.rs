@@ -1,15 +1,15 @@
-//! What a command ends with if it fails.
+//! The failure of a command.
 
 /// Why a command failed, and its exit code.
 pub struct Failure {
     /// 1 or 2.
     pub exit_code: u8,
-    /// Empty: there is nothing to report.
+    /// Empty if there is nothing to report.
     pub message: String,
 }
 
 impl Failure {
-    /// Something cannot be reached, or refuses.
+    /// A service cannot be reached, or refuses.
     pub fn refused(message: impl Into<String>) -> Self {
         Self {
             exit_code: 1,

@@ -5,20 +5,22 @@ use std::time::Duration;
 
 use crate::address::without_secrets;
 
-/// How long a connection may take to be made.
+/// The time limit of a connection attempt.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 
-/// Installs the TLS provider. It must run before the first connection of any library; further calls do nothing.
+/// Installs the TLS provider. It must run before the first connection of any library; further calls
+/// do nothing.
 pub fn install_tls() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // An error means that one is installed already, which only a test's other thread can have done.
+        // An error means that one is installed already, which only another thread of a test can
+        // have done.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
 
-/// A client that uses no proxy, follows no redirect, verifies certificates against the system's roots, and whose requests end
-/// after `time`.
+/// A client that uses no proxy, follows no redirect, verifies certificates against the system's
+/// roots, and whose requests end after `time`.
 ///
 /// # Errors
 /// A sentence if the client cannot be set up.
@@ -28,10 +30,12 @@ pub fn client(time: Duration) -> Result<reqwest::Client, String> {
         .map_err(|error| format!("cannot set up HTTP: {}", reason(&error)))
 }
 
-/// The settings of [`client`], for a client that needs more, such as a certificate authority of its own.
+/// The settings of [`client`], for a client that needs more, such as a certificate authority of its
+/// own.
 ///
-/// Where the system has no authorities, as in an image that has nothing but this program, no certificate is trusted but those
-/// that are added. Without that, not even a server without TLS could be asked.
+/// Where the system has no authorities, as in an image that contains only this program, the client
+/// trusts only the certificates that are added. Otherwise it could not even reach a server without
+/// TLS.
 pub fn builder(time: Duration) -> reqwest::ClientBuilder {
     static HAS_AUTHORITIES: OnceLock<bool> = OnceLock::new();
 
@@ -68,7 +72,8 @@ pub async fn body(mut response: reqwest::Response, limit: usize) -> Result<Vec<u
     Ok(body)
 }
 
-/// The error with its causes: reqwest prints only the outermost one. Its addresses are without user information and queries.
+/// The error with its causes: reqwest prints only the outermost one. Its addresses are without user
+/// information and queries.
 pub fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -9,16 +9,17 @@ use kube::{Client, Config, Error};
 use crate::address::without_secrets;
 use crate::http::{install_tls, reason};
 
-/// How long a connection may take to be made.
+/// The time limit of a connection attempt.
 const CONNECT_TIME: Duration = Duration::from_secs(3);
 
-/// How long a server may be silent in an answer. A watch is ended and begun again more often than that.
+/// How long a server may be silent within an answer. A watch ends and starts again more often than
+/// that.
 pub const SILENCE_MAX: Duration = Duration::from_secs(40);
 
 /// A client with the credential of the pod, or of the user's kubeconfig.
 ///
 /// # Errors
-/// A sentence: there is no credential, or it is one that this program does not use.
+/// A sentence: there is no credential, or it is of a kind that this program does not use.
 pub async fn connect() -> Result<Client, String> {
     install_tls();
     let in_cluster =
@@ -42,7 +43,7 @@ pub async fn connect() -> Result<Client, String> {
                 .into(),
         );
     }
-    // Nothing here goes through a proxy, least of all because of an environment variable.
+    // No request goes through a proxy, least of all because of an environment variable.
     config.proxy_url = None;
     config.connect_timeout = Some(CONNECT_TIME);
     config.read_timeout = Some(SILENCE_MAX);
@@ -59,7 +60,7 @@ pub fn status_code(error: &Error) -> Option<u16> {
     }
 }
 
-/// What went wrong, in one line.
+/// The error in one line.
 pub fn describe(error: &Error) -> String {
     match error {
         Error::Api(status) => format!(

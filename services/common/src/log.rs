@@ -6,13 +6,13 @@ use scheduled_events_core::record::Printable;
 
 use crate::address::without_secrets;
 
-/// Writes a line that is safe to print, without what addresses in it hide. A log that cannot be written, because the disk is full or its reader has ended, must not end
-/// the program.
+/// Writes a line that is safe to print, without the secrets in its addresses. A log that cannot be
+/// written, because the disk is full or its reader has ended, must not end the program.
 pub fn line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", without_secrets(line));
 }
 
-/// Writes a line with all characters escaped that are unsafe to print.
+/// Escapes all characters that are unsafe to print, and writes the line.
 pub fn printable(message: &str) {
     line(&Printable(message).to_string());
 }

@@ -1,4 +1,5 @@
-//! The instance metadata service: this machine's name and zone, and the document with the scheduled events.
+//! The instance metadata service: this machine's name and zone, and the document with the scheduled
+//! events.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ const DOCUMENT_TIME: Duration = Duration::from_secs(130);
 /// The longest document that is read.
 const DOCUMENT_MAX: usize = 4 * 1024 * 1024;
 
-/// What instance metadata says about this machine.
+/// What instance metadata contains about this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Compute {
     /// The virtual machine's name, as in the `Resources` of events.
@@ -26,12 +27,12 @@ pub struct Compute {
     /// The availability zone; empty without one.
     #[serde(default)]
     pub zone: String,
-    /// What the operating system was set up with.
+    /// The settings for the operating system.
     #[serde(default, rename = "osProfile")]
     pub os_profile: OsProfile,
 }
 
-/// What the operating system was set up with.
+/// The settings for the operating system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct OsProfile {
     /// The host's name, which differs from the machine's name in scale sets.
@@ -42,7 +43,8 @@ pub struct OsProfile {
 /// Asks the metadata service.
 ///
 /// # Errors
-/// A sentence: it cannot be reached, or does not know a name. It names no remedy, which depends on what the answer is for.
+/// A sentence: it cannot be reached, or has no name. It suggests no remedy, which depends on the
+/// purpose of the request.
 pub async fn compute(endpoint: &str) -> Result<Compute, String> {
     let url = format!(
         "{}/metadata/instance/compute?api-version=2021-02-01&format=json",

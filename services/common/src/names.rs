@@ -7,8 +7,8 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-/// A machine's name, as in the `Resources` of events: the virtual machine's name, or `{scale-set}_{instance-id}` in a uniform
-/// scale set. It keeps the case in which it was first seen, and is compared without.
+/// A machine's name, as in the `Resources` of events: the virtual machine's name, or
+/// `{scale-set}_{instance-id}` in a uniform scale set. It keeps its case, which comparisons ignore.
 ///
 /// ```
 /// use scheduled_events_common::names::Name;
@@ -26,7 +26,8 @@ impl Name {
         &self.0
     }
 
-    /// The name as part of a register's key: lower case, and what is not allowed there as `.` and two hexadecimal digits.
+    /// The name as part of a register's key: in lower case, with each character that keys do not
+    /// allow as `.` and two hexadecimal digits.
     pub fn key(&self) -> Cow<'_, str> {
         let allowed = |byte: u8| {
             byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
@@ -60,7 +61,8 @@ impl Name {
     /// ```
     pub fn matches(&self, pattern: &str) -> bool {
         let (name, pattern) = (self.0.as_bytes(), pattern.as_bytes());
-        // The last `*` and where its match ended: it takes one more character each time that the rest does not match.
+        // The last `*`, and where its match ends: it takes one more character whenever the rest
+        // does not match.
         let (mut at, mut in_pattern) = (0, 0);
         let mut star = None;
         while at < name.len() {
@@ -97,7 +99,7 @@ impl From<String> for Name {
 }
 
 impl fmt::Display for Name {
-    /// Control characters and the like are escaped: a name comes from outside.
+    /// Escapes control characters and the like: a name comes from outside.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.escape_debug().fmt(f)
     }

@@ -7,10 +7,12 @@ use scheduled_events_core::UnixSeconds;
 
 use crate::failure::Failure;
 
-/// Writes a result to standard output. A reader that has seen enough, such as `head`, needs no message.
+/// Writes a result to standard output. A reader that closes the pipe early, such as `head`, is no
+/// error to report.
 ///
 /// # Errors
-/// A failure without a message, if the reader has ended; another one if the output cannot be written.
+/// A failure without a message if the reader closed the pipe; a failure with one if the output
+/// cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut output = std::io::stdout().lock();
     output
@@ -22,7 +24,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
         })
 }
 
-/// The columns of the terminal that standard output is, if it is one.
+/// The columns of the terminal, if standard output is one.
 pub fn output_width() -> Option<usize> {
     let output = io::stdout();
     let (columns, _) = output
@@ -31,7 +33,7 @@ pub fn output_width() -> Option<usize> {
     Some(usize::from(columns.0)).filter(|columns| *columns > 0)
 }
 
-/// When something is, such as `2026-11-25 22:26 UTC, in 14m 32s`.
+/// A moment as text, such as `2026-11-25 22:26 UTC, in 14m 32s`.
 ///
 /// ```
 /// use scheduled_events_core::UnixSeconds;

@@ -1,4 +1,4 @@
-//! A random part of a pause: machines that begin together shall not come back together.
+//! A random part of a pause: machines that begin together must not come back together.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;

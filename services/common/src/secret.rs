@@ -34,8 +34,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A file with a secret: a path, or the name of a systemd credential. It is read for each request, so that a new secret needs no
-/// restart.
+/// A file with a secret: a path, or the name of a systemd credential. It is read for each request,
+/// so that a new secret needs no restart.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(transparent)]
 pub struct SecretFile(PathBuf);
@@ -90,7 +90,8 @@ impl SecretFile {
     }
 }
 
-/// A secret's file in messages. What is no absolute path may be the secret itself, in the wrong place.
+/// A secret's file in messages. A text that is no absolute path may be the secret itself, in the
+/// wrong place.
 pub fn shown_file(path: &Path) -> String {
     if path.is_absolute() {
         without_secrets(&path.display().to_string())

@@ -1,4 +1,4 @@
-//! What others see of the daemon while it runs: systemd, and the metrics file.
+//! Reports about the running daemon: for systemd, and for the metrics file.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -17,13 +17,13 @@ const STATUS_MAX: usize = 300;
 /// The service manager, if one started the daemon and expects notifications.
 #[derive(Debug)]
 pub struct Supervisor {
-    /// Without a keep-alive for so long the daemon counts as hung.
+    /// Without a keep-alive for this long, the daemon counts as hung.
     watchdog: Option<Duration>,
     status: String,
 }
 
 impl Supervisor {
-    /// The one of this process.
+    /// The service manager of this process.
     #[allow(clippy::new_without_default)] // It reads the environment.
     pub fn new() -> Self {
         Self {
@@ -32,7 +32,8 @@ impl Supervisor {
         }
     }
 
-    /// Reports the status, if it is a new one. The first one reports that the daemon is ready, too.
+    /// Reports the status, if it has changed. The first report also states that the daemon is
+    /// ready.
     pub fn show(&mut self, status: &str) {
         let status: String = status.chars().take(STATUS_MAX).collect();
         if status != self.status {
@@ -47,7 +48,7 @@ impl Supervisor {
         }
     }
 
-    /// The daemon's work came round so long ago. A keep-alive is sent only if that is recent.
+    /// Sends a keep-alive if the last round of the daemon's work, this long ago, is recent.
     pub fn keep_alive(&self, last_round: Duration) {
         if self.watchdog.is_some_and(|limit| last_round < limit) {
             notify(&[NotifyState::Watchdog]);
@@ -67,7 +68,8 @@ pub fn notify_stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// Waits until this process is asked to end, by SIGTERM or SIGINT, which end it no more from now on.
+/// Waits until SIGTERM or SIGINT asks this process to end. From now on these signals do not end it
+/// by themselves.
 ///
 /// # Errors
 /// The operating system allows no handler.
@@ -89,14 +91,14 @@ fn notify(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 
-/// Replaces a file with metrics by this text. The collector may read it.
+/// Replaces a metrics file by this text. Other users may read it: the metrics collector is one.
 ///
 /// # Errors
-/// Those of the file system, and [`io::ErrorKind::WouldBlock`]: another process writes the file.
+/// Those of the file system, and [`io::ErrorKind::WouldBlock`] if another process writes the file.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
-    // One that an earlier process left, or a link that somebody else made.
+    // An earlier process left it, or somebody else created a link.
     let temporary = Path::new(&temporary);
     temporary::remove_left(temporary)?;
     let mut file = temporary::create(temporary, 0o644)?;
@@ -130,7 +132,7 @@ mod tests {
             0o644
         );
         assert_eq!(fs::read_to_string(&precious).expect("the file"), "kept");
-        // That of a process that was killed is removed, and not that of one that writes.
+        // The temporary file of a killed process is removed, but not that of one that still writes.
         let temporary = folder.path().join("fleet.prom.tmp");
         fs::write(&temporary, "half").expect("written");
         replace(&path, "up 0\n").expect("written");
@@ -143,7 +145,7 @@ mod tests {
         assert!(temporary.exists());
         drop(writer);
         replace(&path, "up 1\n").expect("written");
-        // Nor does a failure leave one.
+        // A failure leaves none either.
         fs::remove_file(&path).expect("removed");
         fs::create_dir(&path).expect("a folder");
         assert!(replace(&path, "up 1\n").is_err() && !temporary.exists());

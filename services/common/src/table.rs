@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// The space between two columns.
 const GAP: usize = 2;
 
-/// Cells below each other.
+/// Rows of cells.
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -24,12 +24,13 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// Writes the table, or this text if it has no rows.
+    /// Writes the table, or `without_rows` if it has none.
     pub fn write(&self, text: &mut String, without_rows: &str) {
         self.write_within(None, text, without_rows);
     }
 
-    /// The same for a terminal with so many columns: cells that do not fit are below their rows, each with its heading.
+    /// The same for a terminal with this many columns: cells that do not fit go below their rows,
+    /// each with its heading.
     pub fn write_within(&self, terminal: Option<usize>, text: &mut String, without_rows: &str) {
         let [heads, rows @ ..] = &*self.rows else {
             return;

@@ -1,4 +1,5 @@
-//! Temporary files: a writer holds a lock on its own, so that others can remove those that killed writers left.
+//! Temporary files: a writer holds a lock on its own file, so that others can remove the files of
+//! killed writers.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -8,10 +9,12 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-/// Creates a file with this mode, which must not exist, and locks it. The lock ends with the process, or when the file is closed.
+/// Creates a file with this mode, which must not exist, and locks it. The lock ends with the
+/// process, or when the file is closed.
 ///
 /// # Errors
-/// [`ErrorKind::WouldBlock`]: another process writes the same file. Others are those of the file system.
+/// [`ErrorKind::WouldBlock`] if another process writes the same file. Others are those of the file
+/// system.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let file = OpenOptions::new()
         .write(true)
@@ -25,9 +28,9 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
             error
         }
     })?;
-    // A file system without locks is one on which only the age shows that a writer is gone.
+    // On a file system without locks, only the age shows that a writer is gone.
     let is_taken = flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-    // Between the two calls another process can have taken it for one that was left.
+    // Between the two calls another process can have removed it as an abandoned file.
     if is_taken || !names(path, &file)? {
         Err(is_written(path))
     } else {
@@ -38,7 +41,8 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
 /// Removes the file of a writer that has ended, or a link or a socket in its place.
 ///
 /// # Errors
-/// [`ErrorKind::WouldBlock`]: its writer lives. Others are those of the file system; the file is kept then, since its writer may live.
+/// [`ErrorKind::WouldBlock`] if its writer still runs. Others are those of the file system; the
+/// file stays then, since its writer may still run.
 pub fn remove_left(path: &Path) -> io::Result<()> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
     let open = |write| {
@@ -48,16 +52,17 @@ pub fn remove_left(path: &Path) -> io::Result<()> {
             .custom_flags(flags)
             .open(path)
     };
-    // NFS grants an exclusive lock only for a file that is open for writing, which another user's may not be.
+    // NFS grants an exclusive lock only for a file that is open for writing, which another user's
+    // may not be.
     match open(true).or_else(|_| open(false)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) if !is_no_file(&error) => Err(error),
         Err(_) => remove(path),
-        // Between the two calls another process can have removed it, and written another one.
+        // Between the two calls another process can have removed it, and created another one.
         Ok(file) => {
             let is_taken =
                 flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-            // As long as this process has it locked, it stays what the path names.
+            // As long as this process has locked it, the path names this file.
             if is_taken || !names(path, &file)? {
                 Err(is_written(path))
             } else {
@@ -102,7 +107,8 @@ mod tests {
 
     use super::*;
 
-    /// Two processes that write the same file, as two daemons with one `metrics_file`: what one of them renames is its own, and whole.
+    /// Two processes write the same file, like two daemons with one `metrics_file`: each renames
+    /// its own file, and a complete one.
     #[test]
     fn writers_of_one_file_do_not_remove_each_others() {
         const SIZE: usize = 20_000;

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error as _};
 
 use crate::address::without_secrets;
 
-/// What is wrong with a configuration: the offset, where it has one, and a sentence about it.
+/// An error in a configuration: its offset, where it has one, and a sentence about it.
 pub type Invalid = (Option<usize>, String);
 
 /// Reads a file that `parse` understands.
@@ -29,7 +29,7 @@ pub fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> R
     })
 }
 
-/// What the TOML reader found.
+/// The error of the TOML reader.
 #[allow(clippy::needless_pass_by_value)] // For `map_err`.
 pub fn invalid(error: toml::de::Error) -> Invalid {
     let mut message = without_secrets(error.message().trim_end());
@@ -42,7 +42,7 @@ pub fn invalid(error: toml::de::Error) -> Invalid {
 /// A duration such as `"2s"` or `"1m 30s"`.
 ///
 /// # Errors
-/// What was found and what is expected.
+/// A sentence: the value that was found, and the values that are expected.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let expected = "expected a duration such as \"2s\"";
     let text = String::deserialize(deserializer).map_err(|error| {

@@ -6,23 +6,27 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use crate::engine::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Whole};
+use crate::engine::{
+    Engine, EngineError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, Swap,
+};
 use crate::event::Event;
-use crate::protocol::{Answer, Part, Progress, Seen, Share, Step};
+use crate::protocol::{Answer, GateStep, GroupHealth, Participant, Progress, Share};
 use crate::register::{
-    EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkPart, Marked, Stamp,
+    EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkRegister, Marked, Stamp,
 };
 use crate::store::{decode, encode, read, swap};
 use scheduled_events_common::names::Name;
 use scheduled_events_common::random::part_of;
 
-/// The marks of an event of more machines are registers of their own, where the engine has such.
+/// Up to how many machines an event keeps their marks in its own register. Marks of larger events
+/// are registers of their own, where the engine has such.
 const MARKS_IN_EVENT_MAX: usize = 64;
 
-/// How long the change of a register takes, about: so many machines that change one at the same time need so many times as long.
+/// Approximate time of one register write; N writers at once need about N times as long.
 const CHANGE_TIME: Duration = Duration::from_millis(4);
 
-/// The longest pause before a change of a register that other machines change, too. A question is answered within eight seconds.
+/// The longest pause before a write to a register that other machines write, too. A question is
+/// answered within eight seconds.
 const PAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// A question to the gate.
@@ -32,7 +36,7 @@ pub enum Question {
     Prepare,
     /// May this machine approve?
     Approve,
-    /// Not a question: this machine is not ready any more.
+    /// Not a question: this machine is no longer ready.
     Withdraw,
     /// Not a question: this machine is back in service, and the event is not over.
     StandDown,
@@ -40,20 +44,22 @@ pub enum Question {
 
 /// Looks at the machines that have a register.
 pub trait Members {
-    /// What an event takes of each group, in the order of their names, and what is seen of the groups' machines now.
-    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>>;
+    /// What an event takes of each group, in the order of the groups' names, and the current state
+    /// of the groups' machines.
+    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, GroupHealth)>>;
 
-    /// Whether a machine seems to be silent, or is forgotten. One look frees nothing of it.
+    /// Whether a machine seems to be silent, or is forgotten. One such observation frees none of
+    /// its slots.
     fn seems_silent<'a>(&'a self, machine: &'a Name) -> Reply<'a, bool>;
 }
 
-/// One machine's part in one event, and what this process knows about it.
+/// A run of the gate's protocol for one participant, with this process's knowledge about the event.
 #[derive(Debug)]
-pub struct Involvement {
-    part: Part,
+pub struct GateRun {
+    participant: Participant,
     progress: Progress,
     event_revision: Option<Revision>,
-    /// The marks that are registers of their own, as they were at that moment.
+    /// The marks that are registers of their own, as of `marks_moment`.
     marks: BTreeMap<Name, Marked>,
     marks_moment: Option<Revision>,
     group_revisions: Vec<Option<Revision>>,
@@ -61,12 +67,12 @@ pub struct Involvement {
     go_seen: Option<Instant>,
 }
 
-impl Involvement {
-    /// Of this process nothing is known yet.
-    pub fn new(part: Part) -> Self {
-        let group_revisions = vec![None; part.shares.len()];
+impl GateRun {
+    /// Starts without knowledge of what this process did.
+    pub fn new(participant: Participant) -> Self {
+        let group_revisions = vec![None; participant.shares.len()];
         Self {
-            part,
+            participant,
             progress: Progress::default(),
             event_revision: None,
             marks: BTreeMap::new(),
@@ -76,46 +82,49 @@ impl Involvement {
         }
     }
 
-    /// The part.
-    pub fn part(&self) -> &Part {
-        &self.part
+    /// The participant.
+    pub fn participant(&self) -> &Participant {
+        &self.participant
     }
 
-    /// The groups' limits may be new: a percentage depends on how many machines there are, and a window on the time. So may the
-    /// groups themselves: the zone of a machine can become known. What was confirmed for others does not count then.
-    pub fn set_shares(&mut self, part: &Part) {
-        self.part.closed.clone_from(&part.closed);
-        if self.part.event.not_before != part.event.not_before {
-            self.part.event.not_before = part.event.not_before;
-            // With it, the register gets the new time.
+    /// Sets the groups' limits, which may be new: a percentage depends on the number of machines,
+    /// and a window on the time. The groups themselves may be new, too, once the zone of a machine
+    /// is known. What was confirmed for other limits does not count then.
+    pub fn set_shares(&mut self, participant: &Participant) {
+        self.participant.closed.clone_from(&participant.closed);
+        if self.participant.event.not_before != participant.event.not_before {
+            self.participant.event.not_before = participant.event.not_before;
+            // The new mark brings the new time into the register.
             self.progress.forget_mark();
         }
-        let slots = |part: &Part| {
-            part.shares
+        let slots = |participant: &Participant| {
+            participant
+                .shares
                 .iter()
                 .map(|share| (share.group.clone(), share.slots.clone()))
                 .collect()
         };
-        let (before, now): (Vec<_>, Vec<_>) = (slots(&self.part), slots(part));
+        let (before, now): (Vec<_>, Vec<_>) = (slots(&self.participant), slots(participant));
         if before != now {
-            self.part.shares.clone_from(&part.shares);
-            self.group_revisions = vec![None; part.shares.len()];
+            self.participant.shares.clone_from(&participant.shares);
+            self.group_revisions = vec![None; participant.shares.len()];
             self.progress.forget_claims();
         }
-        for (share, new) in self.part.shares.iter_mut().zip(&part.shares) {
+        for (share, new) in self.participant.shares.iter_mut().zip(&participant.shares) {
             share.limit = new.limit;
         }
     }
 
-    /// What was seen of the machines a short time ago, for the shares that were set last.
-    pub fn recall_members(&mut self, members: Option<Vec<Seen>>) {
+    /// Sets what was recently read of the machines, for the shares that were set last.
+    pub fn recall_members(&mut self, members: Option<Vec<GroupHealth>>) {
         self.progress.recall_members(members.map(Into::into));
     }
 
-    /// Whether the event is not decided, as far as is known, and this machine may be marked as ready: this process did so, the reply to
-    /// a change was lost, or an earlier process did and this one has changed nothing yet.
+    /// Whether the event is undecided, as far as is known, and this machine may be marked as ready:
+    /// this process marked it, the reply to a write was lost, or an earlier process marked it and
+    /// this one has changed nothing yet.
     pub fn may_be_ready(&self) -> bool {
-        let has_mark = !self.part.is_alone_and_urgent();
+        let has_mark = !self.participant.is_alone_and_urgent();
         has_mark && !self.is_decided() && self.progress.mark() != Some(Mark::Withdrawn)
     }
 
@@ -129,32 +138,33 @@ impl Involvement {
         self.go_seen.is_some()
     }
 
-    /// Whether a group is reserved for this part's event.
+    /// Whether a group is reserved for this participant's event.
     pub fn is_next(&self) -> bool {
-        self.part.is_next_in_a_group(&self.progress)
+        self.participant.is_next_in_a_group(&self.progress)
     }
 
-    /// A group's register was read, and does not have this machine's claim: it was freed by hand, and is made again.
+    /// Handles a group's register without this machine's claim: an operator freed it, and the
+    /// machine claims it again.
     pub fn saw_group(&mut self, group: &str, register: &GroupRegister) {
         let Some(index) = self
-            .part
+            .participant
             .shares
             .iter()
             .position(|share| share.group == group)
         else {
             return;
         };
-        let claim = register.claims.get(&self.part.event.id);
-        if !claim.is_some_and(|claim| claim.by.contains(&self.part.machine)) {
+        let claim = register.claims.get(&self.participant.event.id);
+        if !claim.is_some_and(|claim| claim.by.contains(&self.participant.machine)) {
             self.progress.lost_claim(index);
         }
     }
 
-    /// Asks, and takes all steps up to the answer.
+    /// Asks the gate, and carries out all steps up to the answer.
     ///
     /// # Errors
-    /// The engine does not answer, or holds what is not a register. What was done until then stays, and the question can be
-    /// asked again.
+    /// The engine does not answer, or holds an invalid register. The steps up to then remain, and
+    /// the caller can ask again.
     pub async fn ask(
         &mut self,
         engine: &dyn Engine,
@@ -162,10 +172,11 @@ impl Involvement {
         question: Question,
     ) -> Result<Answer, EngineError> {
         self.progress.forget_reads();
-        // All machines of an event ask whether they may prepare at the same time, and mark themselves.
-        let is_crowded = question == Question::Prepare && self.parts(engine).is_none();
+        // All machines of an event ask at the same time whether they may prepare, and mark
+        // themselves.
+        let is_crowded = question == Question::Prepare && self.split_registers(engine).is_none();
         let markers = if is_crowded {
-            self.part.event.resources.len()
+            self.participant.event.resources.len()
         } else {
             1
         };
@@ -173,43 +184,47 @@ impl Involvement {
         loop {
             let since_go = self.go_seen.map(|at| at.elapsed());
             let step = match question {
-                Question::Prepare => self.part.prepare(&self.progress),
+                Question::Prepare => self.participant.prepare(&self.progress),
                 Question::Approve => self
-                    .part
+                    .participant
                     .approve(&self.progress, since_go.or(Some(Duration::ZERO))),
-                Question::Withdraw => self.part.withdraw(&self.progress),
-                Question::StandDown => self.part.stand_down(&self.progress),
+                Question::Withdraw => self.participant.withdraw(&self.progress),
+                Question::StandDown => self.participant.stand_down(&self.progress),
             };
             match step {
-                Step::Answer(answer) => return Ok(answer),
-                Step::ReadEvent => {
+                GateStep::Answer(answer) => return Ok(answer),
+                GateStep::ReadEvent => {
                     pause(markers, conflicts).await;
                     let register = self.read_event(engine).await?;
                     self.saw_event(Arc::new(register));
                 }
-                Step::ReadGroup(index) => {
+                GateStep::ReadGroup(index) => {
                     // The event's other machines are about to take the same slots.
-                    pause(self.part.shares[index].slots.len(), conflicts).await;
+                    pause(self.participant.shares[index].slots.len(), conflicts).await;
                     let (register, revision) =
-                        read(engine, &group_key(&self.part.shares[index].group)).await?;
+                        read(engine, &group_key(&self.participant.shares[index].group)).await?;
                     self.group_revisions[index] = revision;
                     self.progress.saw_group(index, Arc::new(register));
                 }
-                Step::LookAtMembers => {
-                    let (shares, seen): (Vec<_>, Vec<_>) =
-                        members.look(&self.part.event).await?.into_iter().unzip();
-                    self.set_shares(&Part {
+                GateStep::LookAtMembers => {
+                    let (shares, health): (Vec<_>, Vec<_>) = members
+                        .look(&self.participant.event)
+                        .await?
+                        .into_iter()
+                        .unzip();
+                    self.set_shares(&Participant {
                         shares,
-                        ..self.part.clone()
+                        ..self.participant.clone()
                     });
-                    self.progress.saw_members(seen.into());
+                    self.progress.saw_members(health.into());
                 }
-                Step::LookAtReserver(machine) => {
+                GateStep::LookAtReserver(machine) => {
                     let is_silent = members.seems_silent(&machine).await?;
                     self.progress.saw_reserver(machine, is_silent);
                 }
-                Step::ChangeEvent(change) => {
-                    // This may be given up while the swap is in progress. Then it is unknown whether it was carried out.
+                GateStep::ChangeEvent(change) => {
+                    // The caller may drop this future while the swap is in progress. Then it is
+                    // unknown whether the swap was carried out.
                     let before = self.progress.clone();
                     self.progress.event_unknown();
                     let changed = self.change_event(engine, &change, &before).await?;
@@ -224,14 +239,14 @@ impl Involvement {
                         conflicts += 1;
                     }
                 }
-                Step::ChangeGroup(index, change) => {
+                GateStep::ChangeGroup(index, change) => {
                     let mut register = self
                         .progress
                         .group(index)
                         .map(|group| (**group).clone())
                         .unwrap_or_default();
                     change.apply(&mut register, now());
-                    let key = group_key(&self.part.shares[index].group);
+                    let key = group_key(&self.participant.shares[index].group);
                     let before = self.progress.clone();
                     self.progress.group_unknown(index);
                     let swap = swap(
@@ -259,39 +274,39 @@ impl Involvement {
         }
     }
 
-    /// How the marks are registers of their own, if they are.
-    fn parts<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn Parts> {
-        (self.part.event.resources.len() > MARKS_IN_EVENT_MAX)
-            .then(|| engine.parts())
+    /// The engine's interface to marks in registers of their own, if this event uses it.
+    fn split_registers<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn SplitRegisters> {
+        (self.participant.event.resources.len() > MARKS_IN_EVENT_MAX)
+            .then(|| engine.split_registers())
             .flatten()
     }
 
     async fn read_event(&mut self, engine: &dyn Engine) -> Result<EventRegister, EngineError> {
-        let key = self.part.event.key();
-        let Some(parts) = self.parts(engine) else {
+        let key = self.participant.event.key();
+        let Some(split) = self.split_registers(engine) else {
             let (register, revision) = read(engine, &key).await?;
             self.event_revision = revision;
             return Ok(register);
         };
-        let whole = parts
+        let whole = split
             .read_parts(&key, &marks_prefix(&key), self.marks_moment.as_ref())
             .await?;
         self.saw_parts(&key, whole)
     }
 
-    /// Changes the event's register; `None`: another machine did so meanwhile.
+    /// Changes the event's register; `None` if another machine did so meanwhile.
     async fn change_event(
         &mut self,
         engine: &dyn Engine,
         change: &EventChange,
         before: &Progress,
     ) -> Result<Option<EventRegister>, EngineError> {
-        let key = self.part.event.key();
+        let key = self.participant.event.key();
         let mut register = before
             .event()
             .map(|event| (**event).clone())
             .unwrap_or_default();
-        let Some(parts) = self.parts(engine) else {
+        let Some(split) = self.split_registers(engine) else {
             self.describe(&mut register);
             change.apply(&mut register, now());
             return match swap(engine, &key, self.event_revision.as_ref(), &register).await? {
@@ -304,11 +319,13 @@ impl Involvement {
         };
         let is_go = matches!(change, EventChange::Go(_));
         if is_go {
-            // The decision is made over all marks as they are now, not over those that were put together from several reads.
+            // The decision must see all marks as they are now, not marks that were collected in
+            // several reads.
             self.marks_moment = None;
             register = self.read_event(engine).await?;
-            let is_ready = |name: &Name| *name == self.part.machine || register.is_ready(name);
-            if register.go.is_some() || !self.part.event.resources.iter().all(is_ready) {
+            let is_ready =
+                |name: &Name| *name == self.participant.machine || register.is_ready(name);
+            if register.go.is_some() || !self.participant.event.resources.iter().all(is_ready) {
                 return Ok(None);
             }
         }
@@ -316,22 +333,23 @@ impl Involvement {
         self.describe(&mut register);
         let is_new_time = register.not_before != time;
         change.apply(&mut register, now());
-        let machine = &self.part.machine;
+        let machine = &self.participant.machine;
         let Marked { mark, at } = register.marks[machine];
         let mark = encode(
             &key,
-            &MarkPart {
+            &MarkRegister {
                 machine: machine.clone(),
                 mark,
                 at,
             },
         )?;
-        // A mark alone does not change the register, unless its time is another one: so marks are not in each other's way.
+        // A mark alone does not change the register, unless it changes the time: so marks do not
+        // conflict with each other.
         register.marks.clear();
         let value = (is_go || is_new_time || self.event_revision.is_none())
             .then(|| encode(&key, &register))
             .transpose()?;
-        let change = PartChange {
+        let change = SplitWrite {
             key: &key,
             expected: self.event_revision.as_ref(),
             value: value.as_deref(),
@@ -340,27 +358,35 @@ impl Involvement {
             since: self.marks_moment.as_ref(),
             needs_unchanged_parts: is_go,
         };
-        match parts.change_part(change).await? {
+        match split.change_part(change).await? {
             Some(whole) => self.saw_parts(&key, whole).map(Some),
             None => Ok(None),
         }
     }
 
-    /// Fills in what is in the register for people.
+    /// Fills in the members of the register that are for people.
     fn describe(&self, register: &mut EventRegister) {
-        register.event_type.clone_from(&self.part.event.event_type);
-        register.duration = self.part.event.duration;
-        register.not_before = self.part.event.not_before_seconds().or(register.not_before);
-        register.resources.clone_from(&self.part.event.resources);
+        register
+            .event_type
+            .clone_from(&self.participant.event.event_type);
+        register.duration = self.participant.event.duration;
+        register.not_before = self
+            .participant
+            .event
+            .not_before_seconds()
+            .or(register.not_before);
+        register
+            .resources
+            .clone_from(&self.participant.event.resources);
     }
 
-    /// Puts the event's register together from what was read.
-    fn saw_parts(&mut self, key: &str, whole: Whole) -> Result<EventRegister, EngineError> {
+    /// Assembles the event's register from what was read.
+    fn saw_parts(&mut self, key: &str, whole: SplitRegister) -> Result<EventRegister, EngineError> {
         if self.marks_moment.is_none() || whole.register.is_none() {
             self.marks.clear();
         }
         for (_, value) in &whole.parts {
-            let MarkPart { machine, mark, at } = decode(key, value)?;
+            let MarkRegister { machine, mark, at } = decode(key, value)?;
             self.marks.insert(machine, Marked { mark, at });
         }
         self.marks_moment = Some(whole.moment);
@@ -382,10 +408,11 @@ impl Involvement {
     }
 }
 
-/// Makes these changes to a group's register, whatever it is. So many machines change it at the same time, about.
+/// Applies these changes to a group's register, whatever it contains. About this many machines
+/// change it at the same time.
 ///
 /// # Errors
-/// The engine does not answer, or holds what is not a group.
+/// The engine does not answer, or holds an invalid group.
 pub async fn change_group(
     engine: &dyn Engine,
     group: &str,
@@ -412,12 +439,12 @@ pub async fn change_group(
     Ok(())
 }
 
-/// What the keys of an event's marks begin with, where they are registers of their own.
+/// The prefix of the keys of an event's marks, where these are registers of their own.
 pub fn marks_prefix(event_key: &str) -> String {
     format!("{MARKS}{}/", event_key.trim_start_matches("events/"))
 }
 
-/// What the keys of all marks begin with.
+/// The prefix of the keys of all marks.
 pub const MARKS: &str = "marks/";
 
 /// The key of a group's register.
@@ -425,15 +452,15 @@ pub fn group_key(group: &str) -> String {
     format!("groups/{group}")
 }
 
-/// Seconds since 1970. They are shown to people, and decide nothing.
+/// Seconds since 1970, for people; no decision depends on them.
 pub fn now() -> Stamp {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
 }
 
-/// Lets others finish: so many machines that change one register must not do so together, nor come back together after they were
-/// refused.
+/// Lets other machines finish: machines that change one register must neither do so together, nor
+/// return together after a refusal.
 async fn pause(machines: usize, conflicts: u32) {
     let machines = u32::try_from(machines).unwrap_or(u32::MAX);
     let longest = CHANGE_TIME
@@ -455,7 +482,7 @@ mod tests {
     struct Nobody;
 
     impl Members for Nobody {
-        fn look<'a>(&'a self, _: &'a Event) -> Reply<'a, Vec<(Share, Seen)>> {
+        fn look<'a>(&'a self, _: &'a Event) -> Reply<'a, Vec<(Share, GroupHealth)>> {
             Box::pin(std::future::ready(Ok(Vec::new())))
         }
 
@@ -464,7 +491,7 @@ mod tests {
         }
     }
 
-    /// An engine that can be made to carry out swaps and not to reply.
+    /// An engine that can carry out a swap and lose the reply.
     #[derive(Default)]
     struct Silent {
         registers: MemoryEngine,
@@ -505,14 +532,19 @@ mod tests {
         }
     }
 
-    /// The daemon gives an answer up after some seconds. Whether a swap that was in progress then was carried out is unknown.
+    /// The daemon gives up an answer after some seconds. Whether a swap in progress was carried out
+    /// is unknown then.
     #[tokio::test(start_paused = true)]
     async fn a_question_that_is_given_up_leaves_nothing_that_is_relied_on() {
         let engine = Silent::default();
         let event = Event::new("e", "Reboot", ["a", "b"].map(Into::into).into());
         let key = event.key();
-        let mut involvement =
-            Involvement::new(Part::new("a".into(), event, Vec::new(), Duration::ZERO));
+        let mut involvement = GateRun::new(Participant::new(
+            "a".into(),
+            event,
+            Vec::new(),
+            Duration::ZERO,
+        ));
         assert_eq!(
             involvement.ask(&engine, &Nobody, Question::Prepare).await,
             Ok(Answer::Open)

@@ -1,4 +1,4 @@
-//! What the gate must know of an event.
+//! The members of an event that the gate needs.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use scheduled_events_common::hexadecimal::hexadecimal;
 use scheduled_events_common::names::Name;
 
-/// The most characters of an event's id: more than any that Azure was seen to use.
+/// The most characters of an event's id: more than Azure is known to use.
 const ID_MAX: usize = 64;
 
 /// An event, as the command's hooks get it on their standard input.
@@ -18,13 +18,14 @@ const ID_MAX: usize = 64;
 pub struct Event {
     /// The event's id, in lower case.
     pub id: String,
-    /// What happens, such as `Reboot`.
+    /// The type, such as `Reboot`.
     pub event_type: String,
-    /// For how many seconds it interrupts the machines; `None` if that is unknown.
+    /// How many seconds it interrupts the machines; `None` if that is unknown.
     pub duration: Option<u64>,
     /// The machines that it affects.
     pub resources: BTreeSet<Name>,
-    /// Whether Azure waits for an approval so shortly that taking turns would be in vain: a `Preempt`.
+    /// Whether Azure waits for an approval only so briefly that taking turns would be useless: a
+    /// `Preempt`.
     pub is_urgent: bool,
     /// When Azure starts it at the latest; `None` if that is unknown.
     pub not_before: Option<Timestamp>,
@@ -60,7 +61,8 @@ impl From<HookEvent> for Event {
 }
 
 impl Event {
-    /// An event of this id and type that affects these machines, at an unknown time and for an unknown duration.
+    /// An event of this id and type that affects these machines, at an unknown time and for an
+    /// unknown duration.
     pub fn new(id: &str, event_type: &str, resources: BTreeSet<Name>) -> Self {
         let is_urgent = event_type == "Preempt";
         let (id, event_type) = (id.to_ascii_lowercase(), event_type.to_owned());
@@ -80,9 +82,10 @@ impl Event {
             .map(|time| u64::try_from(time.as_second()).unwrap_or_default())
     }
 
-    /// The key of the event's register. Another type, another duration, or other machines, make it another register: what was
-    /// decided for the event as it was says nothing about the event as it is. The incarnation is not part of it: it changes with
-    /// any other event. An unknown duration differs from every number.
+    /// The key of the event's register. An event with another type, another duration or other
+    /// machines has another register: a decision about the event as it was does not apply to the
+    /// event as it is. The key leaves out the incarnation, which changes with every other event. An
+    /// unknown duration differs from every number.
     ///
     /// ```
     /// use scheduled_events_gate::event::Event;
@@ -114,12 +117,13 @@ impl Event {
     }
 }
 
-/// What the keys of an event's registers begin with, by its id in lower case.
+/// The prefix of the keys of an event's registers, from its id in lower case.
 pub fn events_prefix(id: &str) -> String {
     format!("events/{}/", id_key(id))
 }
 
-/// An event's id as part of a register's key. An id that is not of the usual form is hashed: it is data from outside.
+/// An event's id as part of a register's key. An id that is not of the usual form is hashed: it is
+/// data from outside.
 fn id_key(id: &str) -> String {
     let usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if (1..=ID_MAX).contains(&id.len()) && id.bytes().all(usual) {

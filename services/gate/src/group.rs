@@ -1,4 +1,5 @@
-//! Which of an event's machines belong to which group, how many of a group may be out of service, and when.
+//! Which of an event's machines belong to which group, how many of a group may be out of service,
+//! and when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +11,7 @@ use crate::config::window::{Closed, WindowConfig, opening};
 use crate::config::{GroupConfig, Limit};
 use crate::event::Event;
 use crate::members::{Member, Presence};
-use crate::protocol::{Seen, Share};
+use crate::protocol::{GroupHealth, Share};
 use scheduled_events_common::hexadecimal::hexadecimal;
 use scheduled_events_common::names::Name;
 
@@ -30,8 +31,8 @@ impl GroupConfig {
         self.name.get_ref().to_ascii_lowercase()
     }
 
-    /// The machines whose configuration of this group is another one, each with its limit if that is another one. A machine may be in
-    /// the group by this configuration, by its own, or by both.
+    /// The machines that configure this group differently, each with its limit if that differs. A
+    /// machine may be in the group by this configuration, by its own, or by both.
     pub fn differences(&self, members: &[Member]) -> Vec<(Name, Option<Limit>)> {
         let (name, digest) = (self.register_name(), self.digest());
         let difference = |Member {
@@ -55,8 +56,8 @@ impl GroupConfig {
         concerned.filter_map(difference).collect()
     }
 
-    /// A digest of what must be equal on all machines. What is not configured is not part of it, so that a setting that a later version
-    /// adds makes no difference until it is used.
+    /// A digest of the settings that must be equal on all machines. It leaves out settings that are
+    /// absent, so that a setting that a later version adds makes no difference until it is used.
     pub fn digest(&self) -> String {
         let patterns: BTreeSet<_> = self
             .machines
@@ -80,8 +81,8 @@ impl GroupConfig {
         hexadecimal(&Sha256::digest(text)[..6])
     }
 
-    /// How many of so many machines may be out of service together. A share of an unknown number is without limit, so that nothing
-    /// is refused because of it before the machines were counted.
+    /// How many of the machines may be out of service together. A percentage of an unknown number
+    /// is no limit, so that it refuses nothing before the machines were counted.
     pub fn limit_of(&self, machines: Option<usize>) -> u32 {
         self.max_unavailable.of(machines)
     }
@@ -102,7 +103,7 @@ impl Limit {
     }
 }
 
-/// The groups of an event whose windows are closed now, by the name as in their registers' keys.
+/// The groups of an event whose windows are closed now, by the names in their registers' keys.
 pub fn closed_windows(
     groups: &[GroupConfig],
     event: &Event,
@@ -122,15 +123,16 @@ pub fn closed_windows(
     closed.collect()
 }
 
-/// What an event takes of each group, in the order of their names, and what is seen of the machines. A percentage is of the members:
-/// those with a register that are not gone, those that the configuration names in full, and the event's. Without `members` it is
-/// unknown, and so are the zones.
+/// What an event takes of each group, in the order of the groups' names, and the state of the
+/// machines. A percentage refers to the members: machines with a register that are not gone,
+/// machines that the configuration names in full, and the event's machines. Without `members` their
+/// number is unknown, and so are the zones.
 pub fn shares(
     groups: &[GroupConfig],
     event: &Event,
     members: Option<&[Member]>,
-) -> Vec<(Share, Seen)> {
-    let mut shares: Vec<(Share, Seen)> = Vec::new();
+) -> Vec<(Share, GroupHealth)> {
+    let mut shares: Vec<(Share, GroupHealth)> = Vec::new();
     let known = || members.unwrap_or_default().iter();
     for group in groups {
         let slots: BTreeSet<Name> = event
@@ -183,7 +185,7 @@ pub fn shares(
                     slots,
                     limit,
                 },
-                Seen { limit, silent },
+                GroupHealth { limit, silent },
             ));
             continue;
         }
@@ -198,7 +200,7 @@ pub fn shares(
                     .collect::<BTreeSet<_>>()
             };
             let limit = limit_of(of_zone(&all).len());
-            let seen = Seen {
+            let health = GroupHealth {
                 limit,
                 silent: of_zone(&silent),
             };
@@ -208,7 +210,7 @@ pub fn shares(
                     slots: of_zone(&slots),
                     limit,
                 },
-                seen,
+                health,
             ));
         }
     }
@@ -217,7 +219,7 @@ pub fn shares(
 }
 
 impl GroupConfig {
-    /// The name of the group's register that has a machine of this zone.
+    /// The name of the group's register for machines of this zone.
     pub fn register_of(&self, zone: Option<&str>) -> String {
         self.key(self.per_zone.then(|| zone.unwrap_or_default()))
     }
@@ -256,7 +258,8 @@ mod tests {
         }
     }
 
-    /// The name of each group's register, how many slots the event takes of it, its limit, and how many machines are silent.
+    /// The name of each group's register, how many slots the event takes of it, its limit, and how
+    /// many machines are silent.
     fn shares_of(
         groups: &str,
         resources: &[&str],
@@ -273,12 +276,12 @@ mod tests {
         );
         let shares = shares(&config.groups, &event, members).into_iter();
         shares
-            .map(|(share, seen)| {
+            .map(|(share, health)| {
                 (
                     share.group,
                     share.slots.len(),
-                    seen.limit,
-                    seen.silent.len(),
+                    health.limit,
+                    health.silent.len(),
                 )
             })
             .collect()
@@ -424,7 +427,8 @@ mod tests {
             [("web".to_owned(), 1, u32::MAX, 0)],
             "nobody was counted"
         );
-        // Machines that are gone do not count, although they have registers, and silent ones count as machines and as silent.
+        // Machines that are gone do not count, although they have registers. Silent machines count
+        // as machines, and as silent.
         let more = |name: &'static str, count| {
             (0..count).map(move |index| machine(&format!("{name}_{index}"), "1"))
         };
@@ -439,7 +443,7 @@ mod tests {
             shares_of(&any, &["web_0"], Some(&others)),
             [("web".to_owned(), 1, 6, 10)]
         );
-        // Machines that the configuration names in full count, whether or not they were ever seen.
+        // Machines that the configuration names in full count even if nobody has ever seen them.
         let named = "[[group]]\nname = \"db\"\nmachines = [\"a\", \"b\", \"c\", \"d\"]\nmax_unavailable = \"50%\"";
         assert_eq!(
             shares_of(named, &["B"], Some(&[])),

@@ -1,10 +1,12 @@
-//! The machines that have a register: who shows that it runs, who is silent, and who is gone.
+//! The machines that have a register: which run, which are silent, and which are gone.
 //!
-//! Ages are judged by the store's clock alone, at the time of a question. So a daemon that has just started knows as much as any
-//! other, and no machine's clock is compared with another's. The store's clock may jump, too: then machines seem to be silent,
-//! which refuses places until their next heartbeat. That a machine is gone, which lets others go, needs more: this process has seen
-//! no jump for as long as the machine must be silent, and looks several times itself, for [`Patience::silent_after`] together. While
-//! the store is down nobody can raise a heartbeat, and nobody sees one: that time does not count.
+//! Only the store's clock determines ages, at the time of a question. So a daemon that has just
+//! started knows as much as any other, and no machine's clock is compared with another's. The
+//! store's clock may jump, too: then machines seem to be silent, which refuses places until their
+//! next heartbeat. To treat a machine as gone, which lets others go, takes more: this process has
+//! seen no jump for as long as the machine must be silent, and has itself observed the silence
+//! several times, over [`SilenceLimits::silent_after`] in total. While the store is down, nobody
+//! can raise a heartbeat, and nobody sees one: that time does not count.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,10 +19,10 @@ use scheduled_events_common::names::Name;
 
 /// How long a machine may be silent.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// After so long without a heartbeat it counts as out of service.
+pub struct SilenceLimits {
+    /// After this long without a heartbeat, it counts as out of service.
     pub silent_after: Duration,
-    /// After so long it is no member any more.
+    /// After this long, it is no longer a member.
     pub forget_after: Duration,
 }
 
@@ -31,28 +33,29 @@ pub struct Member {
     pub name: Name,
     /// Its register.
     pub register: MachineRegister,
-    /// Whether it shows that it runs.
+    /// Whether it runs, as far as its heartbeat shows.
     pub presence: Presence,
 }
 
-/// Whether a machine shows that it runs.
+/// Whether a machine runs, as far as its heartbeat shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Its heartbeat goes on.
+    /// Its heartbeat continues.
     Beating,
     /// It has stopped.
     Silent,
-    /// It has stopped, and will not go on: the machine was about to leave, or it is silent for so long that it is forgotten.
+    /// It has stopped for good: the machine was about to leave, or it has been silent for so long
+    /// that it is forgotten.
     Gone,
 }
 
-/// Whether a heartbeat of this time shows that its machine runs. Without a time, and with one that is ahead of the clock, nothing
-/// shows it. [`Presence::Gone`] is not certain yet.
+/// Whether a heartbeat of this time shows that its machine runs. No time, or a time ahead of the
+/// clock, shows nothing. [`Presence::Gone`] is not certain yet.
 pub fn presence(
     register: &MachineRegister,
     written: Option<StoreTime>,
     clock: Option<Clock>,
-    patience: Patience,
+    patience: SilenceLimits,
 ) -> Presence {
     let written = written.or(register.written.map(StoreTime));
     let (Some(written), Some(Clock { now, steady_for })) = (written, clock) else {
@@ -67,24 +70,24 @@ pub fn presence(
     }
 }
 
-/// Machines that were seen to be silent, and for how long.
+/// Machines that were observed to be silent, and for how long.
 #[derive(Debug)]
 pub struct Sightings {
     seen: HashMap<Name, Sighting>,
-    /// The most that counts between two looks.
+    /// The longest time between two observations that counts in full.
     gap_max: Duration,
 }
 
 #[derive(Debug)]
 struct Sighting {
-    /// The revision of its register; `None`: it has none.
+    /// The revision of its register; `None` if it has none.
     revision: Option<Revision>,
     looked_at: Instant,
     silent: Duration,
 }
 
 impl Sightings {
-    /// Nobody was seen yet. `interval` is the usual time between two looks.
+    /// Starts without observations. `interval` is the usual time between two of them.
     pub fn new(interval: Duration) -> Self {
         Self {
             seen: HashMap::new(),
@@ -92,7 +95,8 @@ impl Sightings {
         }
     }
 
-    /// A machine is silent now, and its register has this revision. Returns whether that was so for long enough.
+    /// Records that a machine is silent now, and that its register has this revision. Returns
+    /// whether that has lasted long enough.
     pub fn confirm(
         &mut self,
         machine: &Name,
@@ -117,7 +121,7 @@ impl Sightings {
         seen.silent >= enough
     }
 
-    /// A machine is not silent.
+    /// Records that a machine is not silent.
     pub fn forget(&mut self, machine: &Name) {
         self.seen.remove(machine);
     }
@@ -127,7 +131,7 @@ impl Sightings {
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience {
+    const PATIENCE: SilenceLimits = SilenceLimits {
         silent_after: Duration::from_secs(120),
         forget_after: Duration::from_secs(3600),
     };
@@ -165,7 +169,7 @@ mod tests {
             assert_eq!(at(Some(NOW - age), false), expected, "{age}");
             assert_eq!(at(Some(NOW - age), true), leaving, "{age}");
         }
-        // What the store itself keeps counts first.
+        // A time that the store records takes precedence.
         let register = MachineRegister {
             written: Some(NOW),
             ..MachineRegister::default()

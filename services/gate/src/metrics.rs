@@ -6,16 +6,16 @@ use std::path::Path;
 
 use scheduled_events_common::supervision::replace;
 
-/// What the metrics file says.
+/// The values in the metrics file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Metrics {
-    /// How many events of this machine were started without a decision of the gate.
+    /// How many events of this machine started without a decision of the gate.
     pub(crate) forced: u64,
-    /// How many events the watcher asked about that are not over.
+    /// How many open events the watcher asked about.
     pub(crate) events: usize,
-    /// Whether the engine answers, and what was read of it is valid.
+    /// Whether the engine answers, and its registers are valid.
     pub(crate) engine_up: bool,
-    /// How many machines had other limits of a group than this one at the last look.
+    /// How many machines had other limits for a group than this one at the last read.
     pub(crate) limits_differ: usize,
     /// How many machines this process has forgotten.
     pub(crate) forgotten: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Prometheus' text.
+    /// The text in Prometheus' format.
     fn text(self) -> String {
         let mut text = String::new();
         for (name, kind, help, value) in [
@@ -75,7 +75,7 @@ impl Metrics {
         text
     }
 
-    /// Replaces the file. The collector of metrics may read it.
+    /// Replaces the file, which other users may read: the metrics collector is one.
     pub(crate) fn write(self, path: &Path) -> io::Result<()> {
         replace(path, &self.text())
     }

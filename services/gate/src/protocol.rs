@@ -1,12 +1,16 @@
-//! The protocol of one machine and one event: which register to read or to change next, and when to answer.
+//! The protocol of one machine and one event: which register to read or to change next, and when to
+//! answer.
 //!
-//! Nothing here does I/O, and nothing is awaited: [`Part`] is what does not change while a question is answered, [`Progress`] what
-//! this process knows by now, and [`Part::prepare`], [`Part::approve`] and [`Part::withdraw`] return the next [`Step`]. The caller
-//! carries it out, reports its result to [`Progress`], and asks for the next step, until it is an answer.
+//! This module does no I/O and awaits nothing: [`Participant`] holds what stays the same while a
+//! question is answered, [`Progress`] what this process knows so far, and [`Participant::prepare`],
+//! [`Participant::approve`] and [`Participant::withdraw`] return the next [`GateStep`]. The caller
+//! carries it out, reports its result to [`Progress`], and asks for the next step, until the step
+//! is an answer.
 //!
-//! What this process did not confirm by a swap of its own it does not rely on. So it makes no difference how old a value is that
-//! was read: a swap over an old value is refused, and the decision itself, once read, is never taken back. Nor does it matter
-//! what an earlier process of this machine did, or whether the reply to a swap was lost: the step is taken again.
+//! This process relies only on what it confirmed by a swap of its own. So the age of a value that
+//! was read makes no difference: a swap over an old value is refused, and the decision itself, once
+//! read, is final. Nor does it matter what an earlier process of this machine did, or whether the
+//! reply to a swap was lost: the process takes the step again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,53 +21,56 @@ use crate::event::Event;
 use crate::register::{Claim, EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next};
 use scheduled_events_common::names::Name;
 
-/// What of a group an event takes.
+/// What an event takes of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Share {
     /// The group's register.
     pub group: String,
     /// The machines of the group that the event affects.
     pub slots: BTreeSet<Name>,
-    /// How many machines of the group may be out of service together: the most that it can be until the machines were looked at.
+    /// How many machines of the group may be out of service together: until the machines were read,
+    /// the highest possible number.
     pub limit: u32,
 }
 
-/// What is seen of the machines of a group.
+/// The state of the machines of a group, as read from their registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Seen {
-    /// How many of them may be out of service together.
+pub struct GroupHealth {
+    /// How many of the group's machines may be out of service together.
     pub limit: u32,
-    /// Those that do not show that they run. They count as out of service.
+    /// The machines whose heartbeat has stopped. They count as out of service.
     pub silent: BTreeSet<Name>,
 }
 
-/// One machine's part in one event.
+/// A machine that takes part in an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct Participant {
     /// This machine.
     pub machine: Name,
     /// The event.
     pub event: Event,
-    /// What the event takes of each group, in the order of their names; nothing if the event is urgent.
+    /// What the event takes of each group, in the order of the groups' names; empty if the event is
+    /// urgent.
     pub shares: Vec<Share>,
-    /// The delay after which the next machine takes over to post what is decided.
+    /// The delay after which the next machine takes over the posting of a decided approval.
     pub take_over_after: Duration,
     /// The groups whose maintenance windows are closed now.
     pub closed: BTreeMap<String, Closed>,
 }
 
-/// What this process knows about one event's registers.
+/// This process's knowledge about one event's registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Progress {
     /// The event's register as it was last read.
     event: Option<Arc<EventRegister>>,
-    /// The groups' registers as they were last read, in the order of [`Part::shares`].
+    /// The groups' registers as they were last read, in the order of [`Participant::shares`].
     groups: Vec<Option<Arc<GroupRegister>>>,
-    /// What was seen of the machines, in the order of [`Part::shares`].
-    members: Option<Arc<[Seen]>>,
-    /// That was during this question. What was seen before may refuse, and never admits.
+    /// The state of the groups' machines, in the order of [`Participant::shares`].
+    members: Option<Arc<[GroupHealth]>>,
+    /// Whether `members` was read during this question. An earlier state may refuse, but never
+    /// admits.
     has_looked: bool,
-    /// Whether the machines that reserved the groups are silent, as this question has seen it.
+    /// Whether the machines that reserved the groups are silent, as read during this question.
     reservers: BTreeMap<Name, bool>,
     /// This machine's mark, if this process made it.
     mark: Option<Mark>,
@@ -71,24 +78,26 @@ pub struct Progress {
     claimed: BTreeSet<usize>,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum GateStep {
     /// Read the event's register, and report it to [`Progress::saw_event`].
     ReadEvent,
     /// Read a group's register, and report it to [`Progress::saw_group`].
     ReadGroup(usize),
-    /// Look at the machines of the groups, and report what is seen to [`Progress::saw_members`].
+    /// Read the registers of the groups' machines, and report the result to
+    /// [`Progress::saw_members`].
     LookAtMembers,
-    /// Look whether this machine, which reserved a group, is silent, and report that to [`Progress::saw_reserver`].
+    /// Read whether this machine, which reserved a group, is silent, and report that to
+    /// [`Progress::saw_reserver`].
     LookAtReserver(Name),
-    /// Change the event's register from the value that was last read, and report the result to [`Progress::wrote_event`],
-    /// [`Progress::event_conflict`] or [`Progress::event_unknown`].
+    /// Change the event's register from the value that was last read, and report the result to
+    /// [`Progress::wrote_event`], [`Progress::event_conflict`] or [`Progress::event_unknown`].
     ChangeEvent(EventChange),
-    /// Change a group's register from the value that was last read, and report the result to [`Progress::wrote_group`],
-    /// [`Progress::group_conflict`] or [`Progress::group_unknown`].
+    /// Change a group's register from the value that was last read, and report the result to
+    /// [`Progress::wrote_group`], [`Progress::group_conflict`] or [`Progress::group_unknown`].
     ChangeGroup(usize, GroupChange),
-    /// The question is answered.
+    /// The answer to the question.
     Answer(Answer),
 }
 
@@ -99,48 +108,49 @@ pub enum Answer {
     Open,
     /// The approval is decided, and another machine posts it.
     AnotherApproves {
-        /// Who decided.
+        /// The machine that decided.
         by: Name,
     },
     /// Not yet.
     Closed(Why),
 }
 
-/// Why the gate is closed. A new reason also needs its words in `daemon/message.rs`, a decision in the two `matches!` of
-/// `daemon/mod.rs`, and a place in the function `why` of `cli/status.rs`, which finds the reasons again from the registers.
+/// Why the gate is closed. A new reason also needs its text in `daemon/message.rs`, a decision in
+/// the two `matches!` of `daemon/mod.rs`, and a branch in the function `why` of `cli/status.rs`,
+/// which derives the reasons from the registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// These machines are not ready.
     NotReady(Vec<Name>),
-    /// Others of the group are out of service.
+    /// Other machines of the group are out of service.
     NoSlot {
         /// The group.
         group: String,
-        /// Who is, silent machines included.
+        /// The machines that are out of service, including silent ones.
         held: Vec<Name>,
         /// Which of them are silent.
         silent: BTreeSet<Name>,
-        /// How many may be.
+        /// How many may be out of service.
         limit: u32,
     },
     /// The group is reserved for another event, which is earlier.
     Reserved {
         /// The group.
         group: String,
-        /// For which.
+        /// The event that it is reserved for.
         next: Next,
     },
     /// It is outside the maintenance windows of this group.
     Window {
         /// The group.
         group: String,
-        /// Until when, and whether the event can wait.
+        /// When it opens, and whether the event can wait.
         closed: Closed,
     },
 }
 
-impl Part {
-    /// This machine's part in an event, with all windows open.
+impl Participant {
+    /// This machine in an event, with all windows open.
     pub fn new(
         machine: Name,
         event: Event,
@@ -161,31 +171,32 @@ impl Part {
     }
 
     /// May this machine prepare? From now on it is not ready.
-    pub fn prepare(&self, progress: &Progress) -> Step {
+    pub fn prepare(&self, progress: &Progress) -> GateStep {
         if self.is_alone_and_urgent() {
-            return Step::Answer(Answer::Open);
+            return GateStep::Answer(Answer::Open);
         }
         let Some(event) = &progress.event else {
-            return Step::ReadEvent;
+            return GateStep::ReadEvent;
         };
-        // A process that was started again after the decision: the mark stays, since the decision does.
+        // The process was restarted after the decision. The mark stays, since the decision does.
         if event.go.is_some() {
-            return Step::Answer(Answer::Open);
+            return GateStep::Answer(Answer::Open);
         }
         if progress.mark != Some(Mark::Withdrawn) {
             return self.mark(Mark::Withdrawn);
         }
         self.take_slots(progress, false)
-            .unwrap_or(Step::Answer(Answer::Open))
+            .unwrap_or(GateStep::Answer(Answer::Open))
     }
 
-    /// May this machine approve? It is ready. `since_go` is how long this process has known the decision.
-    pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> Step {
+    /// May this machine approve? It is ready. `since_go` is how long this process has known the
+    /// decision.
+    pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> GateStep {
         if self.is_alone_and_urgent() {
-            return Step::Answer(Answer::Open);
+            return GateStep::Answer(Answer::Open);
         }
         let Some(event) = &progress.event else {
-            return Step::ReadEvent;
+            return GateStep::ReadEvent;
         };
         if let Some(go) = &event.go {
             let is_my_turn = since_go.is_some_and(|waited| waited >= self.turn_after(&go.by));
@@ -194,11 +205,11 @@ impl Part {
             } else {
                 Answer::AnotherApproves { by: go.by.clone() }
             };
-            return Step::Answer(answer);
+            return GateStep::Answer(answer);
         }
         if let Some(step) = self.take_slots(progress, true) {
             // Without slots this machine must not count as ready, whatever it was before.
-            let is_refused = matches!(step, Step::Answer(_));
+            let is_refused = matches!(step, GateStep::Answer(_));
             return if is_refused && progress.mark != Some(Mark::Withdrawn) {
                 self.mark(Mark::Withdrawn)
             } else {
@@ -212,7 +223,8 @@ impl Part {
                 .filter(|name| **name != self.machine && !event.is_ready(name))
         };
         let all_are_ready = missing().next().is_none();
-        // An event that can wait has its slots only if it began in a window: it is finished, even after the window's end.
+        // An event that can wait has slots only if it began in a window. It then finishes, even
+        // after the window's end.
         let waits_for_not_before = self.shares.iter().find_map(|share| {
             let (group, closed) = self.window_of(share)?;
             (!closed.can_wait).then(|| Why::Window {
@@ -221,37 +233,38 @@ impl Part {
             })
         });
         if all_are_ready && waits_for_not_before.is_none() {
-            return Step::ChangeEvent(EventChange::Go(self.machine.clone()));
+            return GateStep::ChangeEvent(EventChange::Go(self.machine.clone()));
         }
-        // The register may have been deleted since, and with it the mark.
+        // The register may have been deleted since, and the mark with it.
         if progress.mark != Some(Mark::Ready) || !event.is_ready(&self.machine) {
             return self.mark(Mark::Ready);
         }
-        Step::Answer(Answer::Closed(match waits_for_not_before {
+        GateStep::Answer(Answer::Closed(match waits_for_not_before {
             Some(why) if all_are_ready => why,
             _ => Why::NotReady(missing().cloned().collect()),
         }))
     }
 
-    /// This machine is not ready any more, unless it is decided already.
-    pub fn withdraw(&self, progress: &Progress) -> Step {
+    /// This machine is no longer ready, unless the decision was made already.
+    pub fn withdraw(&self, progress: &Progress) -> GateStep {
         let Some(event) = &progress.event else {
-            return Step::ReadEvent;
+            return GateStep::ReadEvent;
         };
         if event.go.is_some() || progress.mark == Some(Mark::Withdrawn) {
-            return Step::Answer(Answer::Open);
+            return GateStep::Answer(Answer::Open);
         }
         self.mark(Mark::Withdrawn)
     }
 
-    /// This machine is back in service although the event is not over: it is not ready, and needs no slot.
-    pub fn stand_down(&self, progress: &Progress) -> Step {
+    /// This machine is back in service although the event is not over: it is not ready, and needs
+    /// no slot.
+    pub fn stand_down(&self, progress: &Progress) -> GateStep {
         let step = self.withdraw(progress);
         let is_decided = progress
             .event
             .as_ref()
             .is_some_and(|event| event.go.is_some());
-        if is_decided || !matches!(step, Step::Answer(_)) {
+        if is_decided || !matches!(step, GateStep::Answer(_)) {
             return step;
         }
         let is_in =
@@ -260,15 +273,15 @@ impl Part {
             progress.claimed.contains(&index) || group.claims.get(&self.event.id).is_some_and(is_in)
         };
         let next = (0..self.shares.len()).find_map(|index| match progress.group(index) {
-            None => Some(Step::ReadGroup(index)),
+            None => Some(GateStep::ReadGroup(index)),
             Some(group) => holds(index, group).then(|| self.give_back(index, true)),
         });
         next.unwrap_or(step)
     }
 
-    fn give_back(&self, index: usize, is_back: bool) -> Step {
+    fn give_back(&self, index: usize, is_back: bool) -> GateStep {
         let (event_id, by) = (self.event.id.clone(), self.machine.clone());
-        Step::ChangeGroup(
+        GateStep::ChangeGroup(
             index,
             GroupChange::GiveBack {
                 event_id,
@@ -278,11 +291,11 @@ impl Part {
         )
     }
 
-    fn mark(&self, mark: Mark) -> Step {
-        Step::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
+    fn mark(&self, mark: Mark) -> GateStep {
+        GateStep::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
     }
 
-    /// Nobody else is concerned, and there is no time.
+    /// No other machine is concerned, and there is no time.
     pub(super) fn is_alone_and_urgent(&self) -> bool {
         self.event.is_urgent
             && self
@@ -292,9 +305,10 @@ impl Part {
                 .all(|name| *name == self.machine)
     }
 
-    /// The next step towards slots in all groups; `None` if this machine has them. Refused by one group it claims none, and what it
-    /// has claimed in others it gives back, unless it is out of service: then it needs them.
-    fn take_slots(&self, progress: &Progress, is_out_of_service: bool) -> Option<Step> {
+    /// The next step towards slots in all groups; `None` if this machine has them. If one group
+    /// refuses it, it claims no slots, and gives back those that it has claimed in others. A
+    /// machine that is out of service keeps them, because it needs them.
+    fn take_slots(&self, progress: &Progress, is_out_of_service: bool) -> Option<GateStep> {
         let missing: Vec<_> = (0..self.shares.len())
             .filter(|index| !progress.claimed.contains(index))
             .collect();
@@ -303,7 +317,7 @@ impl Part {
             .iter()
             .find(|&&index| progress.group(index).is_none())
         {
-            return Some(Step::ReadGroup(unread));
+            return Some(GateStep::ReadGroup(unread));
         }
         if let Some((index, why)) = missing
             .iter()
@@ -311,45 +325,46 @@ impl Part {
         {
             if let Some(next) = self.reservation(progress, index, &why) {
                 let limit = progress
-                    .seen(index)
-                    .map_or(self.shares[index].limit, |seen| seen.limit);
-                return Some(Step::ChangeGroup(
+                    .health(index)
+                    .map_or(self.shares[index].limit, |health| health.limit);
+                return Some(GateStep::ChangeGroup(
                     index,
                     GroupChange::Reserve { next, limit },
                 ));
             }
-            // Who holds a slot may be gone by now, and so may the machine that reserved the group. Those that wait after the next event
-            // watch the group and that machine alone.
+            // A machine that holds a slot may be gone by now, and so may the machine that reserved
+            // the group. Events that wait after the next one watch only the group and that machine.
             match &why {
                 Why::NoSlot { .. }
                     if progress.members.is_none() && self.is_next(progress, index) =>
                 {
-                    return Some(Step::LookAtMembers);
+                    return Some(GateStep::LookAtMembers);
                 }
                 Why::Reserved { next, .. } if !progress.reservers.contains_key(&next.by) => {
-                    return Some(Step::LookAtReserver(next.by.clone()));
+                    return Some(GateStep::LookAtReserver(next.by.clone()));
                 }
                 _ => {}
             }
             return Some(match progress.claimed.last() {
                 Some(&claimed) if !is_out_of_service && progress.group(claimed).is_none() => {
-                    Step::ReadGroup(claimed)
+                    GateStep::ReadGroup(claimed)
                 }
                 Some(&claimed) if !is_out_of_service => self.give_back(claimed, false),
-                _ => Step::Answer(Answer::Closed(why)),
+                _ => GateStep::Answer(Answer::Closed(why)),
             });
         }
         let slots = &self.shares[next].slots;
-        // Only who would get slots looks at the others. What the event has already stays, even if machines have fallen silent since.
+        // Only a machine that would get slots reads the state of the others. The event keeps the
+        // slots that it has, even if machines have fallen silent since.
         let is_begun = |&index: &usize| self.is_begun(progress, index);
         if !progress.has_looked && !missing.iter().all(is_begun) {
-            return Some(Step::LookAtMembers);
+            return Some(GateStep::LookAtMembers);
         }
         let limit = progress
-            .seen(next)
-            .map_or(self.shares[next].limit, |seen| seen.limit);
+            .health(next)
+            .map_or(self.shares[next].limit, |health| health.limit);
         let (event_id, by, slots) = (self.event.id.clone(), self.machine.clone(), slots.clone());
-        Some(Step::ChangeGroup(
+        Some(GateStep::ChangeGroup(
             next,
             GroupChange::Claim {
                 event_id,
@@ -363,7 +378,8 @@ impl Part {
     /// Why a group, as it was last read, does not admit the event.
     fn refusal(&self, progress: &Progress, index: usize) -> Option<Why> {
         let (share, group) = (&self.shares[index], progress.group(index)?);
-        // What has begun goes on, and what cannot wait is prepared for: Azure starts it at `NotBefore`.
+        // An event that has begun continues, and one that cannot wait is prepared for: Azure starts
+        // it at `NotBefore`.
         let is_begun = self.is_begun(progress, index);
         if let Some((group, closed)) = self
             .window_of(share)
@@ -374,10 +390,14 @@ impl Part {
                 closed: *closed,
             });
         }
-        let Seen { limit, silent } = progress.seen(index).cloned().unwrap_or_else(|| Seen {
-            limit: share.limit,
-            ..Seen::default()
-        });
+        let GroupHealth { limit, silent } =
+            progress
+                .health(index)
+                .cloned()
+                .unwrap_or_else(|| GroupHealth {
+                    limit: share.limit,
+                    ..GroupHealth::default()
+                });
         if group.admits(&self.event.id, &share.slots, limit, &silent) {
             let next = self.earlier(progress, index).filter(|_| !is_begun)?;
             // Both may have their slots.
@@ -405,14 +425,14 @@ impl Part {
         })
     }
 
-    /// The one that is before this part's event.
+    /// The event that is in line before this one.
     fn earlier<'a>(&self, progress: &'a Progress, index: usize) -> Option<&'a Next> {
         progress
             .next(index)
             .filter(|next| next.order() < self.as_next(index).order())
     }
 
-    /// Whether a group, as it was last read, is reserved for this part's event.
+    /// Whether a group, as it was last read, is reserved for this participant's event.
     pub fn is_next_in_a_group(&self, progress: &Progress) -> bool {
         (0..self.shares.len()).any(|index| self.is_next(progress, index))
     }
@@ -423,7 +443,7 @@ impl Part {
             .is_some_and(|next| next.event_id == self.event.id)
     }
 
-    /// This part's event as the next one.
+    /// This participant's event as the next one.
     fn as_next(&self, index: usize) -> Next {
         let not_before = self.event.not_before_seconds();
         let (event_id, slots, by) = (
@@ -439,7 +459,8 @@ impl Part {
         }
     }
 
-    /// The reservation of a group that refuses this part's event, if it is to be made: the group has none, or one that is later.
+    /// The reservation of a group that refuses this event, if this machine should make one: the
+    /// group has none, or one for a later event.
     fn reservation(&self, progress: &Progress, index: usize, why: &Why) -> Option<Next> {
         let own = self.as_next(index);
         let is_refused = matches!(why, Why::NoSlot { .. });
@@ -455,7 +476,7 @@ impl Part {
         (is_refused && (is_first || is_moved)).then_some(own)
     }
 
-    /// Whether the event has the slots of this share already.
+    /// Whether the event already has the slots of this share.
     fn is_begun(&self, progress: &Progress, index: usize) -> bool {
         progress
             .group(index)
@@ -464,14 +485,15 @@ impl Part {
 
     /// The group of a share, if its windows are closed.
     fn window_of(&self, share: &Share) -> Option<(&str, &Closed)> {
-        // The share may be that of a zone.
+        // The share may belong to a zone.
         let group = share.group.split('/').next().unwrap_or_default();
         self.closed
             .get_key_value(group)
             .map(|(group, closed)| (group.as_str(), closed))
     }
 
-    /// How long after the decision this machine posts: at once if it decided, else in the order of the names.
+    /// How long after the decision this machine posts: at once if it decided, otherwise in the
+    /// order of the names.
     fn turn_after(&self, decided_by: &Name) -> Duration {
         if *decided_by == self.machine {
             return Duration::ZERO;
@@ -488,12 +510,12 @@ impl Part {
 }
 
 impl Progress {
-    /// The event's register was read.
+    /// Sets the event's register as read.
     pub fn saw_event(&mut self, register: Arc<EventRegister>) {
         self.event = Some(register);
     }
 
-    /// A group's register was read.
+    /// Sets a group's register as read.
     pub fn saw_group(&mut self, index: usize, register: Arc<GroupRegister>) {
         if self.groups.len() <= index {
             self.groups.resize(index + 1, None);
@@ -501,22 +523,22 @@ impl Progress {
         self.groups[index] = Some(register);
     }
 
-    /// The machines were looked at.
-    pub fn saw_members(&mut self, members: Arc<[Seen]>) {
+    /// Sets the state of the machines as read.
+    pub fn saw_members(&mut self, members: Arc<[GroupHealth]>) {
         (self.members, self.has_looked) = (Some(members), true);
     }
 
-    /// A machine that reserved a group was looked at.
+    /// Sets whether a machine that reserved a group is silent.
     pub fn saw_reserver(&mut self, machine: Name, is_silent: bool) {
         self.reservers.insert(machine, is_silent);
     }
 
-    /// What was seen of the machines a short time ago; `None`: nothing was.
-    pub fn recall_members(&mut self, members: Option<Arc<[Seen]>>) {
+    /// Sets the state of the machines as read recently; `None` if it was not.
+    pub fn recall_members(&mut self, members: Option<Arc<[GroupHealth]>>) {
         (self.members, self.has_looked) = (members, false);
     }
 
-    /// A change of the event's register was carried out, with this result.
+    /// Reports that a change of the event's register was carried out, and returned this register.
     pub fn wrote_event(&mut self, change: &EventChange, register: Arc<EventRegister>) {
         self.event = Some(register);
         self.mark = Some(match change {
@@ -525,7 +547,7 @@ impl Progress {
         });
     }
 
-    /// A change of a group's register was carried out, with this result.
+    /// Reports that a change of a group's register was carried out, and returned this register.
     pub fn wrote_group(
         &mut self,
         index: usize,
@@ -546,30 +568,30 @@ impl Progress {
         }
     }
 
-    /// The event's register was changed by another machine meanwhile.
+    /// Reports that another machine changed the event's register meanwhile.
     pub fn event_conflict(&mut self) {
         self.event = None;
     }
 
-    /// It is unknown whether the event's register was changed.
+    /// Reports that it is unknown whether the event's register was changed.
     pub fn event_unknown(&mut self) {
         self.event = None;
         self.mark = None;
     }
 
-    /// The mark is to be made again.
+    /// Forgets the mark, so that it is made again.
     pub fn forget_mark(&mut self) {
         self.mark = None;
     }
 
-    /// A group's register was changed by another machine meanwhile.
+    /// Reports that another machine changed a group's register meanwhile.
     pub fn group_conflict(&mut self, index: usize) {
         if let Some(group) = self.groups.get_mut(index) {
             *group = None;
         }
     }
 
-    /// It is unknown whether a group's register was changed.
+    /// Reports that it is unknown whether a group's register was changed.
     pub fn group_unknown(&mut self, index: usize) {
         self.group_conflict(index);
         self.claimed.remove(&index);
@@ -583,14 +605,15 @@ impl Progress {
         self.has_looked = false;
     }
 
-    /// The groups are others than before.
+    /// Forgets the claims, because the groups have changed.
     pub fn forget_claims(&mut self) {
         self.recall_members(None);
         self.groups.clear();
         self.claimed.clear();
     }
 
-    /// The claim in a group is gone, although nobody here gave it back: it was freed by hand.
+    /// Reports that the claim in a group is gone although this machine did not give it back: an
+    /// operator freed it.
     pub fn lost_claim(&mut self, index: usize) {
         self.claimed.remove(&index);
     }
@@ -605,15 +628,16 @@ impl Progress {
         self.groups.get(index).and_then(Option::as_ref)
     }
 
-    /// The event for which a group is reserved, unless that does not count any more: who was refused is silent. The machine that was
-    /// refused takes the reservation back once its event has begun. No time of day counts: a machine's clock may be wrong.
+    /// The event for which a group is reserved, unless the machine that was refused is silent, so
+    /// that the reservation no longer counts. That machine takes the reservation back once its
+    /// event has begun. The time of day does not matter: a machine's clock may be wrong.
     fn next(&self, index: usize) -> Option<&Next> {
         let next = self.group(index)?.next.as_ref()?;
         (self.reservers.get(&next.by) != Some(&true)).then_some(next)
     }
 
-    /// What was seen of a group's machines.
-    fn seen(&self, index: usize) -> Option<&Seen> {
+    /// The state of a group's machines.
+    fn health(&self, index: usize) -> Option<&GroupHealth> {
         self.members.as_ref()?.get(index)
     }
 

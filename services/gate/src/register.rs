@@ -1,7 +1,8 @@
-//! The three kinds of registers, and the changes that are made to them.
+//! The three kinds of registers, and the changes to them.
 //!
-//! A change is a function of a register's value. The caller reads the register, applies the change and swaps the
-//! result in, so that no change is lost and none is made to a value that was not seen.
+//! A change is a function of a register's value. The caller reads the register, applies the change
+//! and swaps the result in, so that no change is lost, and none applies to a value that the caller
+//! has not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,16 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use scheduled_events_common::names::Name;
 
-/// Seconds since 1970, by the clock of the machine that wrote them. They are shown to people; nothing is decided by them.
+/// Seconds since 1970, by the clock of the machine that wrote them. They are for people; no
+/// decision depends on them.
 pub type Stamp = u64;
 
-/// What a machine states about itself and an event.
+/// A machine's statement about itself and an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
     /// It is ready for the event.
     Ready,
-    /// It is not, or not any more.
+    /// It is not ready, or no longer ready.
     Withdrawn,
 }
 
@@ -34,8 +36,8 @@ pub struct Marked {
 
 /// A mark that is a register of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MarkPart {
-    /// Whose it is.
+pub struct MarkRegister {
+    /// The machine that it belongs to.
     pub machine: Name,
     /// The mark.
     pub mark: Mark,
@@ -43,30 +45,30 @@ pub struct MarkPart {
     pub at: Stamp,
 }
 
-/// The decision that an event is approved. It is never taken back.
+/// The decision that an event is approved. It is final.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Go {
-    /// Who decided. This machine posts first.
+    /// The machine that decided. It posts first.
     pub by: Name,
-    /// When.
+    /// When it decided.
     pub at: Stamp,
 }
 
 /// `E`: one event, as it was announced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EventRegister {
-    /// What happens. For people; the key contains it.
+    /// The type. For people; the key contains it.
     pub event_type: String,
-    /// For how many seconds; `None` if that is unknown. The key contains it.
+    /// Its duration in seconds; `None` if that is unknown. The key contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<u64>,
-    /// When Azure starts it at the latest, in seconds since 1970, as the last machine that marked itself knew it; `None` if that is
-    /// unknown. For people; the key does not contain it.
+    /// When Azure starts it at the latest, in seconds since 1970, according to the last machine
+    /// that marked itself; `None` if that is unknown. For people; the key does not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<u64>,
     /// The machines that it affects. For people; the key contains them.
     pub resources: BTreeSet<Name>,
-    /// The marks. A machine without one has not been heard of.
+    /// The marks. A machine without one has not marked itself yet.
     pub marks: BTreeMap<Name, Marked>,
     /// The decision.
     pub go: Option<Go>,
@@ -81,56 +83,59 @@ impl EventRegister {
     }
 }
 
-/// What an event holds of a group.
+/// An event's claim to places of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Claim {
     /// The machines that are out of service for the event, or will be.
     pub slots: BTreeSet<Name>,
     /// The machines that rely on the claim.
     pub by: BTreeSet<Name>,
-    /// Those of `slots` that are out of service by a last call, whether or not a place was free. That is no claim.
+    /// The machines of `slots` that are out of service by a last call, whether or not a place was
+    /// free. That is no claim.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub late: BTreeSet<Name>,
     /// When it was made.
     pub at: Stamp,
 }
 
-/// The event for which a group is reserved: of those that were refused the one whose `NotBefore` is first. Nobody else takes slots
-/// that it needs, so that a large event is not overtaken by small ones for ever.
+/// The event for which a group is reserved: the refused one with the earliest `NotBefore`. No other
+/// event takes slots that it needs, so that small events do not overtake a large one for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Next {
     /// The event.
     pub event_id: String,
     /// The machines of the group that it affects.
     pub slots: BTreeSet<Name>,
-    /// Who was refused.
+    /// The machine that was refused.
     pub by: Name,
-    /// When Azure starts it, in seconds since 1970; `None`: that is unknown, and later than everything that is known.
+    /// When Azure starts it, in seconds since 1970; `None` if that is unknown, which counts as
+    /// later than every known time.
     pub not_before: Option<u64>,
 }
 
 impl Next {
-    /// Events come in this order.
+    /// The sort key of the order in which events get their turn.
     pub fn order(&self) -> (u64, &str) {
         (self.not_before.unwrap_or(u64::MAX), &self.event_id)
     }
 }
 
-/// `G`: who of a group may be out of service.
+/// `G`: the machines of a group that may be out of service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GroupRegister {
-    /// How many machines may be out of service together, as the last writer knew it. For people.
+    /// How many machines may be out of service together, according to the last writer. For people.
     pub limit: u32,
-    /// The claims, by the event's id. It is the same claim when the event's machines change.
+    /// The claims, by the event's id. A claim stays the same when the event's machines change.
     pub claims: BTreeMap<String, Claim>,
-    /// For whom the group is reserved.
+    /// The event for which the group is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
 }
 
 impl GroupRegister {
-    /// Whether these machines may be taken out of service for an event: at most `limit` are out of service then, `silent` ones
-    /// included, or none but the event's own, since an event of more machines than that must be possible, too.
+    /// Whether these machines may go out of service for an event: afterwards at most `limit` are
+    /// out of service, `silent` ones included, or only the event's own, since an event of more
+    /// machines than that must be possible, too.
     pub fn admits(
         &self,
         event_id: &str,
@@ -154,14 +159,15 @@ impl GroupRegister {
         others.is_empty() || others.union(&own).count() <= limit as usize
     }
 
-    /// Whether all these machines are claimed for an event already.
+    /// Whether all these machines are already claimed for an event.
     pub fn has(&self, event_id: &str, slots: &BTreeSet<Name>) -> bool {
         self.claims
             .get(event_id)
             .is_some_and(|claim| !claim.by.is_empty() && claim.slots.is_superset(slots))
     }
 
-    /// The changes that release the slots of which `is_over` holds, for an event's id and a machine.
+    /// The changes that release each slot for which `is_over` returns true, given an event's id and
+    /// a machine.
     pub fn releases(&self, mut is_over: impl FnMut(&str, &Name) -> bool) -> Vec<GroupChange> {
         let slots = self
             .claims
@@ -189,31 +195,33 @@ impl GroupRegister {
 pub struct MachineRegister {
     /// The machine's name.
     pub machine: Option<Name>,
-    /// Raised again and again while the machine's daemon runs.
+    /// Raised regularly while the machine's daemon runs.
     pub beat: u64,
-    /// When, by the store's clock, in milliseconds; `None`: no answer of the store had shown its clock. It may be too early, since
-    /// the clock goes on while this is sent, and never too late by more than a request takes.
+    /// When the beat was raised, by the store's clock, in milliseconds; `None` if no answer of the
+    /// store had shown its clock. The time may be too early, since the clock advances during the
+    /// request, but too late by at most the time of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<u64>,
-    /// It has prepared for an event after which it does not come back.
+    /// Whether it has prepared for an event after which it does not come back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
-    /// A hub acts for the machine, which has no daemon of its own.
+    /// Whether a hub acts for the machine, which has no daemon of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hub: bool,
     /// The limits of its groups in its configuration, by the groups' names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// The digests of its groups in its configuration, by the groups' names; `None`: an earlier version of this program wrote it.
+    /// The digests of its groups in its configuration, by the groups' names; `None` if an earlier
+    /// version of this program wrote the register.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digests: Option<BTreeMap<String, String>>,
     /// The availability zone, where the machine has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// How many events of this machine were started without a decision of the gate.
+    /// How many events of this machine started without a decision of the gate.
     #[serde(default)]
     pub forced: u64,
-    /// The ids of the last ones of them.
+    /// The ids of the last such events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forced_events: Vec<String>,
     /// When it was written.
@@ -234,7 +242,7 @@ impl EventChange {
     pub fn apply(&self, register: &mut EventRegister, at: Stamp) {
         match self {
             Self::Mark(machine, mark) => {
-                // One that is made again is as old as it was.
+                // A repeated mark keeps its time.
                 let before = register
                     .marks
                     .get(machine)
@@ -268,7 +276,7 @@ pub enum GroupChange {
     Claim {
         /// The event.
         event_id: String,
-        /// Who claims.
+        /// The machine that claims.
         by: Name,
         /// The machines of the group that the event affects.
         slots: BTreeSet<Name>,
@@ -282,26 +290,26 @@ pub enum GroupChange {
         /// The machine.
         machine: Name,
     },
-    /// A machine was refused, and its event is the next one, unless an earlier one is.
+    /// A machine was refused, and its event becomes the next one, unless an earlier one is.
     Reserve {
-        /// What the group is reserved for.
+        /// The event that the group is reserved for.
         next: Next,
         /// How many machines may be out of service.
         limit: u32,
     },
-    /// An event is not the next one any more.
+    /// An event is no longer the next one.
     Unreserve {
         /// The event.
         event_id: String,
     },
-    /// A machine does not rely on its claim any more. Without anybody who does, the claim ends, but for machines that are out of
-    /// service by a last call.
+    /// A machine no longer relies on its claim. When no machine relies on it, the claim ends,
+    /// except for machines that are out of service by a last call.
     GiveBack {
         /// The event.
         event_id: String,
-        /// Who claimed.
+        /// The machine that claimed.
         by: Name,
-        /// It is in service, also if it was out by a last call.
+        /// Whether it is in service, even if a last call took it out.
         is_back: bool,
     },
     /// A machine is back in service after an event, or will never be.
@@ -366,7 +374,7 @@ impl GroupChange {
                 slots,
                 limit,
             } => {
-                // Without a look at the members, a share of them is not known.
+                // Before the members were read, the number behind a percentage is unknown.
                 if *limit != u32::MAX {
                     register.limit = *limit;
                 }

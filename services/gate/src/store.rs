@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, EngineError, Revision, Swap, VALUE_MAX};
 
-/// The version of the registers' format. A register that has another one, or none, is refused and never overwritten: what a later
-/// version of this program keeps there would be lost.
+/// The version of the registers' format. A register with another version, or without one, is
+/// refused and never overwritten: that would lose what a later version of this program keeps there.
 pub const FORMAT: u32 = 1;
 
 /// A register with the version of its format.
@@ -17,7 +17,7 @@ struct Formatted<'a, T> {
     register: &'a T,
 }
 
-/// What is read of a register first.
+/// The part of a register that is read first.
 #[derive(Deserialize)]
 struct Format {
     format: Option<u64>,
@@ -37,8 +37,8 @@ pub async fn read<T: Default + DeserializeOwned>(
     Ok((decode(key, &found.value)?, Some(found.revision)))
 }
 
-/// The registers whose keys begin with this, and what is wrong with those that cannot be read: one of them must not hold up the
-/// others.
+/// The registers whose keys begin with `prefix`, and the errors of those that cannot be read: one
+/// damaged register must not delay the others.
 ///
 /// # Errors
 /// The engine does not answer.
@@ -88,16 +88,16 @@ pub fn decode<T: DeserializeOwned>(key: &str, value: &str) -> Result<T, EngineEr
 /// Why a value is not a register.
 #[derive(Debug)]
 pub enum Invalid {
-    /// It is not what this program writes.
+    /// It does not have the form that this program writes.
     Damaged(serde_json::Error),
-    /// Its format is of another version, or it has none.
+    /// Its format has another version, or none.
     Format(Option<u64>),
 }
 
 /// A register from its text.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is not a register.
 pub fn check<T: DeserializeOwned>(value: &str) -> Result<T, Invalid> {
     let found: Format = serde_json::from_str(value).map_err(Invalid::Damaged)?;
     if found.format != Some(u64::from(FORMAT)) {
@@ -146,7 +146,8 @@ mod tests {
     use crate::engine::memory::MemoryEngine;
     use crate::register::{EventRegister, GroupChange, GroupRegister};
 
-    /// So a later version can add what nothing is decided by, and earlier ones work beside it.
+    /// A later version can add members that no decision depends on, and earlier versions work
+    /// beside it.
     #[test]
     fn a_member_that_is_not_known_is_skipped() {
         let value = r#"{"format":1,"event_type":"Reboot","resources":["a"],"later":{},"marks":{},"go":null}"#;

@@ -1,4 +1,4 @@
-//! Approvals of all machines: those of one resource that are due together are one request.
+//! Approvals of all machines: those of one resource that are due together share one request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,20 +17,21 @@ use crate::store::Store;
 /// How long the first approval of a resource waits for others.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// So many ids are in one request.
+/// The maximum number of ids in one request.
 const LIST_MAX: usize = 100;
 
 /// How many requests are in progress at a time.
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// A service that asks for a pause gets it, but no longer than this, as from a session: events start without an approval otherwise.
+/// The longest pause, as for a session, that a service gets when it asks for one: otherwise events
+/// would start without an approval.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// An event whose approval was not sent yet.
 struct Due {
     event_id: String,
     key: String,
-    /// Who waits for the answer: machines of one event may approve it together.
+    /// The machines that wait for the answer: machines of one event may approve it together.
     waiting: Vec<Answer>,
 }
 
@@ -50,7 +51,7 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// Sends approvals to this service, as long as it is this hub's turn.
+    /// Sends approvals to this service while it is this hub's turn.
     pub fn new(arm: Arm, store: Rc<Store>) -> Rc<Self> {
         let (due, requests) = (RefCell::default(), Semaphore::new(REQUESTS_AT_ONCE));
         Rc::new(Self {
@@ -68,7 +69,8 @@ impl Approvals {
         self.arm.time_unlike(own).unwrap_or(own)
     }
 
-    /// Approves an event of a resource, from now on: [`Self::withdraw`] finds it before the answer is awaited.
+    /// Queues the approval of an event of a resource at once: [`Self::withdraw`] finds it before
+    /// the answer is awaited.
     ///
     /// # Errors
     /// Why it may not be approved. A request without an answer may have arrived.
@@ -78,7 +80,7 @@ impl Approvals {
         event_id: &str,
     ) -> impl Future<Output = Result<(), ArmError>> + use<> {
         let (sender, answer) = oneshot::channel();
-        // It would be the reason why others in one list with it are not sent.
+        // An invalid approval would prevent the others in the same list.
         let invalid = approval(resource_id, &[event_id]).err();
         let resource_id = resource_id.to_ascii_lowercase();
         let is_first = invalid.is_none() && {
@@ -108,7 +110,7 @@ impl Approvals {
         }
     }
 
-    /// Does not send what is due of the event with this key: it has changed.
+    /// Drops the unsent approvals of the event with this key: it has changed.
     pub fn withdraw(&self, key: &str) {
         self.due
             .borrow_mut()
@@ -116,7 +118,7 @@ impl Approvals {
             .for_each(|list| list.retain(|due| due.key != key));
     }
 
-    /// Does not send anything that is due: this hub stops, and sees no changes any more.
+    /// Drops all unsent approvals: this hub stops, and sees no more changes.
     pub fn withdraw_all(&self) {
         self.due.borrow_mut().clear();
     }
@@ -141,8 +143,8 @@ impl Approvals {
         result
     }
 
-    /// The refusal by a service that has asked for a pause, until that is over. Nothing waits here for its end: an event that changes
-    /// meanwhile needs another decision.
+    /// The refusal by a service that has asked for a pause, until the pause is over. No approval
+    /// waits here for its end: an event that changes meanwhile needs another decision.
     fn refused_for_now(&self) -> Option<ArmError> {
         let paused = self.paused.borrow();
         let (until, error) = paused.as_ref()?;
@@ -152,7 +154,7 @@ impl Approvals {
         Some(error.clone().with_pause(left))
     }
 
-    /// What one request sends of a resource.
+    /// Takes the approvals of a resource for one request.
     fn take(&self, resource_id: &str) -> Vec<Due> {
         let mut due = self.due.borrow_mut();
         let Some(list) = due.get_mut(resource_id) else {
@@ -165,7 +167,8 @@ impl Approvals {
         batch
     }
 
-    /// Sends what is due of a resource. Between the last look at it and the request lies no pause: events change.
+    /// Sends the due approvals of a resource. Nothing is awaited between taking them and the
+    /// request, since events change.
     async fn send(self: Rc<Self>, resource_id: String) {
         sleep(GATHER).await;
         // The semaphore is never closed.
@@ -181,7 +184,7 @@ impl Approvals {
                 (Err(error), _) | (Ok(_), Some(error)) => Err(error),
                 (Ok(token), None) => self.acknowledge(&token, &resource_id, &ids).await,
             };
-            // Some may have been approved: those that are not named.
+            // Some may have been approved: those that the answer does not name.
             let in_part = result
                 .as_ref()
                 .err()
@@ -244,7 +247,8 @@ mod tests {
                        /virtualMachineScaleSets/front";
     const ID: &str = "c7061bac-afdc-4513-b24b-aa5f13a16123";
 
-    /// Runs work with a service that gives this answer to each request, and returns the paths of the requests.
+    /// Runs work with a service that gives this answer to each request, and returns the paths of
+    /// the requests.
     fn with_service<T>(
         answer: &'static str,
         work: impl AsyncFnOnce(Rc<Approvals>) -> T,
@@ -336,7 +340,8 @@ mod tests {
         assert!(pauses[2].1 > Duration::from_secs(1), "{pauses:?}");
     }
 
-    /// As on a machine whose clock is days ahead. A request for a token takes a while, in which events change.
+    /// The machine's clock is days ahead. A request for a token takes a while, in which events
+    /// change.
     #[test]
     fn an_approval_waits_for_no_token_once_it_cannot_be_withdrawn() {
         let issuer = Issuer::new();

@@ -1,6 +1,7 @@
 //! The configuration file, in TOML.
 //!
-//! Unknown keys are errors, since a misspelt one would silently be a default. An error names file, line and column.
+//! Unknown keys are errors, since a misspelt key would silently mean a default. An error names
+//! file, line and column.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,22 +14,23 @@ use scheduled_events_common::toml_file::{self, Invalid, duration, invalid};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-/// The file that is read if no other one is given.
+/// The file that is read by default.
 pub const DEFAULT_FILE: &str = "/etc/scheduled-events/hub.toml";
 
-/// How long the hub that works may be silent, if the configuration does not say it.
+/// How long the active hub may be silent, if the configuration does not specify it.
 pub const TAKE_OVER_AFTER: Duration = Duration::from_secs(30);
 
-/// How a subscription's id looks.
+/// The form of a subscription's id.
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
-/// What the hub watches, and what it does about it.
+/// The configuration: which events the hub watches, and its actions.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where events come from.
+    /// The source of events.
     pub source: SourceKind,
-    /// The subscriptions that Resource Graph is asked about. With a queue, their events only are acted upon.
+    /// The subscriptions that Resource Graph is queried for. With a queue, the hub acts only on
+    /// events of these.
     #[serde(deserialize_with = "subscriptions")]
     pub subscriptions: Vec<String>,
     /// The policy: `observe`, `sample` or the path of a TOML file, as for the command.
@@ -40,27 +42,30 @@ pub struct Config {
     /// Whether events are approved.
     #[serde(default)]
     pub approve: Approve,
-    /// The file with every record, synced before a message is deleted and before an event is approved.
+    /// The file with every record, synced before a message is deleted and before an event is
+    /// approved.
     #[serde(deserialize_with = "path")]
     pub audit: PathBuf,
-    /// The folder that keeps what a restart must know.
+    /// The folder for state that must survive a restart.
     #[serde(deserialize_with = "path")]
     pub state: PathBuf,
     /// A file with metrics for Prometheus, for the textfile collector of `node_exporter`.
     pub metrics: Option<PathBuf>,
-    /// How often Resource Graph is asked. With a queue, it finds what a lost message would have reported.
+    /// How often Resource Graph is queried. With a queue, this finds the content of lost messages.
     #[serde(default = "default_reconcile", deserialize_with = "reconcile")]
     pub reconcile: Duration,
     /// The configuration of a fleet, whose gate the hub asks for machines without an agent.
     pub gate: Option<PathBuf>,
-    /// The configuration of a fleet, whose engine keeps the state in place of `state`, so that a second hub can take over.
+    /// The configuration of a fleet whose engine keeps the state instead of the folder `state`, so
+    /// that a second hub can take over.
     pub store: Option<PathBuf>,
-    /// With `store`: how long the hub that works may be silent until another one takes over, or [`TAKE_OVER_AFTER`].
+    /// With `store`: how long the active hub may be silent before another one takes over; by
+    /// default, [`TAKE_OVER_AFTER`].
     #[serde(default, deserialize_with = "some_duration")]
     pub take_over_after: Option<Duration>,
     /// For `source = "queue"`.
     pub queue: Option<Queue>,
-    /// Who the hub is at Azure.
+    /// The hub's identity for Azure.
     #[serde(default)]
     pub identity: Identity,
     /// The cloud.
@@ -73,13 +78,13 @@ pub struct Config {
     pub agents: Agents,
 }
 
-/// Where events come from.
+/// The source of events.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
-    /// A Storage queue that Event Grid fills, and Resource Graph beside it.
+    /// A Storage queue that Event Grid fills, and Resource Graph in addition.
     Queue,
-    /// Resource Graph alone.
+    /// Only Resource Graph.
     Graph,
 }
 
@@ -87,27 +92,29 @@ pub enum SourceKind {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approve {
-    /// With requests to Azure Resource Manager.
+    /// By requests to Azure Resource Manager.
     Arm,
-    /// Never. Nothing is prepared for either: what the hub would do is recorded.
+    /// Never. Nothing is prepared either: the hub records what it would do.
     #[default]
     Never,
 }
 
-/// The user's commands. Each gets the event as environment variables and as JSON on its standard input.
+/// The user's commands. Each gets the event as environment variables and as JSON on its standard
+/// input.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hooks {
     /// Takes a machine out of service.
     #[serde(deserialize_with = "command")]
     pub prepare: Option<CommandLine>,
-    /// Puts it back.
+    /// Puts it back into service.
     #[serde(deserialize_with = "command")]
     pub recover: Option<CommandLine>,
-    /// How many preparations run side by side, and how many recoveries.
+    /// How many preparations run concurrently, and how many recoveries.
     #[serde(deserialize_with = "at_once")]
     pub at_once: u32,
-    /// How long a preparation may run; without it, until the event starts, or 15 minutes if that is unknown.
+    /// How long a preparation may run; by default, until the event starts, or 15 minutes if that is
+    /// unknown.
     #[serde(deserialize_with = "some_duration")]
     pub prepare_timeout: Option<Duration>,
 }
@@ -130,28 +137,29 @@ pub struct Queue {
     /// The queue: `https://ACCOUNT.queue.core.windows.net/QUEUE`.
     #[serde(deserialize_with = "queue_url")]
     pub url: Url,
-    /// The name of a queue in the same account for messages that cannot be read. Without it they are deleted once they are in
-    /// the audit file.
+    /// The name of a queue in the same account for messages that cannot be read. By default they
+    /// are deleted once they are in the audit file.
     #[serde(default, deserialize_with = "queue_name")]
     pub poison: Option<String>,
-    /// A file with a SAS token, instead of the identity: the path, or the name of a systemd credential.
+    /// A file with a SAS token, instead of the identity: the path, or the name of a systemd
+    /// credential.
     pub sas_file: Option<SecretFile>,
-    /// The address is that of Azurite, the emulator, and the credential its well-known key.
+    /// Whether the address is that of Azurite, the emulator, and the credential its well-known key.
     #[serde(default)]
     pub emulator: bool,
 }
 
-/// Who the hub is at Azure.
+/// The hub's identity for Azure.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
-    /// Where its tokens come from.
+    /// The source of its tokens.
     pub kind: IdentityKind,
     /// The client id of a user-assigned managed identity, or of a workload identity.
     pub client_id: Option<String>,
 }
 
-/// Where tokens come from.
+/// The source of tokens.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdentityKind {
@@ -190,7 +198,8 @@ impl Cloud {
     }
 }
 
-/// The machines whose own watcher acts: the hub reports their events, and neither prepares for them nor approves them.
+/// The machines whose own watcher acts: the hub reports their events, but neither prepares for them
+/// nor approves them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Agents {
@@ -214,7 +223,7 @@ impl Config {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// The offset of what is wrong, where it has one, and a sentence about it.
+    /// The offset of the error, where it has one, and a sentence about it.
     ///
     /// ```
     /// use scheduled_events_hub::config::{Approve, Config};
@@ -330,7 +339,7 @@ fn subscriptions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Strin
 /// Checks a subscription's id.
 ///
 /// # Errors
-/// What was found and what is expected.
+/// A sentence: the value that was found, and the values that are expected.
 pub fn check_subscription(id: &str) -> Result<(), String> {
     let is_hyphen = |index: usize| SUBSCRIPTION.as_bytes().get(index) == Some(&b'-');
     let fits = |(index, byte): (usize, u8)| {
@@ -350,7 +359,7 @@ pub fn check_subscription(id: &str) -> Result<(), String> {
 
 fn reconcile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let found = duration(deserializer)?;
-    // The quota of Resource Graph is 15 requests in 5 seconds for a tenant's user, by default.
+    // By default, the quota of Resource Graph is 15 requests in 5 seconds for a user of a tenant.
     if found < Duration::from_secs(1) {
         return Err(D::Error::custom(
             "found less than a second, expected a duration such as \"5m\"",
@@ -402,7 +411,7 @@ fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error
     if !address::is_private(&url) {
         return Err(problem("it is not https"));
     }
-    // In the address of an emulator the account is the first part of the path.
+    // In the address of an emulator, the account is the first part of the path.
     let parts = url
         .path()
         .split('/')
@@ -416,7 +425,7 @@ fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error
 
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let found = Vec::<String>::deserialize(deserializer)?;
-    // One that matches nothing would make the hub act beside the machine's own watcher.
+    // With a pattern that matches nothing, the hub would act beside the machine's own watcher.
     let Some(other) = found
         .iter()
         .find(|name| name.is_empty() || name.contains('/'))
@@ -430,7 +439,7 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 
 fn tag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let found = String::deserialize(deserializer)?;
-    // As Azure has it: no other tag exists.
+    // Azure's rule: no other tag exists.
     let allowed = |c: char| !c.is_control() && !"<>%&\\?/".contains(c);
     if !found.is_empty() && found.chars().all(allowed) {
         return Ok(Some(found));

@@ -1,6 +1,7 @@
 //! Passes notices on to the machines that they are about.
 //!
-//! It knows how far each event is, so that a late notice changes nothing, and which events are over, so that no late notice wakes one.
+//! It knows the progress of each event, so that a late notice changes nothing, and which events are
+//! over, so that no late notice reopens one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -16,95 +17,103 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::machine::Machine;
-use crate::message::Message;
+use crate::message::{Kept, Message};
 use crate::notice::{Notice, Notices, ended, key_of, subscription_of, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
 
-/// So many events that are over are remembered.
+/// How many events that are over are remembered.
 const ENDED_MAX: usize = 20_000;
 
-/// How long an event must not name a machine any more until it is over for it, as for a session.
+/// How long an event must leave out a machine that it named before, until it is over for that
+/// machine, as for a session.
 const LEAVE: Duration = Duration::from_millis(LEAVE_MS as u64);
 
-/// An event that Resource Graph has not had for so long, and whose `NotBefore` is so long ago, is over: a message was lost, and Azure
-/// keeps no history of it any more. It is long, since a fault of Resource Graph must not put a machine back that is about to go down.
+/// How long Resource Graph must lack an event, and how long ago its `NotBefore` must be, until the
+/// event is over: a message was lost, and Azure no longer keeps the event's history. The time is
+/// long, since a fault of Resource Graph must not put a machine back that is about to go down.
 const ABSENT_HOURS: u32 = 6;
 
-/// How long an event may be known from Resource Graph until no message about it means that Event Grid does not fill the queue.
+/// How long an event may be known from Resource Graph until the absence of a message about it means
+/// that Event Grid does not fill the queue.
 const QUEUED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Passes notices on.
 pub struct Dispatch {
-    /// What all machines share.
+    /// The state that all machines share.
     pub shared: Rc<Shared>,
-    orders: RefCell<Orders>,
-    /// The keys of machines and sets with the agents' tag; `None` until Resource Graph has said which.
-    tagged: RefCell<Option<HashSet<String>>>,
-    /// The machines with a daemon of the fleet; `None` until its registers were asked for.
+    ledger: RefCell<EventLedger>,
+    /// The keys of machines and sets with the agents' tag; `None` until Resource Graph has returned
+    /// them.
+    agent_tagged: RefCell<Option<HashSet<String>>>,
+    /// The machines with a daemon of the fleet; `None` until its registers were read.
     registered: RefCell<Option<HashSet<Name>>>,
-    /// The subscriptions, in lower case, that Resource Graph may not be asked about; `None` until that was checked.
+    /// The subscriptions, in lower case, whose events this identity may not read in Resource Graph;
+    /// `None` until that was checked.
     refused: RefCell<Option<HashSet<String>>>,
-    /// The events that are new in Resource Graph, of which the queue had no message, and since when.
-    unqueued: RefCell<HashMap<String, Instant>>,
+    /// The events that are new in Resource Graph and without a message in the queue, and since
+    /// when.
+    missing_from_queue: RefCell<HashMap<String, Instant>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<String>,
 }
 
-/// How far each event is, by its key.
+/// The progress of each event, by its key.
 #[derive(Debug, Default)]
-struct Orders {
-    known: HashMap<String, Known>,
-    /// The keys of those that are over, the oldest first.
+struct EventLedger {
+    entries: HashMap<String, LedgerEntry>,
+    /// The keys of the events that are over, oldest first.
     ended: VecDeque<String>,
-    /// The machines that an open event has named, by their keys, and since when it names them no longer.
+    /// The machines that an open event has named, by their keys, and since when it no longer names
+    /// them.
     named: HashMap<String, HashMap<String, Option<Instant>>>,
 }
 
-/// What is known of an event.
+/// The hub's knowledge about an event.
 #[derive(Debug, Default)]
-struct Known {
+struct LedgerEntry {
     order: EventOrder,
     /// The newest message or row about it, until it is over.
     message: Option<Rc<str>>,
     resource_id: Rc<str>,
-    /// Since when Resource Graph does not have it.
+    /// Since when Resource Graph lacks it.
     absent_since: Option<Instant>,
 }
 
-impl Orders {
+impl EventLedger {
     fn observe(&mut self, notice: &Notice) -> Option<Arrival> {
-        let known = self.known.entry(notice.key.clone()).or_default();
-        let was_over = known.order.is_over();
+        let entry = self.entries.entry(notice.key.clone()).or_default();
+        let was_over = entry.order.is_over();
         let observed = with_notification(&notice.message, &notice.key, |notification| {
-            known.order.observe(notification)
+            entry.order.observe(notification)
         });
         let arrival = observed?;
-        known.absent_since = None;
-        known.resource_id = notice.resource_id.as_str().into();
+        entry.absent_since = None;
+        entry.resource_id = notice.resource_id.as_str().into();
         if arrival != Arrival::Late {
-            known.message = (!known.order.is_over()).then(|| notice.message.clone());
+            entry.message = (!entry.order.is_over()).then(|| notice.message.clone());
         }
-        if known.order.is_over() && !was_over {
+        if entry.order.is_over() && !was_over {
             self.ended.push_back(notice.key.clone());
             if self.ended.len() > ENDED_MAX
                 && let Some(oldest) = self.ended.pop_front()
             {
-                self.known.remove(&oldest);
+                self.entries.remove(&oldest);
             }
         }
         Some(arrival)
     }
 
-    /// What ends an event that Resource Graph does not have, if that is so for long enough.
+    /// The notices that end an event that Resource Graph lacks, if it has lacked it for long
+    /// enough.
     fn end_absent(&mut self, key: &str, now: Instant, time_of_day: UnixSeconds) -> Option<Notices> {
-        let known = self
-            .known
+        let entry = self
+            .entries
             .get_mut(key)
-            .filter(|known| !known.order.is_over())?;
-        let since = *known.absent_since.get_or_insert(now);
+            .filter(|entry| !entry.order.is_over())?;
+        let since = *entry.absent_since.get_or_insert(now);
         let seconds = ABSENT_HOURS * 3600;
-        let message = known
+        let message = entry
             .message
             .as_ref()
             .filter(|_| now - since >= Duration::from_secs(seconds.into()))?;
@@ -116,12 +125,13 @@ impl Orders {
     }
 
     fn forget(&mut self, key: &str) {
-        self.known.remove(key);
+        self.entries.remove(key);
         self.ended.retain(|ended| ended != key);
     }
 
-    /// The machines that the event has named and names no longer. They must know that, and when it ends. A row may be older than a
-    /// message: until a later notice agrees, the event is not approved without them.
+    /// The machines that the event has named before, but not in this notice. They must learn that,
+    /// and when the event ends. A row may be older than a message: until a later notice agrees, the
+    /// event is not approved without them.
     fn no_longer_named(&mut self, notice: &mut Notice) -> Vec<String> {
         let now = Instant::now();
         let all = self.named.entry(notice.key.clone()).or_default();
@@ -144,28 +154,29 @@ impl Orders {
 }
 
 impl Dispatch {
-    /// Passes notices on to machines, which it starts. A reason to stop is sent to `stop`.
+    /// Passes notices on to machines, which it starts. It sends a reason to stop to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
-        let (orders, tagged) = (RefCell::default(), RefCell::default());
-        let (registered, refused, unqueued) =
+        let (ledger, agent_tagged) = (RefCell::default(), RefCell::default());
+        let (registered, refused, missing_from_queue) =
             (RefCell::default(), RefCell::default(), RefCell::default());
         Rc::new(Self {
             shared,
-            orders,
-            tagged,
+            ledger,
+            agent_tagged,
             registered,
             refused,
-            unqueued,
+            missing_from_queue,
             stop,
         })
     }
 
-    /// Starts the machines that an earlier process has kept. One that cannot be read is logged and left as it is.
+    /// Starts the machines whose state an earlier process has saved. A state that cannot be read is
+    /// logged and left as it is.
     pub fn restore(self: &Rc<Self>, kept: Vec<(Saved, Entry)>) {
         for (saved, entry) in kept {
             let id = saved.machine.resource_id.clone();
             let machine_key = key_of(&id);
-            let known = |event: &SavedEvent| {
+            let entry_of = |event: &SavedEvent| {
                 let message = match event.message.as_str() {
                     "" => too_long(event, &saved.machine.name).into(),
                     message => message.into(),
@@ -173,7 +184,7 @@ impl Dispatch {
                 let (message, resource_id) = (Some(message), event.resource_id.as_str().into());
                 (
                     event.key.clone(),
-                    Known {
+                    LedgerEntry {
                         order: event.order,
                         message,
                         resource_id,
@@ -181,22 +192,24 @@ impl Dispatch {
                     },
                 )
             };
-            let events: BTreeMap<_, _> = saved.events.iter().map(known).collect();
+            let events: BTreeMap<_, _> = saved.events.iter().map(entry_of).collect();
             match Machine::restore(self.shared.clone(), saved, entry) {
                 Ok(machine) => {
-                    let mut all = self.orders.borrow_mut();
+                    let mut ledger = self.ledger.borrow_mut();
                     for (key, saved) in events {
-                        all.named
+                        ledger
+                            .named
                             .entry(key.clone())
                             .or_default()
                             .insert(machine_key.clone(), None);
-                        // A crash may have come between the machines of an event: what one of them missed is still news.
-                        let known = all.known.entry(key).or_default();
-                        if known.message.is_none() || known.order.is_over() {
-                            *known = saved;
+                        // A crash may have come between the machines of an event: a notice that one
+                        // of them missed still counts as new.
+                        let entry = ledger.entries.entry(key).or_default();
+                        if entry.message.is_none() || entry.order.is_over() {
+                            *entry = saved;
                         }
                     }
-                    drop(all);
+                    drop(ledger);
                     if self.knows_agents() || self.has_agent(&machine_key) {
                         let _ = machine
                             .sender()
@@ -213,22 +226,22 @@ impl Dispatch {
         }
     }
 
-    /// Passes notices on, at once and in their order. Nothing is ever sent through the channel: it ends once the machines have kept
-    /// them.
-    pub fn deliver(self: &Rc<Self>, notices: Notices) -> mpsc::Receiver<()> {
+    /// Passes notices on, at once and in their order. Returns a value that waits until the machines
+    /// have kept them.
+    pub fn deliver(self: &Rc<Self>, notices: Notices) -> Kept {
         let metrics = &self.shared.metrics;
         for problem in &notices.problems {
             metrics.notice("invalid");
             log::printable(&format!("warning: {problem}"));
         }
-        // Each machine drops its sender once the notice is kept.
-        let (done, all_done) = mpsc::channel::<()>(1);
+        // Each machine drops its sender once it has kept the notice.
+        let (done, kept) = Kept::new();
         for mut notice in notices.notices {
             if !self.is_ours(&notice) {
                 metrics.notice("other-subscription");
                 continue;
             }
-            let Some(arrival) = self.orders.borrow_mut().observe(&notice) else {
+            let Some(arrival) = self.ledger.borrow_mut().observe(&notice) else {
                 continue;
             };
             metrics.notice(match arrival {
@@ -237,12 +250,12 @@ impl Dispatch {
                 Arrival::Late => "late",
             });
             if notices.is_queued {
-                self.unqueued.borrow_mut().remove(&notice.key);
+                self.missing_from_queue.borrow_mut().remove(&notice.key);
             } else if self.shared.config.queue.is_some()
                 && arrival == Arrival::New
                 && self.shared.reconciled_at.get() != 0
             {
-                self.unqueued
+                self.missing_from_queue
                     .borrow_mut()
                     .insert(notice.key.clone(), Instant::now());
             }
@@ -263,7 +276,7 @@ impl Dispatch {
             if arrival == Arrival::Changed {
                 self.shared.approvals.withdraw(&notice.key);
             }
-            let others = self.orders.borrow_mut().no_longer_named(&mut notice);
+            let others = self.ledger.borrow_mut().no_longer_named(&mut notice);
             let notice = Rc::new(notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));
             let named = notice
@@ -279,10 +292,11 @@ impl Dispatch {
                 let _ = sender.send(message);
             }
         }
-        all_done
+        kept
     }
 
-    /// The machine that an event affects. One that is not followed is started, unless the event is over.
+    /// The machine that an event affects. It is started if it is not followed yet, unless the event
+    /// is over.
     fn machine(
         self: &Rc<Self>,
         id: &str,
@@ -311,7 +325,7 @@ impl Dispatch {
         }
     }
 
-    /// Follows a machine. Returns through which messages reach it.
+    /// Follows a machine, and returns the channel through which messages reach it.
     fn start(self: &Rc<Self>, id: &str, mut machine: Machine) -> mpsc::UnboundedSender<Message> {
         let sender = machine.sender().clone();
         self.shared.remember(id, sender.clone());
@@ -332,7 +346,7 @@ impl Dispatch {
         sender
     }
 
-    /// Whether the event is of a subscription of the configuration.
+    /// Whether the event belongs to a subscription of the configuration.
     fn is_ours(&self, notice: &Notice) -> bool {
         let found = subscription_of(&notice.resource_id);
         self.shared
@@ -342,8 +356,8 @@ impl Dispatch {
             .any(|subscription| subscription.eq_ignore_ascii_case(found))
     }
 
-    /// Whether the own watcher of the machine with this key acts: it is named, or it has a register in the fleet, or it has the tag, or
-    /// the scale set has it that it is a number of.
+    /// Whether the own watcher of the machine with this key acts: the configuration names the
+    /// machine, it has a register in the fleet, or it or its scale set has the tag.
     fn has_agent(&self, key: &str) -> bool {
         let name = Name::from(key.rsplit('/').next().unwrap_or_default());
         let is_listed = self
@@ -363,7 +377,7 @@ impl Dispatch {
                 && self.is_refused(key.split('/').next().unwrap_or_default())
         };
         is_listed
-            || self.tagged.borrow().as_ref().is_some_and(is_in)
+            || self.agent_tagged.borrow().as_ref().is_some_and(is_in)
             || self
                 .registered
                 .borrow()
@@ -372,7 +386,7 @@ impl Dispatch {
             || may_have_tag()
     }
 
-    /// Whether Resource Graph says nothing about this subscription.
+    /// Whether Resource Graph returns nothing about this subscription.
     fn is_refused(&self, subscription: &str) -> bool {
         let subscription = subscription.to_ascii_lowercase();
         self.refused
@@ -381,7 +395,7 @@ impl Dispatch {
             .is_some_and(|refused| refused.contains(&subscription))
     }
 
-    /// Whether it is known whose own watcher acts.
+    /// Whether it is known which machines' own watchers act.
     pub fn knows_agents(&self) -> bool {
         let config = &self.shared.config;
         (config.agents.tag.is_none() || self.knows_tags() && self.refused.borrow().is_some())
@@ -390,18 +404,19 @@ impl Dispatch {
 
     /// Whether it is known which machines have the agents' tag.
     pub fn knows_tags(&self) -> bool {
-        self.tagged.borrow().is_some()
+        self.agent_tagged.borrow().is_some()
     }
 
-    /// The machines that have the agents' tag now.
+    /// Sets the machines that now have the agents' tag.
     pub fn set_agents(&self, ids: &[String]) {
-        self.tagged
+        self.agent_tagged
             .borrow_mut()
             .replace(ids.iter().map(|id| key_of(id)).collect());
         self.pass_agents();
     }
 
-    /// The machines that have a daemon of the fleet now, or why that is unknown: it does not change then.
+    /// Sets the machines that now have a daemon of the fleet. If that is unknown, nothing changes,
+    /// and the reason is logged.
     pub fn set_registered(&self, found: Result<HashSet<Name>, String>) {
         match found {
             Ok(names) => drop(self.registered.replace(Some(names))),
@@ -415,14 +430,15 @@ impl Dispatch {
         self.pass_agents();
     }
 
-    /// The subscriptions that Resource Graph may not be asked about now, in lower case.
+    /// Sets the subscriptions, in lower case, whose events this identity may not read in Resource
+    /// Graph now.
     pub fn set_refused(&self, subscriptions: HashSet<String>) {
         self.refused.borrow_mut().replace(subscriptions);
         self.pass_agents();
     }
 
     fn pass_agents(&self) {
-        // What an earlier process knew counts until then.
+        // Until then, the knowledge of an earlier process counts.
         if !self.knows_agents() {
             return;
         }
@@ -433,35 +449,35 @@ impl Dispatch {
 
     /// The keys of the events that are not over.
     pub fn open_events(&self) -> Vec<String> {
-        let orders = self.orders.borrow();
-        orders
-            .known
+        let ledger = self.ledger.borrow();
+        ledger
+            .entries
             .iter()
-            .filter(|(_, known)| !known.order.is_over())
+            .filter(|(_, entry)| !entry.order.is_over())
             .map(|(key, _)| key.clone())
             .collect()
     }
 
-    /// Resource Graph was asked for these open events, and has none of them.
+    /// Records that Resource Graph returned none of these open events when it was queried for them.
     pub fn absent(self: &Rc<Self>, keys: &[String], now: Instant) {
         let time_of_day = self.shared.clock.time_of_day().seconds();
         for key in keys {
-            let known = self
-                .orders
+            let resource_id = self
+                .ledger
                 .borrow()
-                .known
+                .entries
                 .get(key)
-                .map(|known| known.resource_id.clone());
-            if self.is_refused(subscription_of(known.as_deref().unwrap_or_default())) {
-                // What cannot be seen is not absent.
-                self.orders
+                .map(|entry| entry.resource_id.clone());
+            if self.is_refused(subscription_of(resource_id.as_deref().unwrap_or_default())) {
+                // An event that cannot be read is not absent.
+                self.ledger
                     .borrow_mut()
-                    .known
+                    .entries
                     .entry(key.clone())
-                    .and_modify(|known| known.absent_since = None);
+                    .and_modify(|entry| entry.absent_since = None);
                 continue;
             }
-            let Some(end) = self.orders.borrow_mut().end_absent(key, now, time_of_day) else {
+            let Some(end) = self.ledger.borrow_mut().end_absent(key, now, time_of_day) else {
                 continue;
             };
             log::printable(&format!(
@@ -469,14 +485,15 @@ impl Dispatch {
             ));
             drop(self.deliver(end));
             // It is followed again if it appears.
-            self.orders.borrow_mut().forget(key);
+            self.ledger.borrow_mut().forget(key);
         }
     }
 
-    /// Resource Graph has answered. An event that it had first is soon in the queue, too, unless that is not filled.
+    /// Records that Resource Graph has answered. An event that it had first is soon in the queue,
+    /// too, unless the queue is not filled.
     pub fn reconciled(&self, now: Instant) {
-        let mut unqueued = self.unqueued.borrow_mut();
-        for (key, _) in unqueued.extract_if(|_, since| now - *since >= QUEUED_WITHIN) {
+        let mut missing_from_queue = self.missing_from_queue.borrow_mut();
+        for (key, _) in missing_from_queue.extract_if(|_, since| now - *since >= QUEUED_WITHIN) {
             self.shared.metrics.message("missing");
             log::printable(&format!(
                 "warning: the queue has had no message about event {key}, which Resource Graph had {} minutes ago; does a \
@@ -490,7 +507,8 @@ impl Dispatch {
     }
 }
 
-/// What is known of an event whose message was too long for the register of its machine: enough to end it.
+/// A message about an event whose own message was too long for its machine's register: enough to
+/// end the event.
 fn too_long(event: &SavedEvent, machine: &str) -> String {
     let SavedEvent {
         key, resource_id, ..

@@ -1,4 +1,5 @@
-//! The user's commands of all machines: so many run side by side, and those whose event starts first go first.
+//! The user's commands of all machines: a limited number runs concurrently, and commands for events
+//! that start first go first.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -7,11 +8,12 @@ use std::rc::Rc;
 use scheduled_events_core::UnixSeconds;
 use tokio::sync::oneshot;
 
-/// Allows so many commands at a time.
+/// Limits the number of concurrent commands.
 #[derive(Debug)]
 pub struct Pool {
     free: Cell<u32>,
-    /// Who waits, by the time at which the event starts and the order in which they came.
+    /// The waiting commands, by the time at which their event starts, and then in the order of
+    /// their requests.
     waiting: RefCell<BTreeMap<(i64, u64), oneshot::Sender<Permit>>>,
     next: Cell<u64>,
 }
@@ -21,7 +23,7 @@ pub struct Pool {
 pub struct Permit(Option<Rc<Pool>>);
 
 impl Pool {
-    /// A pool for so many commands at a time.
+    /// A pool for this many concurrent commands.
     pub fn new(at_once: u32) -> Rc<Self> {
         Rc::new(Self {
             free: Cell::new(at_once),
@@ -40,7 +42,7 @@ impl Pool {
         let (sender, permit) = oneshot::channel();
         let number = self.next.replace(self.next.get() + 1);
         self.waiting.borrow_mut().insert((due.0, number), sender);
-        // A sender is dropped with the pool only, which this call keeps.
+        // Only the pool holds the sender, and this call holds the pool.
         permit.await.unwrap_or_else(|_| Permit(Some(self.clone())))
     }
 
@@ -61,7 +63,7 @@ impl Drop for Permit {
             };
             match sender.send(Permit(Some(pool.clone()))) {
                 Ok(()) => return,
-                // It does not wait any more: the next one does.
+                // It no longer waits: the next one gets the permission.
                 Err(mut permit) => permit.0 = None,
             }
         }

@@ -18,20 +18,21 @@ use tokio::sync::oneshot;
 
 use crate::notice::key_of;
 
-/// Keeps every record.
+/// Writes every record.
 pub struct Journal {
     audit: Arc<Audit>,
-    /// Who waits for a sync that has not begun.
+    /// The callers that wait for a sync that has not begun.
     waiting: RefCell<Vec<oneshot::Sender<bool>>>,
     is_syncing: Cell<bool>,
-    /// The machines whose records are also in a file of their own, by their [keys](key_of), and that file.
+    /// The machines whose records are also written to a file of their own, by their [keys](key_of),
+    /// with that file.
     copies: RefCell<HashMap<String, CopyFile>>,
 }
 
 /// A file with the records of one machine.
 struct CopyFile {
     path: PathBuf,
-    /// What could not be written yet, as on a disk that is full.
+    /// Records that could not be written yet, as on a full disk.
     unwritten: Vec<u8>,
 }
 
@@ -52,7 +53,7 @@ struct SetAside<'a> {
     time: UnixSeconds,
 }
 
-/// So much of a message that cannot be read is kept.
+/// How much of a message that cannot be read is kept.
 const CONTENT_MAX: usize = 4096;
 
 impl Journal {
@@ -72,7 +73,7 @@ impl Journal {
         })
     }
 
-    /// Keeps a record of a machine.
+    /// Writes a record of a machine.
     pub fn record(&self, resource_id: &str, record: Record<'_>, time: UnixSeconds) {
         let record = record.at(time);
         self.audit.record_as(
@@ -89,10 +90,10 @@ impl Journal {
         }
     }
 
-    /// Writes what could not be written to the file of the machine with this key.
+    /// Writes the pending records to the file of the machine with this key.
     ///
     /// # Errors
-    /// A sentence: it still cannot.
+    /// A sentence: writing still fails.
     pub fn write_copy(&self, key: &str) -> Result<(), String> {
         let mut copies = self.copies.borrow_mut();
         let Some(CopyFile { path, unwritten }) = copies
@@ -107,7 +108,7 @@ impl Journal {
             .mode(0o600)
             .open(&*path);
         let written = file.and_then(|mut file| file.write_all(unwritten));
-        // After a part of a line, the next attempt begins a new one.
+        // After a part of a line, the next attempt begins a new line.
         *unwritten = if written.is_ok() {
             Vec::new()
         } else {
@@ -116,7 +117,7 @@ impl Journal {
         written.map_err(|error| format!("cannot write {}: {error}", path.display()))
     }
 
-    /// Keeps the records of the machine with this key in this file, too, from now on.
+    /// From now on, also writes the records of the machine with this key to this file.
     pub fn copy(&self, key: &str, path: &Path) {
         let copy = || CopyFile {
             path: path.to_owned(),
@@ -128,7 +129,8 @@ impl Journal {
             .or_insert_with(copy);
     }
 
-    /// Begins the file of the machine with this key with the announcement of an event, which came before it.
+    /// Begins the file of the machine with this key with the announcement of an event, which came
+    /// before the file.
     pub fn begin_copy(&self, key: &str, event: &EventRecord) {
         let names = event.resource_names();
         let record = Record::Change {
@@ -148,12 +150,13 @@ impl Journal {
         }
     }
 
-    /// Keeps them there no longer.
+    /// Ends the writing of that file.
     pub fn end_copy(&self, key: &str) {
         self.copies.borrow_mut().remove(key);
     }
 
-    /// Keeps a message that cannot be read, or the start of a long one.
+    /// Writes a record of a message that cannot be read, with its content or the start of a long
+    /// one.
     pub fn set_aside(&self, why: &str, content: &[u8], time: UnixSeconds) {
         let content = String::from_utf8_lossy(&content[..content.len().min(CONTENT_MAX)]);
         self.audit.record_as(
@@ -167,14 +170,14 @@ impl Journal {
         );
     }
 
-    /// Waits until all records so far are on disk, or for two seconds if the disk hangs. All that wait share one sync. Returns whether
-    /// they are.
+    /// Waits until all records so far are on disk, or for two seconds if the disk hangs. All
+    /// callers that wait share one sync. Returns whether the records are on disk.
     pub async fn sync(self: &Rc<Self>) -> bool {
         let (sender, synced) = oneshot::channel();
         self.waiting.borrow_mut().push(sender);
         if !self.is_syncing.replace(true) {
             let journal = self.clone();
-            // A task of its own: who waits may be given up.
+            // A task of its own: the caller that waits may be dropped.
             tokio::task::spawn_local(async move {
                 loop {
                     let waiting = journal.waiting.take();
@@ -196,18 +199,18 @@ impl Journal {
         synced.await.unwrap_or_default()
     }
 
-    /// Waits until there is capacity for another record, as there is unless many machines have an event at the same time. If the
-    /// file cannot be written, nothing waits for it.
+    /// Waits until there is capacity for another record, which is so unless many machines have an
+    /// event at the same time. If the file cannot be written, nothing waits for it.
     pub async fn capacity(self: &Rc<Self>) {
         while self.audit.is_half_full() && self.sync().await {}
     }
 
-    /// How many records the file lacks.
+    /// How many records are missing in the file.
     pub fn lost(&self) -> u64 {
         self.audit.lost()
     }
 
-    /// Writes what is left.
+    /// Writes the remaining records.
     pub fn finish(&self) {
         self.audit.finish();
     }

@@ -1,7 +1,7 @@
-//! Scheduled Events outside the machine: one program sees what is announced for the machines of whole subscriptions, drains those
-//! that have no agent, and approves.
+//! Scheduled Events outside the machine: one program sees the announced events of the machines of
+//! whole subscriptions, drains machines that have no agent, and approves.
 //!
-//! [`config`] reads the file that `--config` names, and [`azure`] has what is asked of Azure.
+//! [`config`] reads the file that `--config` names, and [`azure`] has the requests to Azure.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a machine receives.
+//! The messages that a machine receives.
 
 use std::rc::Rc;
 
@@ -10,15 +10,15 @@ use crate::azure::arm::ArmError;
 use crate::hooks::Permit;
 use crate::notice::Notice;
 
-/// What a machine receives.
+/// A message that a machine receives.
 pub enum Message {
-    /// An event of it changed. `done` is dropped once that is kept.
+    /// One of its events changed. `done` is dropped once the notice is kept.
     Notice {
-        /// What is known now.
+        /// The new notice.
         notice: Rc<Notice>,
-        /// How it relates to earlier ones about the same event.
+        /// How it relates to earlier notices about the same event.
         arrival: Arrival,
-        /// Dropped once it is kept.
+        /// Dropped once the notice is kept.
         done: Option<Done>,
     },
     /// A command may start.
@@ -28,11 +28,11 @@ pub enum Message {
         /// Dropped when the command has ended.
         permit: Permit,
     },
-    /// A command has ended.
+    /// A command ended.
     Ended {
         /// Its attempt.
         attempt: u32,
-        /// How.
+        /// How it ended.
         ended: CommandOutcome,
     },
     /// The gate answered.
@@ -42,13 +42,31 @@ pub enum Message {
         /// The answer.
         answer: GateAnswer,
     },
-    /// Azure answered to an approval: for each event.
+    /// Azure's answer to an approval, for each event.
     Approved(Vec<(Result<(), ArmError>, String)>),
     /// Whether the machine's own watcher acts.
     Agent(bool),
-    /// The hub stops: commands are ended.
+    /// The hub stops, and its commands end.
     Stop,
 }
 
-/// Notifies its waiter that something is kept, when it is dropped.
+/// Notifies [`Kept`], when it is dropped, that a notice is kept.
 pub type Done = mpsc::Sender<()>;
+
+/// Waits until notices are kept: until each [`Done`] is dropped.
+#[derive(Debug)]
+pub struct Kept(mpsc::Receiver<()>);
+
+impl Kept {
+    /// A new pair. Each receiver of a notice gets a clone of the [`Done`].
+    pub fn new() -> (Done, Self) {
+        let (done, kept) = mpsc::channel(1);
+        (done, Self(kept))
+    }
+
+    /// Waits until the notices are kept.
+    pub async fn wait(mut self) {
+        // Nothing is ever sent, so this ends when the last sender is dropped.
+        let _ = self.0.recv().await;
+    }
+}

@@ -17,7 +17,7 @@ pub struct Metrics {
     has_failed: Cell<bool>,
 }
 
-/// What is measured at the moment of writing.
+/// The values that are measured when the file is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gauges {
     /// Machines that have an open event or are out of service.
@@ -26,13 +26,13 @@ pub struct Gauges {
     pub events: usize,
     /// Commands that wait for their turn.
     pub waiting: usize,
-    /// Records that the audit file lacks.
+    /// Records that are missing in the audit file.
     pub lost: u64,
     /// Failed attempts to write the state of a machine.
     pub save_failures: u64,
     /// Requests to approve.
     pub requests: u64,
-    /// When Resource Graph answered last, in seconds since 1970.
+    /// When Resource Graph last answered, in seconds since 1970.
     pub reconciled: i64,
 }
 
@@ -58,7 +58,7 @@ const COUNTERS: [(&str, &str, &str); 6] = [
     ("problems_total", "where", "Requests that failed."),
 ];
 
-/// What counts from 0: Prometheus sees no increase in a counter that appears with 1.
+/// Counters that start at 0: Prometheus sees no increase in a counter that appears with 1.
 const FROM_ZERO: [(&str, &str); 13] = [
     ("commands_total", "command=\"prepare\",outcome=\"ready\""),
     ("commands_total", "command=\"prepare\",outcome=\"failed\""),
@@ -89,12 +89,12 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// An event of a machine changed.
+    /// Counts a change of a machine's event.
     pub fn changed(&self, change: Change) {
         self.count("changes_total", &format!("change=\"{}\"", change.word()));
     }
 
-    /// A command ended.
+    /// Counts a command that ended.
     pub fn command(&self, is_recovery: bool, outcome: HookOutcome) {
         let command = if is_recovery { "recover" } else { "prepare" };
         self.count(
@@ -103,7 +103,7 @@ impl Metrics {
         );
     }
 
-    /// Azure answered to an approval.
+    /// Counts Azure's answer to an approval.
     pub fn approval(&self, is_approved: bool) {
         self.count(
             "approvals_total",
@@ -115,17 +115,18 @@ impl Metrics {
         );
     }
 
-    /// A message was read: `applied`, `left-out` or `set-aside`. Or it is `missing`.
+    /// Counts a message that was read: `applied`, `left-out` or `set-aside`; or one that is
+    /// `missing`.
     pub fn message(&self, result: &str) {
         self.count("messages_total", &format!("result=\"{result}\""));
     }
 
-    /// A notice arrived: `news`, `repeated`, `late`, `other-subscription` or `invalid`.
+    /// Counts a notice: `news`, `repeated`, `late`, `other-subscription` or `invalid`.
     pub fn notice(&self, arrival: &str) {
         self.count("notices_total", &format!("arrival=\"{arrival}\""));
     }
 
-    /// A request failed: of the `queue` or of the `graph`.
+    /// Counts a failed request: to the `queue` or the `graph`.
     pub fn problem(&self, place: &str) {
         self.count("problems_total", &format!("where=\"{place}\""));
     }

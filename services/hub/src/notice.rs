@@ -1,7 +1,8 @@
-//! What a message of the queue or a row of Resource Graph says, kept as it was received.
+//! The content of a message of the queue or of a row of Resource Graph, kept as received.
 //!
-//! Core reads it ([`Notifications`]). Here are the copies that outlive a message, and what core leaves out, since decisions do not
-//! depend on it: the region and the zone, which hooks get.
+//! Core reads it ([`Notifications`]). This module has the copies that outlive a message, and the
+//! members that core leaves out, since no decision depends on them: the region and the zone, which
+//! hooks receive.
 
 use std::rc::Rc;
 
@@ -11,24 +12,24 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What one message or row says about one event.
+/// The content of one message or row about one event.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// The message or row, as it was received.
+    /// The message or row, as received.
     pub message: Rc<str>,
     /// The event's id as a key.
     pub key: String,
     /// The event.
     pub event: EventRecord,
-    /// How far it is: `scheduled`, `started`, `completed`, `canceled` or another word.
+    /// Its state: `scheduled`, `started`, `completed`, `canceled` or another word.
     pub state: String,
     /// Whether it is over.
     pub is_end: bool,
-    /// The resource that is approved.
+    /// The resource for the approval.
     pub resource_id: String,
     /// The machines that it affects: the id and the name of each.
     pub machines: Vec<(String, String)>,
-    /// The names of others that it may affect still: it has named them before.
+    /// The names of other machines that it may still affect: it has named them before.
     pub may_be_named: Vec<String>,
     /// The region, empty if unknown.
     pub location: String,
@@ -36,14 +37,15 @@ pub struct Notice {
     pub zone: String,
 }
 
-/// What a body says.
+/// The content of a body.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
-    /// What it says about events.
+    /// The notices about events.
     pub notices: Vec<Notice>,
     /// How many messages and rows are not about events of machines.
     pub left_out: usize,
-    /// Why events are not acted upon: what is wrong with the ids of their resources, or with one of several messages or rows.
+    /// Why some events are ignored: errors in the ids of their resources, or in one of several
+    /// messages or rows.
     pub problems: Vec<String>,
     /// Whether it is a message of the queue.
     pub is_queued: bool,
@@ -60,7 +62,7 @@ pub fn read(body: &[u8]) -> Result<Notices, String> {
     if text.starts_with('[') {
         let messages: Vec<&RawValue> =
             serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
-        // One that cannot be read must not hide the others.
+        // A message that cannot be read must not hide the others.
         for (index, message) in messages.into_iter().enumerate() {
             if let Err(why) = found.read(message.get()) {
                 found.problems.push(format!(
@@ -100,7 +102,8 @@ impl Notices {
     }
 }
 
-/// Whether a message names an event of a machine, whatever its members are. Those of other services have other providers.
+/// Whether a message names an event of a machine, whatever its members are. Messages of other
+/// services have other providers.
 fn is_of_a_machine(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     [
@@ -131,11 +134,12 @@ impl Notice {
         for machine in notification.machines().map_err(|why| problem(&why))? {
             match machine {
                 Ok(machine) => machines.push((machine.to_string(), machine.name().to_string())),
-                // The others are followed. The event is not approved, since this one is never ready.
+                // The other machines are followed. The event is not approved, since this one is
+                // never ready.
                 Err(why) => problems.push(problem(&why)),
             }
         }
-        // An event of a machine affects that machine, also if it does not say so.
+        // An event of a machine affects that machine, even if it does not list it.
         if notification.event().resources().iter().next().is_none()
             && let Ok(machine) = MachineId::parse(notification.resource_id())
         {
@@ -156,7 +160,8 @@ impl Notice {
     }
 }
 
-/// The subscription in the id of a resource, as core writes it: `/subscriptions/ID/resourceGroups/NAME/…`.
+/// The subscription in the id of a resource, as core writes it:
+/// `/subscriptions/ID/resourceGroups/NAME/…`.
 pub fn subscription_of(resource_id: &str) -> &str {
     resource_id.split('/').nth(2).unwrap_or_default()
 }
@@ -166,8 +171,9 @@ pub fn group_of(resource_id: &str) -> &str {
     resource_id.split('/').nth(4).unwrap_or_default()
 }
 
-/// What identifies a machine or a set: subscription, group and name, in lower case. A machine of a uniform scale set has an id with its
-/// number and one with its name, and is one machine. The key of a set ends with a slash.
+/// What identifies a machine or a set: subscription, group and name, in lower case. A machine of a
+/// uniform scale set has an id with its number and one with its name, and is one machine. The key
+/// of a set ends with a slash.
 pub fn key_of(resource_id: &str) -> String {
     let id = Text::plain(resource_id);
     let key = match (MachineId::parse(id), ResourceId::parse(id)) {
@@ -188,7 +194,7 @@ pub fn key_of(resource_id: &str) -> String {
     key.to_ascii_lowercase()
 }
 
-/// Passes what a message says about an event, if it says anything about it.
+/// Passes a message's content about an event, if there is any, to the function.
 pub fn with_notification<T>(
     message: &str,
     key: &str,
@@ -204,7 +210,7 @@ pub fn with_notification<T>(
         .map(|notification| work(&notification))
 }
 
-/// What a message says about an event, as if that was over by now.
+/// A message's content about an event, as if the event were over by now.
 pub fn ended(message: &str, key: &str) -> Notices {
     fn end(value: &mut Value, key: &str) {
         match value {
@@ -233,10 +239,10 @@ pub fn ended(message: &str, key: &str) -> Notices {
     notices
 }
 
-/// No name of a region or a zone is longer than so many bytes.
+/// The longest name of a region or a zone, in bytes.
 const PLACE_MAX: usize = 100;
 
-/// Where the machines of a message are.
+/// The location of a message's machines.
 #[derive(Debug, Default)]
 struct Places {
     location: String,
@@ -244,7 +250,7 @@ struct Places {
 }
 
 impl Places {
-    /// As a row of Resource Graph has it, or the `resourceInfo` of a message.
+    /// From a row of Resource Graph, or from the `resourceInfo` of a message.
     fn of(message: &str) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -261,7 +267,8 @@ impl Places {
         if let Some(info) = data.get_mut("resourceInfo") {
             (location, zones) = (info["location"].take(), info["zones"].take());
         }
-        // Hooks get it as a variable, and one that is too long or has a zero byte would keep them from starting.
+        // Hooks get it as a variable. A value that is too long or has a zero byte would keep them
+        // from starting.
         let is_place = |text: &&str| text.len() <= PLACE_MAX && !text.contains(char::is_control);
         let text = |value: &Value| {
             value

@@ -1,4 +1,4 @@
-//! `run`: sources, machines, and what others see of them, until the hub is stopped.
+//! `run`: sources, machines, and reports about them, until the hub is stopped.
 
 use std::future::pending;
 use std::rc::Rc;
@@ -31,7 +31,8 @@ const STOP_TIME: Duration = Duration::from_secs(15);
 /// How often the metrics file is written.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How many files and sockets may be open: some 300, and two for each of the 768 commands that can run at a time.
+/// How many files and sockets may be open: some 300, and two for each of the 768 commands that can
+/// run at a time.
 const OPEN_FILES: u64 = 4096;
 
 /// Runs the hub until it is stopped.
@@ -120,18 +121,19 @@ pub async fn run(config: Config) -> Result<(), String> {
     result
 }
 
-/// Lets this process and its commands have [`OPEN_FILES`], or as many as the system allows it. Most systems allow 1,024 at first.
+/// Allows this process and its commands [`OPEN_FILES`], or as many as the system permits. Most
+/// systems allow 1,024 by default.
 fn allow_open_files() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // No limit is `None`.
     if current.is_some_and(|current| current < OPEN_FILES) {
         let current = Some(maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES)));
-        // It works with fewer commands, too.
+        // With fewer open files, it can run fewer commands.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }
 
-/// Reports that this process works while it is on standby, or begins.
+/// Reports that this process works, while it is on standby or starts.
 async fn keep_alive(supervisor: &Supervisor) {
     loop {
         supervisor.keep_alive(Duration::ZERO);
@@ -139,7 +141,7 @@ async fn keep_alive(supervisor: &Supervisor) {
     }
 }
 
-/// Shows what happens to the service manager and in the metrics file.
+/// Reports the hub's state to the service manager and in the metrics file.
 async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
     let mut written = None::<Instant>;
     loop {
@@ -157,7 +159,7 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
             "{} events, {} machines",
             gauges.events, gauges.machines
         ));
-        // The loop runs on the thread of everything else: that it comes round shows that nothing hangs.
+        // The loop runs on the same thread as everything else: each round shows that nothing hangs.
         supervisor.keep_alive(Duration::ZERO);
         if let Some(path) = &shared.config.metrics
             && written.is_none_or(|at| at.elapsed() >= METRICS_INTERVAL)
@@ -169,7 +171,7 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
     }
 }
 
-/// Warns about settings that are valid and most likely not what is meant.
+/// Warns about settings that are valid, but most likely not intended.
 fn warn(config: &Config, prepares: bool) {
     let warning = |text: &str| log::line(&format!("warning: {text}"));
     if prepares && config.hooks.prepare.is_none() {

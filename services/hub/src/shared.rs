@@ -1,4 +1,4 @@
-//! What all machines share.
+//! The state that all machines share.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,39 +20,39 @@ use crate::metrics::Metrics;
 use crate::notice::key_of;
 use crate::store::Store;
 
-/// What all machines share.
+/// The state that all machines share.
 pub struct Shared {
     /// The configuration.
     pub config: Config,
     /// The policy that it names.
     pub policy: Policy,
-    /// Where states are kept.
+    /// The store of the machines' states.
     pub store: Rc<Store>,
     /// The audit file.
     pub journal: Rc<Journal>,
-    /// Where approvals are sent.
+    /// Sends approvals.
     pub approvals: Rc<Approvals>,
-    /// How many preparations run.
+    /// Limits concurrent preparations.
     pub pool: Rc<Pool>,
-    /// As many more may run for events that start soon.
+    /// Allows as many more for events that start soon.
     pub reserve: Rc<Pool>,
-    /// How many recoveries run, in the order in which they came. They wait for no preparation: one that hangs ends with its event,
-    /// which can be days later.
+    /// Limits concurrent recoveries, in the order of their requests. They wait for no preparation:
+    /// one that hangs ends only with its event, which can be days later.
     pub recoveries: Rc<Pool>,
-    /// Who waits for whom.
+    /// The gates of the events.
     pub gates: Rc<Gates>,
-    /// What is counted.
+    /// The counters.
     pub metrics: Metrics,
-    /// The time of this machine. What is decided about events goes by [`Self::time_of_day`].
+    /// The time of this machine. Decisions about events use [`Self::time_of_day`].
     pub clock: Clock,
-    /// When Resource Graph answered last, in seconds since 1970; 0 before the first answer.
+    /// When Resource Graph last answered, in seconds since 1970; 0 before the first answer.
     pub reconciled_at: Cell<i64>,
     /// The machines that are followed, by their [keys](key_of).
     pub machines: RefCell<HashMap<String, UnboundedSender<Message>>>,
 }
 
 impl Shared {
-    /// What the machines of a hub with this configuration share.
+    /// The shared state of a hub with this configuration.
     ///
     /// # Errors
     /// A sentence: the configuration of the fleet is invalid.
@@ -81,12 +81,13 @@ impl Shared {
         }))
     }
 
-    /// The time of day that `NotBefore` refers to: Azure's, if this machine's clock differs by much.
+    /// The time of day that `NotBefore` refers to: Azure's, if this machine's clock differs much
+    /// from it.
     pub fn time_of_day(&self) -> UnixMillis {
         self.approvals.time_of_day(self.clock.time_of_day())
     }
 
-    /// Keeps a record of a machine.
+    /// Writes a record of a machine.
     pub fn record(&self, resource_id: &str, record: Record<'_>) {
         self.journal
             .record(resource_id, record, self.clock.time_of_day().seconds());
@@ -97,14 +98,14 @@ impl Shared {
         self.machines.borrow().get(key).cloned()
     }
 
-    /// A machine is followed.
+    /// Adds a machine that is followed.
     pub fn remember(&self, resource_id: &str, sender: UnboundedSender<Message>) {
         self.machines
             .borrow_mut()
             .insert(key_of(resource_id), sender);
     }
 
-    /// A machine is not followed any more.
+    /// Removes a machine that is no longer followed.
     pub fn forget(&self, resource_id: &str) {
         self.machines.borrow_mut().remove(&key_of(resource_id));
     }

@@ -1,8 +1,10 @@
-//! Where notices come from: the queue, and Resource Graph.
+//! The sources of notices: the queue, and Resource Graph.
 //!
-//! A message of the queue is deleted once what it says is kept: in the states of the machines that it is about, and in the audit file.
-//! Until then its time is renewed; after a crash it appears again. Resource Graph has what a lost message would have said. It is asked at
-//! the start and from time to time: about all open events, and then about those that are followed and were not among them.
+//! The hub deletes a message of the queue once its content is kept: in the states of the machines
+//! that it is about, and in the audit file. Until then the hub renews the message's time; after a
+//! crash the message appears again. Resource Graph has the content of messages that were lost. It
+//! is queried at the start and at intervals: for all open events, and then for followed events that
+//! were not among them.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -10,49 +12,52 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scheduled_events_common::log;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, tagged};
 use crate::azure::identity::Identity;
-use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
+use crate::azure::queue::{BATCH, INVISIBLE, Queue, QueueMessage};
 use crate::dispatch::Dispatch;
+use crate::message::Kept;
 use crate::notice::{self, Notices};
 use crate::shared::Shared;
 
-/// How many messages are worked on at a time.
+/// How many messages are processed at a time.
 const MESSAGES_AT_ONCE: usize = 512;
 
-/// The pause before an empty queue is asked again. A Preempt leaves 30 seconds.
+/// The pause before an empty queue is read again. A Preempt leaves 30 seconds.
 const EMPTY: Duration = Duration::from_secs(1);
 
 /// The first pause after a failure. It doubles up to the last one.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LAST: Duration = Duration::from_secs(30);
 
-/// A message that was received so often and never deleted ends this program, or cannot be kept or recorded: it is set aside.
+/// How many times a message may be received without being deleted. Beyond that, it crashes this
+/// program, or cannot be kept or recorded, and is set aside.
 const RECEIVED_MAX: i64 = 20;
 
-/// How long a page of rows is waited for until the machines have kept it.
+/// How long to wait until the machines have kept a page of rows.
 const KEPT_TIME: Duration = Duration::from_secs(30);
 
-/// How often the rights in several subscriptions are checked. An event must be absent for longer until it is over.
+/// How often the rights in several subscriptions are checked. An event must be absent for longer
+/// before it is over.
 const ACCESS_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How many events one query names.
 const NAMED_MAX: usize = 200;
 
-/// Reads the queue for ever.
+/// Reads the queue without end.
 pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<Dispatch>) {
     let slots = Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
     let mut problem = Problem::new("queue", "the queue");
-    // Until then the hub could act for a machine whose own watcher does.
+    // Until then the hub could act for a machine whose own watcher acts.
     while !dispatch.knows_agents() {
         sleep(EMPTY).await;
     }
     loop {
-        // No more are received than are worked on: the others stay visible to a stand-by.
+        // The hub receives only as many as it processes: the others stay visible to a standby.
         let Ok(permit) = slots
             .clone()
             .acquire_many_owned(u32::try_from(BATCH).unwrap_or(1))
@@ -65,7 +70,7 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
             Err(why) => {
                 drop(permit);
                 sleep(problem.failed(&dispatch, &why)).await;
-                // A SAS token expires, and the file may have the next one by now.
+                // A SAS token expires, and by now the file may have the next one.
                 if let Some(Ok(opened)) = dispatch
                     .shared
                     .config
@@ -83,7 +88,7 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
         let mut permit = permit;
         for message in messages {
             let slot = permit.split(1);
-            // In the order of the queue: what was sent first is known first.
+            // In the order of the queue: earlier messages are applied first.
             let kept = deliver(&dispatch, &message);
             let (queue, dispatch) = (queue.clone(), dispatch.clone());
             tokio::task::spawn_local(async move {
@@ -103,8 +108,8 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
     }
 }
 
-/// Passes on what a message says. The channel ends once it is kept. Or why the message cannot be read.
-fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<()>, String> {
+/// Passes on the content of a message. The error is the reason why the message cannot be read.
+fn deliver(dispatch: &Rc<Dispatch>, message: &QueueMessage) -> Result<Kept, String> {
     if message.received > RECEIVED_MAX {
         return Err(format!(
             "it was received {} times and never deleted",
@@ -128,7 +133,7 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
                 .for_each(|_| metrics.notice("invalid"));
             return Err(why);
         }
-        // It is deleted with what can be read of it.
+        // It is deleted, together with its readable part.
         journal.set_aside(&why, content, clock.time_of_day().seconds());
     }
     metrics.message(if notices.notices.is_empty() {
@@ -142,8 +147,9 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
     }))
 }
 
-/// Copies a message once the audit file can be written, and deletes it once that has it. If that fails, it appears again.
-async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &str) {
+/// Copies a message once the audit file can be written, and deletes it once the file has it. If
+/// that fails, it appears again.
+async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &QueueMessage, why: &str) {
     let Shared {
         journal,
         metrics,
@@ -151,7 +157,8 @@ async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &
         ..
     } = &*dispatch.shared;
     let work = async {
-        // While the audit file cannot be written, the message appears again and again. One copy is enough.
+        // While the audit file cannot be written, the message appears again and again. One copy is
+        // enough.
         if !journal.sync().await {
             return Ok(());
         }
@@ -181,17 +188,18 @@ fn queue_failed(dispatch: &Dispatch, why: &str) {
     log::printable(&format!("warning: {why}"));
 }
 
-/// Deletes a message once what it says is kept and in the audit file. Until it is kept, its time is renewed, so often. While the audit
-/// file cannot be written, it appears again and again.
+/// Deletes a message once its content is kept and in the audit file. Until it is kept, its time is
+/// renewed at this interval. While the audit file cannot be written, the message appears again and
+/// again.
 async fn delete_once_kept(
     queue: &Queue,
     dispatch: &Dispatch,
-    mut message: Message,
-    mut kept: mpsc::Receiver<()>,
+    mut message: QueueMessage,
+    kept: Kept,
     renew_every: Duration,
 ) {
     let work = async {
-        let _ = kept.recv().await;
+        kept.wait().await;
         dispatch.shared.journal.sync().await
     };
     tokio::pin!(work);
@@ -208,21 +216,21 @@ async fn delete_once_kept(
     if !is_in_audit {
         return;
     }
-    // If that fails, the message appears again, and says nothing new.
+    // If that fails, the message appears again, with nothing new.
     if let Err(why) = queue.delete(&message).await {
         queue_failed(dispatch, &why);
     }
 }
 
-/// Asks Resource Graph for ever, so often.
-pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
+/// Polls Resource Graph every `interval`.
+pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, interval: Duration) {
     let mut problem = Problem::new("graph", "Resource Graph");
     loop {
         match reconcile(&arm, &dispatch).await {
             Ok(()) => {
                 problem.passed();
                 dispatch.reconciled(Instant::now());
-                sleep(every).await;
+                sleep(interval).await;
             }
             Err(error) => {
                 sleep(problem.failed(&dispatch, &format!("cannot ask Resource Graph: {error}")))
@@ -232,11 +240,12 @@ pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
     }
 }
 
-/// Asks Resource Graph for ever which subscriptions it may not be asked about: of several, it leaves these out silently.
+/// Polls which subscriptions' events this identity may not read: a query for several leaves these
+/// out silently.
 pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
     let subscriptions = dispatch.shared.config.subscriptions.clone();
     if subscriptions.len() == 1 {
-        // It would be refused.
+        // A query for a single subscription without rights fails by itself.
         dispatch.set_refused(HashSet::new());
         return;
     }
@@ -255,7 +264,7 @@ pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
                         "warning: subscription {subscription} cannot be read, and its events are seen in the queue only: {error}"
                     ));
                 }
-                // What else fails says nothing about rights.
+                // Other failures show nothing about rights.
                 Ok(_) | Err(_) => {}
             }
         }
@@ -264,10 +273,10 @@ pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
     }
 }
 
-/// Asks Resource Graph once.
+/// Queries Resource Graph once.
 ///
 /// # Errors
-/// It refuses, or does not answer. What was read until then counts.
+/// It refuses, or does not answer. Rows that were read until then count.
 pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmError> {
     let subscriptions = &dispatch.shared.config.subscriptions;
     if let Some(registered) = dispatch.shared.gates.agents().await {
@@ -281,11 +290,11 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
         match &tags {
             Ok(()) => dispatch.set_agents(&agents),
             Err(error) if !dispatch.knows_tags() => return Err(error.clone()),
-            // Events are asked for all the same: those that had the tag have it still.
+            // The query for events runs all the same: machines that had the tag still have it.
             Err(_) => {}
         }
     }
-    // An event that comes meanwhile may be in no answer.
+    // An event that is announced meanwhile may be in no answer.
     let mut missing = dispatch.open_events();
     let mut seen = ask_about(arm, dispatch, Events::Open).await?;
     missing.retain(|key| !seen.keys.contains(key));
@@ -296,21 +305,21 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
         seen.has_unreadable |= more.has_unreadable;
     }
     missing.retain(|key| !seen.keys.contains(key));
-    // A row that cannot be read may be of any of them.
+    // A row that cannot be read may belong to any of them.
     if !seen.has_unreadable {
         dispatch.absent(&missing, Instant::now());
     }
     tags
 }
 
-/// What Resource Graph answers: the keys of events, and whether it has rows that cannot be read.
+/// The answer of Resource Graph: the keys of events, and whether some rows cannot be read.
 #[derive(Default)]
 struct Seen {
     keys: HashSet<String>,
     has_unreadable: bool,
 }
 
-/// Asks about events, and passes on the rows of each page.
+/// Queries events, and passes on the rows of each page.
 async fn ask_about(
     arm: &Arm,
     dispatch: &Rc<Dispatch>,
@@ -328,8 +337,9 @@ async fn ask_about(
             seen.has_unreadable |= !notices.problems.is_empty();
             seen.keys
                 .extend(notices.notices.iter().map(|notice| notice.key.clone()));
-            // No faster than the machines are, but one whose state cannot be kept must not keep the news of others.
-            let _ = timeout(KEPT_TIME, dispatch.deliver(notices).recv()).await;
+            // No faster than the machines are, but a machine whose state cannot be kept must not
+            // delay the notices of others.
+            let _ = timeout(KEPT_TIME, dispatch.deliver(notices).wait()).await;
             Ok(())
         },
     )
@@ -337,9 +347,9 @@ async fn ask_about(
     Ok(seen)
 }
 
-/// What fails again and again is logged once, and tried after longer and longer pauses.
+/// A repeated failure: it is logged once, and retried after longer and longer pauses.
 struct Problem {
-    /// As a metric's label, and for people.
+    /// For a metric's label, and for people.
     place: &'static str,
     name: &'static str,
     pause: Duration,
@@ -388,7 +398,8 @@ mod tests {
     const MESSAGES: &str = "<QueueMessagesList><QueueMessage><MessageId>m</MessageId><PopReceipt>receipt1</PopReceipt>\
         <DequeueCount>1</DequeueCount><MessageText>e30=</MessageText></QueueMessage></QueueMessagesList>";
 
-    /// Each renewal gives the message another receipt, without which it is neither renewed nor deleted.
+    /// Each renewal gives the message another receipt, which the next renewal and the deletion
+    /// need.
     #[test]
     fn the_time_of_a_message_is_renewed_until_it_is_kept() {
         let requests = Arc::<Mutex<Vec<String>>>::default();
@@ -441,7 +452,7 @@ mod tests {
                 .expect("an answer")
                 .pop()
                 .expect("a message");
-            let (keeping, kept) = mpsc::channel(1);
+            let (keeping, kept) = Kept::new();
             let renewed_twice = async {
                 while seen().len() < 3 {
                     sleep(Duration::from_millis(10)).await;

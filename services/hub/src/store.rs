@@ -1,11 +1,15 @@
-//! Where the hub keeps what a restart must know: a register for each machine, on one of the fleet's engines.
+//! The store of the state that must survive a restart: a register for each machine, on one of the
+//! fleet's engines.
 //!
-//! Without a store of their own these are in a folder of this machine, and a lock allows one hub. With a store that several hubs
-//! share, one of them works and the others are on standby: the one that works writes the register `hub/holder` again and again, and
-//! another one takes over once that was silent for long enough by its own clock. Each register names its writer. Before a hub acts on
-//! a machine it writes the machine's register, which is refused once another hub has written it, and before it runs a command or sends an
-//! approval it looks whether its turn may be over: a hub that was only thought to be dead begins nothing. What it has begun is not undone:
-//! a command runs until this process ends it, and a request that Azure has not answered may still arrive, some [`REQUEST_TIME`] later.
+//! By default the registers are in a folder of this machine, and a lock allows one hub. With a
+//! store that several hubs share, one of them is active and the others are on standby: the active
+//! one renews its lease, the register `hub/holder`, and another one takes over once the lease was
+//! silent for long enough by its own clock. Each register names its writer. Before a hub acts on a
+//! machine, it writes the machine's register, which is refused once another hub has written it.
+//! Before it runs a command or sends an approval, it checks whether its turn may be over: a hub
+//! that was wrongly considered dead begins nothing. What it has begun is not undone: a command runs
+//! until this process ends it, and a request that Azure has not answered may still arrive, some
+//! [`REQUEST_TIME`] later.
 //!
 //! [`REQUEST_TIME`]: crate::azure::transport::REQUEST_TIME
 
@@ -29,28 +33,28 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::config::{Config, TAKE_OVER_AFTER};
 
-/// What the keys of machines begin with.
+/// The prefix of the machines' keys.
 const MACHINES: &str = "hub/machines/";
 
-/// The register of the hub that works.
+/// The register of the active hub.
 const HOLDER: &str = "hub/holder";
 
-/// How many requests are made of the engine at a time.
+/// How many requests to the engine run at a time.
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// How long one request of the engine may take.
+/// The time limit of one request to the engine.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 
 /// The pauses between attempts to write.
 pub const RETRY: Duration = Duration::from_millis(500);
 
-/// How often it is logged that requests fail.
+/// How often failing requests are logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often in the time until a take-over the hub that works says so.
+/// How many times within the time until a take-over the active hub renews its lease.
 const BEATS: u32 = 5;
 
-/// What is kept about a machine that has an open event, or is out of service.
+/// The saved state of a machine that has an open event, or is out of service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// The hub that wrote it.
@@ -70,7 +74,7 @@ pub struct Saved {
     pub out_of_service_since: Option<i64>,
 }
 
-/// What is known of a machine.
+/// The facts about a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
     /// Its id in Azure Resource Manager.
@@ -88,29 +92,29 @@ pub struct MachineFacts {
     pub has_agent: bool,
 }
 
-/// What is kept about an event of a machine.
+/// The saved state of an event of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedEvent {
     /// The event's id as a key.
     pub key: String,
-    /// The newest message or row about it, as it was received.
+    /// The newest message or row about it, as received.
     pub message: String,
-    /// The resource that is approved.
+    /// The resource for the approval.
     pub resource_id: String,
-    /// How far it is.
+    /// Its progress.
     pub order: EventOrder,
 }
 
-/// Why something was not written.
+/// Why a write failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// Another hub has taken over: this one must not act any more.
+    /// Another hub has taken over: this one must no longer act.
     Taken,
     /// The engine does not answer.
     Engine(String),
 }
 
-/// What was written of a machine last.
+/// The last written state of a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     revision: Option<Revision>,
@@ -120,12 +124,12 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether nothing was ever written.
+    /// Whether nothing was written yet.
     pub const fn is_new(&self) -> bool {
         self.revision.is_none() && !self.is_uncertain
     }
 
-    /// Whether this was written last.
+    /// Whether this state was written last.
     pub fn has(&self, saved: &Saved) -> bool {
         self.saved.as_ref() == Some(saved)
     }
@@ -137,13 +141,13 @@ pub struct Store {
     /// Identifies this process.
     writer: String,
     requests: Semaphore,
-    /// The hub that works, as this one saw it last.
+    /// The active hub, as this one last read it.
     holder: RefCell<Option<Revision>>,
     take_over_after: Option<Duration>,
     last_beat: Cell<Instant>,
-    /// When it was logged last that a request failed.
+    /// When a failed request was last logged.
     logged: Cell<Option<Instant>>,
-    /// How often the state of a machine could not be written.
+    /// How many writes of machines' states have failed.
     failures: Cell<u64>,
     _lock: FileLock,
 }
@@ -155,7 +159,8 @@ struct Holder {
 }
 
 impl Store {
-    /// Opens the registers of a configuration. Commands that an earlier process left running are ended.
+    /// Opens the registers of a configuration, and ends commands that an earlier process left
+    /// running.
     ///
     /// # Errors
     /// A sentence: the folder cannot be used, or the store's configuration is invalid.
@@ -173,7 +178,7 @@ impl Store {
             ));
         }
         let engine = match &config.store {
-            // The lock is held.
+            // This process holds the lock.
             None => Box::new(FolderEngine::of_one_process(folder)),
             Some(file) => open_store(file).await?,
         };
@@ -198,7 +203,7 @@ impl Store {
         })
     }
 
-    /// Waits until this hub is the one that works.
+    /// Waits until this hub is the active one.
     pub async fn await_turn(&self) {
         let Some(patience) = self.take_over_after else {
             return;
@@ -237,18 +242,19 @@ impl Store {
         }
     }
 
-    /// Until when this hub may work unless the store answers. Another one may take over soon after.
+    /// Until when this hub may act unless the store answers. Another one may take over soon after.
     fn turn_ends(&self, patience: Duration) -> Instant {
         self.last_beat.get() + patience * (BEATS - 1) / BEATS
     }
 
-    /// Whether this hub still works: it may have been stopped for so long that another one has taken over.
+    /// Whether this hub is still active: it may have been suspended for so long that another one
+    /// has taken over.
     pub fn has_turn(&self) -> bool {
         self.take_over_after
             .is_none_or(|patience| Instant::now() < self.turn_ends(patience))
     }
 
-    /// Says again and again that this hub works. Returns why it must stop.
+    /// Renews this hub's lease. Returns why it must stop.
     pub async fn hold(&self) -> String {
         let Some(patience) = self.take_over_after else {
             return std::future::pending().await;
@@ -257,7 +263,8 @@ impl Store {
             let end = self.turn_ends(patience);
             match timeout_at(end, self.beat(beat, patience / BEATS)).await {
                 Ok(Some(why)) => return why,
-                // Once too late is enough: what this hub was to do meanwhile, it has refused to do.
+                // A single late renewal does no harm: this hub has refused all actions that were
+                // due meanwhile.
                 Ok(None) if Instant::now() < end => {}
                 _ => {
                     return "the store has not answered for so long that another hub may take over"
@@ -268,8 +275,9 @@ impl Store {
         unreachable!("the loop has no end")
     }
 
-    /// Says once that this hub works, and repeats that until the store answers. Returns why this hub must stop, if it must. What is
-    /// written of machines is not waited for, however much it is.
+    /// Renews this hub's lease once, and repeats the write until the store answers. Returns why
+    /// this hub must stop, if it must. Writes of machines' states do not delay it, however many
+    /// there are.
     async fn beat(&self, beat: u64, pause: Duration) -> Option<String> {
         let next = Holder {
             writer: self.writer.clone(),
@@ -306,14 +314,14 @@ impl Store {
         }
     }
 
-    /// Gives up the work, so that another hub need not wait.
+    /// Gives up the lease, so that another hub need not wait.
     pub async fn release(&self) {
         if let Some(revision) = self.holder.take() {
             let _ = self.request(self.engine.delete(HOLDER, &revision)).await;
         }
     }
 
-    /// All machines that are kept. What cannot be read is logged and left as it is.
+    /// All saved machines. A register that cannot be read is logged and left as it is.
     ///
     /// # Errors
     /// The engine does not answer.
@@ -322,7 +330,7 @@ impl Store {
         for why in problems {
             log::printable(&format!("error: {why}"));
         }
-        // Each is written again before anything is done.
+        // Each is written again before any action.
         let entry = |revision| Entry {
             revision: Some(revision),
             ..Entry::default()
@@ -333,8 +341,9 @@ impl Store {
             .collect())
     }
 
-    /// Writes what is kept of a machine. Returns whether it is kept. With a store, that is repeated until it is: another hub may have taken
-    /// over. Without one, what must be done for the machine does not wait.
+    /// Saves the state of a machine, and returns whether it is saved. With a store, the write is
+    /// repeated until it succeeds: another hub may have taken over. Without one, urgent actions for
+    /// the machine do not wait.
     ///
     /// # Errors
     /// Another hub has taken over.
@@ -384,12 +393,12 @@ impl Store {
         }
     }
 
-    /// How often the state of a machine could not be written.
+    /// How many writes of machines' states have failed.
     pub const fn failures(&self) -> u64 {
         self.failures.get()
     }
 
-    /// Logs from time to time that a request failed.
+    /// Logs a failed request, at most once in a while.
     fn log_failure(&self, why: &str) {
         if self
             .logged
@@ -401,7 +410,7 @@ impl Store {
         }
     }
 
-    /// Logs that a write failed, and waits until it may be repeated. Returns whether it has to be.
+    /// Logs a failed write, and waits until it may be repeated. Returns whether it must be.
     async fn may_repeat(&self, why: &str) -> bool {
         self.failures.set(self.failures.get() + 1);
         self.log_failure(why);
@@ -411,7 +420,8 @@ impl Store {
         self.take_over_after.is_some()
     }
 
-    /// Removes what is kept of a machine. Returns whether nothing is kept any more, and repeats that as [`Self::save`] does.
+    /// Removes the saved state of a machine. Returns whether none is left, and repeats the request
+    /// as [`Self::save`] does.
     ///
     /// # Errors
     /// Another hub has taken over.
@@ -443,8 +453,9 @@ impl Store {
         }
     }
 
-    /// A write was refused. That may be because of this process's own earlier write, whose answer was lost, or because what is kept is
-    /// damaged: nobody can use that, so it is written anew. Returns whether the engine has answered, as [`Self::save`] does.
+    /// Handles a refused write. The cause may be an earlier write of this process, whose answer was
+    /// lost, or a damaged register: no hub can use that, so this one writes it anew. Returns
+    /// whether the engine has answered, as [`Self::save`] does.
     async fn adopt(&self, entry: &mut Entry, key: &str) -> Result<bool, StoreError> {
         let found = loop {
             match self.request(self.engine.read(key)).await {
@@ -459,7 +470,7 @@ impl Store {
                 }
             }
         };
-        // Nobody has written it since it was read or written here last.
+        // Nobody has written it since this hub last read or wrote it.
         let is_unchanged =
             found.as_ref().map(|register| &register.revision) == entry.revision.as_ref();
         let is_own = match found
@@ -508,7 +519,8 @@ async fn in_time<T>(
         .unwrap_or_else(|_| Err(EngineError("no answer".into())))
 }
 
-/// What the hub that works has kept, for people, and why some of it cannot be read. Nothing is locked or changed.
+/// The states that the active hub has saved, for people, and why some cannot be read. This locks
+/// and changes nothing.
 ///
 /// # Errors
 /// A sentence: the engine does not answer, or its configuration is invalid.
@@ -524,7 +536,7 @@ pub async fn look(config: &Config) -> Result<(Vec<Saved>, Vec<String>), String> 
     ))
 }
 
-/// All machines that are kept, and why some cannot be read.
+/// All saved machines, and why some cannot be read.
 async fn read_all(
     engine: &dyn Engine,
 ) -> Result<(Vec<(Saved, Revision)>, Vec<String>), EngineError> {
@@ -543,7 +555,8 @@ async fn open_store(file: &Path) -> Result<Box<dyn Engine>, String> {
     engine::open(&FleetConfig::load(file)?).await
 }
 
-/// Leaves out the longest messages until a register can hold the rest. After a restart, Resource Graph says again what the event is.
+/// Leaves out the longest messages until a register can hold the rest. After a restart, Resource
+/// Graph returns those events again.
 fn shorten(key: &str, mut saved: Saved) -> Saved {
     while store::encode(key, &saved).is_err()
         && let Some(longest) = saved

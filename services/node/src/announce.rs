@@ -16,12 +16,12 @@ use scheduled_events_common::failure::Failure;
 use scheduled_events_common::metadata;
 use scheduled_events_common::names::Name;
 
-/// How long a request that failed is repeated.
+/// How long a failed request is repeated.
 const RETRY_TIME: Duration = Duration::from_secs(30);
-/// The pause between two of them.
+/// The pause between two attempts.
 const PACE: Duration = Duration::from_secs(1);
 
-/// What is shown.
+/// The values to show.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     pending: bool,
@@ -33,7 +33,8 @@ struct Shown {
 }
 
 impl Shown {
-    /// The message of the condition. What a drain by the last call wrote there is true of the machine until it is back in service.
+    /// The message of the condition. The text that a drain by the last call wrote stays true until
+    /// the machine is back in service.
     fn message(&self, before: Option<&NodeCondition>) -> String {
         let before = before
             .and_then(|before| before.message.as_deref())
@@ -92,7 +93,8 @@ async fn show(
     let node = api.get().await?;
     let mut shown = of_change(change, event);
     if !shown.pending {
-        // Another event of this machine may be open, or the node may be out of service still: `uncordon` ends that.
+        // Another event of this machine may be open, or the node may still be out of service:
+        // `uncordon` ends that.
         let other = other_event(config, event)
             .await
             .map_err(NodeError::Failed)?;

@@ -1,4 +1,4 @@
-//! The requests about a node and its pods: thin, each with a time limit, none repeated here.
+//! The requests about a node and its pods: each has a time limit, and none is repeated here.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +28,8 @@ const NOTE_MAX: usize = 1000;
 
 /// The type of the condition on the Node.
 pub const CONDITION: &str = "ScheduledEventPending";
-/// The end of its message from a drain by the last call until the machine is back in service.
+/// The end of the condition's message from a drain by the last call until the machine is back in
+/// service.
 pub const BY_LAST_CALL: &str = "; drained by the last call, without the gate's yes";
 
 /// The condition of a Node.
@@ -43,16 +44,16 @@ pub fn condition_of(node: &Node) -> Option<&NodeCondition> {
         .find(|condition| condition.type_ == CONDITION)
 }
 
-/// Why a request about a node did not succeed.
+/// Why a request about a node failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeError {
     /// The node changed meanwhile. With its new version the request can succeed.
     Conflict,
     /// There is no such node.
     NotFound,
-    /// Repeating it does not help.
+    /// A repetition does not help.
     Refused(String),
-    /// It may help.
+    /// A repetition may help.
     Failed(String),
 }
 
@@ -101,7 +102,7 @@ impl NodeApi {
         Api::all(self.client.clone())
     }
 
-    /// The node as it is now.
+    /// The current node.
     ///
     /// # Errors
     /// Of any kind but a conflict.
@@ -121,7 +122,7 @@ impl NodeApi {
         .await
     }
 
-    /// Shows people how far the drain is.
+    /// Shows people the progress of the drain.
     ///
     /// # Errors
     /// Of any kind but a conflict.
@@ -131,7 +132,7 @@ impl NodeApi {
             .map(drop)
     }
 
-    /// Sets the condition. `node` is the object as it was read last.
+    /// Sets the condition. `node` is the object as last read.
     ///
     /// # Errors
     /// Of any kind but a conflict.
@@ -155,7 +156,7 @@ impl NodeApi {
             last_heartbeat_time: Some(now.clone()),
             last_transition_time: Some(unchanged_since.unwrap_or(now)),
         };
-        // Conditions are merged by their type: those of the kubelet stay as they are.
+        // The server merges conditions by their type: those of the kubelet stay as they are.
         let patch = json!({ "status": { "conditions": [condition] } });
         node_result(
             self.nodes()
@@ -196,7 +197,7 @@ impl NodeApi {
         published.map_err(|error| error.map_or_else(timed_out, |error| describe(&error)))
     }
 
-    /// Asks for the removal of a pod.
+    /// Requests the removal of a pod.
     pub async fn remove(&self, removal: &Removal) -> Answer {
         match tokio::time::timeout(REQUEST_TIME, self.send_removal(removal)).await {
             Ok(Ok(answer)) => answer,
@@ -207,8 +208,8 @@ impl NodeApi {
         }
     }
 
-    /// The request by hand, since the client's own eviction leaves out the grace period, and hides the pause that a server
-    /// asks for in a header.
+    /// Builds the request itself, since the client's own eviction leaves out the grace period, and
+    /// hides the pause that a server asks for in a header.
     async fn send_removal(&self, removal: &Removal) -> Result<Answer, String> {
         let pod = &removal.pod;
         let url = Request::new(Pod::url_path(&(), Some(&pod.namespace)));
@@ -270,7 +271,7 @@ impl NodeApi {
 
 /// The meaning of an answer to a removal.
 fn answer(code: u16, retry_after: Option<u64>, body: &[u8]) -> Answer {
-    // Not every error is JSON: the server's own limit of requests is plain text.
+    // Not every error is JSON: the server's own limit of requests returns plain text.
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
     let details = &status["details"];
     let retry_after = retry_after
@@ -315,7 +316,7 @@ fn parameters() -> PatchParams {
     }
 }
 
-/// `Err(None)`: it took too long.
+/// Runs a request with its time limit, and returns `Err(None)` if it took too long.
 async fn limited<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, Option<kube::Error>> {
@@ -340,14 +341,14 @@ async fn node_result<T>(
         match status_code(&error) {
             Some(409) => NodeError::Conflict,
             Some(404) => NodeError::NotFound,
-            // Rights and credentials can be given later, but not within one run of a hook.
+            // An operator can grant rights and credentials later, but not within one run of a hook.
             Some(400 | 401 | 403 | 405 | 415 | 422) => NodeError::Refused(message),
             _ => NodeError::Failed(message),
         }
     })
 }
 
-/// At most so many bytes of a text.
+/// The first `limit` bytes of a text, at most.
 fn truncated(text: &str, limit: usize) -> &str {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {

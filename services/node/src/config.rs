@@ -38,33 +38,37 @@ impl Config {
     }
 }
 
-/// How the Kubernetes node of this machine is drained.
+/// How to drain the Kubernetes node of this machine.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeConfig {
-    /// The node's name; by default the environment variable `NODE_NAME`, or what follows from the machine's name.
+    /// The node's name; by default, the environment variable `NODE_NAME`, or the name derived from
+    /// the machine's.
     pub name: Option<String>,
     /// The effect of the taint that the node gets besides being cordoned.
     pub taint: TaintEffect,
-    /// What becomes of pods with an `emptyDir` volume, whose data an eviction deletes.
+    /// The rule for pods with an `emptyDir` volume, whose data an eviction deletes.
     pub empty_dir: EmptyDirRule,
-    /// What becomes of pods without a controller, which nothing creates again.
+    /// The rule for pods without a controller, which nothing creates again.
     pub unmanaged: PodRule,
-    /// What happens to pods that are still on the node when time is over.
+    /// The rule for pods that are still on the node at the deadline.
     pub at_deadline: AtDeadline,
-    /// With `at_deadline = "force"`: so long before the deadline, or at half of the time, pods are deleted past their budgets.
+    /// With `at_deadline = "force"`: how long before the deadline, at most half of the drain's
+    /// time, pods are deleted past their budgets.
     #[serde(deserialize_with = "duration")]
     pub force_before: Duration,
-    /// The deadline is so long before the event's `NotBefore`.
+    /// How long before the event's `NotBefore` the deadline is.
     #[serde(deserialize_with = "duration")]
     pub margin: Duration,
-    /// The deadline if `NotBefore` is unknown, from the start of the drain. With a known one, a drain may take until then.
+    /// How long after the start of the drain the deadline is if `NotBefore` is unknown. With a
+    /// known one, a drain may take until then.
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
-    /// While the node is out of service, external load balancers send it nothing: it has the label
-    /// `node.kubernetes.io/exclude-from-external-load-balancers`.
+    /// Whether the label `node.kubernetes.io/exclude-from-external-load-balancers` keeps external
+    /// load balancers away from the node while it is out of service.
     pub exclude_from_load_balancers: bool,
-    /// How long a recovery waits until the node is ready. After that it fails, and is repeated by the watcher.
+    /// How long a recovery waits until the node is ready. After that it fails, and the watcher
+    /// repeats it.
     #[serde(deserialize_with = "duration")]
     pub ready_timeout: Duration,
 }
@@ -75,12 +79,12 @@ pub enum TaintEffect {
     /// No taint.
     #[serde(rename = "none")]
     None,
-    /// No new pods without a toleration.
+    /// Only pods with a toleration are scheduled.
     #[default]
     NoSchedule,
-    /// New pods only if there is no other node.
+    /// New pods are scheduled only if there is no other node.
     PreferNoSchedule,
-    /// Pods without a toleration are evicted by Kubernetes itself, without regard to budgets.
+    /// Kubernetes itself evicts pods without a toleration, ignoring budgets.
     NoExecute,
 }
 
@@ -96,24 +100,25 @@ impl TaintEffect {
     }
 }
 
-/// What becomes of certain pods.
+/// The rule for certain pods.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum PodRule {
-    /// They are left alone, and the node does not count as drained.
+    /// They stay, and the node does not count as drained.
     #[default]
     Hold,
     /// They are evicted.
     Evict,
-    /// They are left alone, and do not count.
+    /// They stay, and do not count.
     Leave,
 }
 
-/// What becomes of pods with an `emptyDir` volume.
+/// The rule for pods with an `emptyDir` volume.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum EmptyDirRule {
-    /// They are evicted for events that take the machine's local disks in any case, and held for all others.
+    /// They are evicted for events that erase the machine's local disks in any case, and held for
+    /// all others.
     #[default]
     Auto,
     /// [`PodRule::Hold`].
@@ -125,7 +130,8 @@ pub enum EmptyDirRule {
 }
 
 impl EmptyDirRule {
-    /// The rule for an event of this type. Without an event, and for a type that is not known, nothing is lost without a drain.
+    /// The rule for an event of this type. Without an event, or for an unknown type, no data would
+    /// be lost without a drain.
     pub fn for_event(self, event_type: Option<&str>) -> PodRule {
         match self {
             Self::Auto => match event_type {
@@ -139,11 +145,11 @@ impl EmptyDirRule {
     }
 }
 
-/// What happens when time is over.
+/// The rule for the deadline.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum AtDeadline {
-    /// The drain has failed, and the event is not approved.
+    /// The drain fails, and the event is not approved.
     #[default]
     Hold,
     /// Pods are deleted past their disruption budgets.

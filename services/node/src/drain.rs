@@ -13,21 +13,22 @@ use kube::runtime::{WatchStreamExt, watcher::Error as WatchError};
 use tokio::time::Instant;
 
 use crate::api::{BY_LAST_CALL, NodeApi, NodeError};
-use crate::config::{Config, NodeConfig};
+use crate::config::Config;
+use crate::config::NodeConfig;
 use crate::event::HookEvent;
 use crate::name::node_name;
-use crate::plan::{Plan, Progress, Step};
+use crate::plan::{Plan, PlanStep, Progress};
 use crate::pods::{DrainPod, PodRules};
 use crate::record::{Cordon, cordon_of, take_out};
 use crate::reporter::Reporter;
 use crate::{boot_id, print};
 use scheduled_events_common::failure::Failure;
 
-/// A watch is begun again so often, so that a server that is silent is noticed.
+/// How often a watch starts again, so that a silent server is noticed.
 const WATCH_SECONDS: u32 = 30;
-/// What people see on the Node changes at most so often.
+/// The least time between two changes of what people see on the Node.
 const SHOW_PACE: Duration = Duration::from_secs(5);
-/// The pause after a request about the node that failed.
+/// The pause after a failed request about the node.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Drains the node for the event on standard input.
@@ -55,7 +56,8 @@ fn is_last_call() -> bool {
     std::env::var_os("SCHEDULED_EVENTS_LAST_CALL").is_some()
 }
 
-/// The time until the event starts. The watcher says it, whose clock may be better than this machine's.
+/// The time until the event starts. The watcher's value takes precedence: its clock may be better
+/// than this machine's.
 fn time_left(said: Option<&str>, start: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     let of_clock =
         |start: Timestamp| Duration::try_from(start.duration_since(now)).unwrap_or_default();
@@ -81,7 +83,7 @@ impl Drain {
             .transpose()
             .map_err(Failure::usage)?
             .flatten();
-        // From here on time is counted, however the clock is set.
+        // From here on a monotonic clock measures the time, however the wall clock is set.
         let said = std::env::var("SCHEDULED_EVENTS_SECONDS_LEFT").ok();
         let plan = Plan::new(
             &options,
@@ -134,7 +136,7 @@ impl Drain {
         result
     }
 
-    /// Takes the node out of service, and returns it as it is then.
+    /// Takes the node out of service, and returns its new state.
     async fn cordon(&self) -> Result<Node, Failure> {
         let boot_id = boot_id();
         let boot_id = boot_id.as_deref();
@@ -188,7 +190,7 @@ impl Drain {
         }
     }
 
-    /// Evicts until no pod is left, or time is over. Returns whether none is left.
+    /// Evicts until no pod is left, or until the deadline. Returns whether no pod is left.
     async fn evict(&mut self, reporter: &Reporter) -> bool {
         let selector =
             watcher::Config::default().fields(&format!("spec.nodeName={}", self.api.name()));
@@ -200,7 +202,7 @@ impl Drain {
         let mut shown = Shown::default();
         loop {
             let wait = match self.plan.next(self.begin.elapsed()) {
-                Step::Remove(removal) => {
+                PlanStep::Remove(removal) => {
                     let api = self.api.clone();
                     answers.push(async move {
                         let answer = api.remove(&removal).await;
@@ -208,12 +210,12 @@ impl Drain {
                     });
                     continue;
                 }
-                Step::Wait(until) => until,
-                Step::Drained => return true,
-                Step::Held => return false,
+                PlanStep::Wait(until) => until,
+                PlanStep::Drained => return true,
+                PlanStep::Held => return false,
             };
             self.show(reporter, &mut shown);
-            // What is shown later is due, too.
+            // The next change of what people see is due, too.
             let wait = shown.due.map_or(wait, |due| wait.min(due));
             tokio::select! {
                 change = next_change(&mut changes) => {
@@ -255,7 +257,7 @@ impl Drain {
     }
 }
 
-/// What was shown last.
+/// The last progress that the Node showed.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -302,7 +304,7 @@ async fn next_change(
     }
 }
 
-/// The progress in words, at most three reasons of it.
+/// The progress in words, with at most three reasons.
 fn describe(progress: &Progress) -> String {
     let mut parts = Vec::new();
     if progress.terminating > 0 {

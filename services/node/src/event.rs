@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// The longest input that is read. An event of a thousand machines has some 70 KiB.
 const INPUT_MAX: u64 = 1024 * 1024;
 
-/// An event, as `scheduled-events` hands it to a hook.
+/// An event, as `scheduled-events` passes it to a hook.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct HookEvent {
     /// Its id.
@@ -17,7 +17,7 @@ pub struct HookEvent {
     pub event_type: Option<String>,
     /// When it starts at the earliest, in RFC 3339.
     pub not_before: Option<String>,
-    /// What Azure writes about it.
+    /// Azure's description.
     pub description: Option<String>,
     /// Whether it names this machine.
     pub mine: Option<bool>,
@@ -27,7 +27,7 @@ impl HookEvent {
     /// Reads standard input; `None` if it is a terminal, or empty.
     ///
     /// # Errors
-    /// A sentence: it is too long, or not an event.
+    /// A sentence: the input is too long, or not an event.
     pub fn from_stdin() -> Result<Option<Self>, String> {
         let stdin = std::io::stdin();
         if stdin.is_terminal() {
@@ -52,7 +52,7 @@ impl HookEvent {
     /// Reads an event.
     ///
     /// # Errors
-    /// A sentence about what is wrong.
+    /// A sentence about the error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let event: Self = serde_json::from_str(text).map_err(|error| {
             format!("standard input is not an event as hooks get it, in JSON: {error}")
@@ -75,7 +75,8 @@ impl HookEvent {
         Ok(Some(time))
     }
 
-    /// Its type as one word of letters and digits, which it always is: for names in the API, which allow little else.
+    /// Its type as one word of letters and digits, which it always is: for names in the API, which
+    /// allow little else.
     pub fn type_word(&self) -> &str {
         let word = self.event_type.as_deref().unwrap_or_default();
         let is_word = !word.is_empty()

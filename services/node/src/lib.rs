@@ -1,11 +1,10 @@
 //! The Kubernetes node of a machine: out of service before an event, and back afterwards.
 //!
-//! What to do is decided without I/O: [`pods`] classifies the pods of the node, [`plan`] is the course of a drain, and
-//! [`record`] has the changes of the Node object. [`event`] reads what a hook gets, and [`name`] finds the
-//! node. [`api`] sends requests, and [`reporter`] those that people see; [`drain`] and [`uncordon`] are the two
-//! commands, and [`announce`] shows events for which nothing is drained. [`config`] is their part of the configuration.
-
-#![forbid(unsafe_code)]
+//! The decisions need no I/O: [`pods`] classifies the pods of the node, [`plan`] is the course of a
+//! drain, and [`record`] has the changes of the Node object. [`event`] reads a hook's input, and
+//! [`name`] finds the node. [`api`] sends requests, and [`reporter`] those that people see;
+//! [`drain`] and [`uncordon`] are the two commands, and [`announce`] shows events for which nothing
+//! is drained.
 
 pub mod announce;
 pub mod api;
@@ -19,13 +18,14 @@ pub mod record;
 pub mod reporter;
 pub mod uncordon;
 
-/// One line for the log of the watcher that runs this command. A log that cannot be written stops nothing.
+/// Prints a line for the log of the watcher that runs this command. A log that cannot be written
+/// stops nothing.
 fn print(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// The id of the machine's current boot. A container sees that of its host.
+/// The id of the machine's current boot. A container sees its host's.
 fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())

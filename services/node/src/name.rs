@@ -1,13 +1,13 @@
-//! Which node is this machine.
+//! Finds this machine's node.
 
 use crate::config::Config;
 use scheduled_events_common::metadata::{self, Compute};
 
-/// The name of this machine's node: from the command line, the environment variable `NODE_NAME`, the configuration, the
-/// machine's name, or instance metadata.
+/// The name of this machine's node: from the command line, the environment variable `NODE_NAME`,
+/// the configuration, the machine's name, or instance metadata.
 ///
 /// # Errors
-/// A sentence: none of these is there.
+/// A sentence: there is none of these.
 pub async fn node_name(argument: Option<&str>, config: &Config) -> Result<String, String> {
     let given = argument.map(str::to_owned).or_else(|| {
         std::env::var("NODE_NAME")
@@ -34,8 +34,9 @@ fn node_of(compute: &Compute) -> String {
     }
 }
 
-/// The node of a machine with this name, as Azure names them: the host name in lower case. An instance of a scale set,
-/// `aks-pool-12-vmss_41`, has the host name `aks-pool-12-vmss000015`: the number in base 36, with six digits.
+/// The node of the machine with this name, as Azure names nodes: the host name in lower case. An
+/// instance of a scale set, `aks-pool-12-vmss_41`, has the host name `aks-pool-12-vmss000015`: the
+/// number in base 36, with six digits.
 pub fn node_of_machine(machine: &str) -> String {
     let instance = machine
         .rsplit_once('_')
@@ -59,7 +60,7 @@ fn base_36(mut number: u32) -> String {
 mod tests {
     use super::*;
 
-    /// The table of the guide: what a machine is, its name in events, and its node's.
+    /// The table of the guide: the kind of machine, its name in events, and its node's name.
     #[test]
     fn the_guide_has_these_names() {
         let page = include_str!("../../../docs/kubernetes.md");

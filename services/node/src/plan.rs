@@ -1,7 +1,9 @@
-//! What a drain does next. No I/O and no clock: every time is an argument, counted from the start of the drain.
+//! The next step of a drain. No I/O and no clock: every time is an argument, counted from the start
+//! of the drain.
 //!
-//! A pod's eviction is asked for until it is carried out. A disruption budget refuses it for now: it is asked for again at
-//! a steady pace. An overloaded server is left alone for as long as it wishes, for all pods.
+//! The drain requests a pod's eviction until it is carried out. If a disruption budget refuses it
+//! for now, the drain repeats the request at a steady pace. It sends an overloaded server no
+//! request, for any pod, for as long as the server asks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,32 +11,32 @@ use std::time::Duration;
 use crate::config::{AtDeadline, NodeConfig};
 use crate::pods::{DrainPod, Treatment};
 
-/// How often an eviction that a disruption budget refuses is asked for again.
+/// How often to repeat an eviction that a disruption budget refuses.
 const BUDGET_PACE: Duration = Duration::from_secs(5);
 /// The same when less than [`SHORT_TIME`] is left.
 const SHORT_PACE: Duration = Duration::from_secs(1);
 const SHORT_TIME: Duration = Duration::from_secs(60);
 /// The longest pause after other failures.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-/// An eviction that was accepted and has no effect for so long is asked for again.
+/// After how long without effect to repeat an eviction that was accepted.
 const EFFECT_TIME: Duration = Duration::from_secs(30);
-/// The same for a pod that the server does not know, or not with this identity.
+/// The same for a pod that the server does not have, or not with this identity.
 const GONE_TIME: Duration = Duration::from_secs(2);
 /// The shortest time of a drain.
 const TIME_MIN: Duration = Duration::from_secs(1);
-/// So many requests may be on their way at a time.
+/// How many requests may be in flight at a time.
 const REQUESTS_MAX: usize = 8;
 
-/// The next thing to do.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Ask for this pod's removal, and report the answer with [`Plan::answered`].
+pub enum PlanStep {
+    /// Request this pod's removal, and report the answer with [`Plan::answered`].
     Remove(Removal),
-    /// Wait until then, or for an answer or a change of pods.
+    /// Wait until this time, or for an answer or a change of pods.
     Wait(Duration),
-    /// No pod is left that counts.
+    /// No pod that counts is left.
     Drained,
-    /// Time is over.
+    /// The deadline has passed.
     Held,
 }
 
@@ -43,7 +45,7 @@ pub enum Step {
 pub struct Removal {
     /// The pod.
     pub pod: DrainPod,
-    /// Past its disruption budgets: a deletion instead of an eviction.
+    /// Whether to ignore disruption budgets: a deletion instead of an eviction.
     pub force: bool,
     /// The grace period in seconds, if it is not the pod's own.
     pub grace_seconds: Option<u32>,
@@ -54,7 +56,7 @@ pub struct Removal {
 pub enum Answer {
     /// The pod is being deleted.
     Accepted,
-    /// There is no such pod any more.
+    /// The pod no longer exists.
     Gone,
     /// A disruption budget does not allow it now.
     Budget {
@@ -68,35 +70,35 @@ pub enum Answer {
         /// The pause that the server asks for.
         retry_after: Option<Duration>,
     },
-    /// Anything else that is no success.
+    /// Any other failure.
     Failed {
         /// The reason.
         message: String,
     },
 }
 
-/// How far a drain is.
+/// The progress of a drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// So many pods are being deleted.
+    /// How many pods are being deleted.
     pub terminating: usize,
-    /// So many pods wait for their eviction.
+    /// How many pods wait for their eviction.
     pub waiting: usize,
-    /// What keeps pods on the node: path of the pod and reason.
+    /// What keeps pods on the node: the path of each pod, and the reason.
     pub blocked: Vec<(String, String)>,
 }
 
 /// The state of a drain.
 #[derive(Debug)]
 pub struct Plan {
-    /// Pods are asked to end by then, and killed after it.
+    /// The deadline by which pods are asked to end; after it, they are killed.
     grace_end: Option<Duration>,
     end: Duration,
     force_at: Option<Duration>,
     pods: BTreeMap<String, Followed>,
     listed: bool,
     overloaded: u32,
-    /// No request before.
+    /// No request is sent before this time.
     resume_at: Duration,
 }
 
@@ -104,20 +106,21 @@ pub struct Plan {
 struct Followed {
     pod: DrainPod,
     asked: bool,
-    /// Its deletion was asked for, past its budgets.
+    /// Whether its deletion was requested, past its budgets.
     forced: bool,
     failures: u32,
-    /// No request for this pod before.
+    /// No request for this pod is sent before this time.
     retry_at: Duration,
-    /// Accepted by the server, though it may not show in the pod yet.
+    /// Whether the server has accepted the removal, though the pod may not show it yet.
     accepted: bool,
     blocked: Option<String>,
 }
 
 impl Plan {
-    /// A drain that begins now; `time_left` is the time until the event's `NotBefore`, if that is known.
+    /// A drain that begins now; `time_left` is the time until the event's `NotBefore`, if that is
+    /// known.
     pub fn new(options: &NodeConfig, time_left: Option<Duration>) -> Self {
-        // However short the notice is, every pod is asked to leave.
+        // However short the notice is, every pod is asked to end.
         let grace_end = time_left.map(|left| {
             left.saturating_sub(options.margin.min(left / 4))
                 .max(TIME_MIN)
@@ -136,7 +139,7 @@ impl Plan {
         }
     }
 
-    /// All pods of the node as they are now.
+    /// Sets all pods that are now on the node.
     pub fn set_pods(&mut self, pods: impl IntoIterator<Item = DrainPod>) {
         let mut before = std::mem::take(&mut self.pods);
         for pod in pods {
@@ -157,13 +160,13 @@ impl Plan {
         self.listed = true;
     }
 
-    /// The next step. It is to be asked for again after every call of another method, and when a wait is over.
-    pub fn next(&mut self, now: Duration) -> Step {
+    /// The next step. Call this again after every call of another method, and when a wait is over.
+    pub fn next(&mut self, now: Duration) -> PlanStep {
         if !self.listed {
             return if now >= self.end {
-                Step::Held
+                PlanStep::Held
             } else {
-                Step::Wait(self.end)
+                PlanStep::Wait(self.end)
             };
         }
         if self
@@ -171,10 +174,10 @@ impl Plan {
             .values()
             .all(|followed| followed.pod.treatment == Treatment::Leave)
         {
-            return Step::Drained;
+            return PlanStep::Drained;
         }
         if now >= self.end {
-            return Step::Held;
+            return PlanStep::Held;
         }
         let force = self.force_at.is_some_and(|at| now >= at);
         let mut wake = self
@@ -182,10 +185,10 @@ impl Plan {
             .min(self.force_at.filter(|at| *at > now).unwrap_or(self.end));
         let asked = self.pods.values().filter(|followed| followed.asked).count();
         if asked >= REQUESTS_MAX {
-            return Step::Wait(wake);
+            return PlanStep::Wait(wake);
         }
         if now < self.resume_at {
-            return Step::Wait(wake.min(self.resume_at));
+            return PlanStep::Wait(wake.min(self.resume_at));
         }
         let cap = self
             .grace_end
@@ -204,20 +207,20 @@ impl Plan {
             followed.asked = true;
             followed.forced = force;
             let grace_seconds = cap.filter(|cap| *cap < pod.grace.as_secs());
-            return Step::Remove(Removal {
+            return PlanStep::Remove(Removal {
                 pod: pod.clone(),
                 force,
                 grace_seconds: grace_seconds.map(|cap| u32::try_from(cap).unwrap_or(u32::MAX)),
             });
         }
-        Step::Wait(wake)
+        PlanStep::Wait(wake)
     }
 
-    /// The answer to the removal of the pod with this identity.
+    /// Records the answer to the removal of the pod with this identity.
     pub fn answered(&mut self, uid: &str, answer: Answer, now: Duration) {
         let left = self.end.saturating_sub(now);
         if let Answer::Overloaded { retry_after } = &answer {
-            // A server that asks for more than what is left is asked once more before the end.
+            // A server that asks for more than the time left gets one more request before the end.
             let pause = retry_after
                 .unwrap_or_else(|| back_off(self.overloaded))
                 .min(BACK_OFF_MAX)
@@ -270,12 +273,12 @@ impl Plan {
         }
     }
 
-    /// When the drain ends at the latest.
+    /// The latest end of the drain.
     pub fn end(&self) -> Duration {
         self.end
     }
 
-    /// How far the drain is.
+    /// The progress of the drain.
     pub fn progress(&self) -> Progress {
         let mut progress = Progress::default();
         for followed in self.pods.values() {
@@ -335,7 +338,7 @@ mod tests {
 
     fn removal(plan: &mut Plan, now: Duration) -> Removal {
         match plan.next(now) {
-            Step::Remove(removal) => removal,
+            PlanStep::Remove(removal) => removal,
             step => panic!("expected a removal at {now:?}, found {step:?}"),
         }
     }
@@ -350,10 +353,10 @@ mod tests {
     #[test]
     fn nothing_is_drained_before_the_pods_are_known() {
         let mut plan = Plan::new(&NodeConfig::default(), Some(s(100)));
-        assert_eq!(plan.next(s(0)), Step::Wait(s(95)));
-        assert_eq!(plan.next(s(95)), Step::Held);
+        assert_eq!(plan.next(s(0)), PlanStep::Wait(s(95)));
+        assert_eq!(plan.next(s(95)), PlanStep::Held);
         plan.set_pods([]);
-        assert_eq!(plan.next(s(1)), Step::Drained);
+        assert_eq!(plan.next(s(1)), PlanStep::Drained);
     }
 
     #[test]
@@ -367,7 +370,7 @@ mod tests {
                 grace_seconds: None
             }
         );
-        assert_eq!(plan.next(s(0)), Step::Wait(s(895)));
+        assert_eq!(plan.next(s(0)), PlanStep::Wait(s(895)));
         plan.answered("a", Answer::Accepted, s(1));
         assert_eq!(
             plan.progress(),
@@ -382,11 +385,11 @@ mod tests {
         }]);
         assert_eq!(
             plan.next(s(40)),
-            Step::Wait(s(895)),
+            PlanStep::Wait(s(895)),
             "a terminating pod is not asked to end again"
         );
         plan.set_pods([]);
-        assert_eq!(plan.next(s(41)), Step::Drained);
+        assert_eq!(plan.next(s(41)), PlanStep::Drained);
     }
 
     #[test]
@@ -394,7 +397,7 @@ mod tests {
         let mut plan = plan(&NodeConfig::default(), Some(s(900)), &[pod("a")]);
         removal(&mut plan, s(0));
         plan.answered("a", Answer::Accepted, s(0));
-        assert_eq!(plan.next(s(1)), Step::Wait(EFFECT_TIME));
+        assert_eq!(plan.next(s(1)), PlanStep::Wait(EFFECT_TIME));
         removal(&mut plan, EFFECT_TIME);
     }
 
@@ -404,7 +407,7 @@ mod tests {
         for time in [0, 5, 10] {
             removal(&mut plan, s(time));
             plan.answered("a", budget(), s(time));
-            assert_eq!(plan.next(s(time)), Step::Wait(s(time + 5)));
+            assert_eq!(plan.next(s(time)), PlanStep::Wait(s(time + 5)));
         }
         assert_eq!(
             plan.progress().blocked,
@@ -412,7 +415,7 @@ mod tests {
         );
         removal(&mut plan, s(50));
         plan.answered("a", budget(), s(50));
-        assert_eq!(plan.next(s(50)), Step::Wait(s(51)));
+        assert_eq!(plan.next(s(50)), PlanStep::Wait(s(51)));
         removal(&mut plan, s(51));
         plan.answered(
             "a",
@@ -424,10 +427,10 @@ mod tests {
         );
         assert_eq!(
             plan.next(s(51)),
-            Step::Wait(s(61)),
+            PlanStep::Wait(s(61)),
             "the server's pause counts"
         );
-        assert_eq!(plan.next(s(100)), Step::Held);
+        assert_eq!(plan.next(s(100)), PlanStep::Held);
     }
 
     #[test]
@@ -441,12 +444,12 @@ mod tests {
             },
             s(0),
         );
-        assert_eq!(plan.next(s(0)), Step::Wait(s(7)));
+        assert_eq!(plan.next(s(0)), PlanStep::Wait(s(7)));
         removal(&mut plan, s(7));
         plan.answered("a", Answer::Overloaded { retry_after: None }, s(7));
         assert_eq!(
             plan.next(s(7)),
-            Step::Wait(s(9)),
+            PlanStep::Wait(s(9)),
             "the second time in a row"
         );
         removal(&mut plan, s(9));
@@ -457,7 +460,7 @@ mod tests {
             },
             s(9),
         );
-        assert_eq!(plan.next(s(9)), Step::Wait(s(39)));
+        assert_eq!(plan.next(s(9)), PlanStep::Wait(s(39)));
         assert_eq!(plan.progress().blocked, []);
     }
 
@@ -483,7 +486,7 @@ mod tests {
                 },
                 s(time),
             );
-            assert_eq!(plan.next(s(time)), Step::Wait(s(next)));
+            assert_eq!(plan.next(s(time)), PlanStep::Wait(s(next)));
         }
     }
 
@@ -528,13 +531,13 @@ mod tests {
         plan.answered("b", budget(), s(238));
         assert_eq!(
             plan.next(s(238)),
-            Step::Remove(Removal {
+            PlanStep::Remove(Removal {
                 pod: pod("a"),
                 force: false,
                 grace_seconds: None
             })
         );
-        assert_eq!(plan.next(s(239)), Step::Wait(s(240)));
+        assert_eq!(plan.next(s(239)), PlanStep::Wait(s(240)));
         let forced = removal(&mut plan, s(240));
         assert_eq!(
             (forced.pod.name.as_str(), forced.force, forced.grace_seconds),
@@ -557,7 +560,7 @@ mod tests {
             },
             s(250),
         );
-        assert_eq!(plan.next(s(250)), Step::Wait(s(251)));
+        assert_eq!(plan.next(s(250)), PlanStep::Wait(s(251)));
     }
 
     #[test]
@@ -579,7 +582,7 @@ mod tests {
             }
         );
         plan.answered("a", Answer::Accepted, s(10));
-        assert_eq!(plan.next(s(20)), Step::Held, "it is not gone in time");
+        assert_eq!(plan.next(s(20)), PlanStep::Held, "it is not gone in time");
     }
 
     #[test]
@@ -596,11 +599,11 @@ mod tests {
         assert_eq!(removal(&mut plan, s(0)).pod.name, "web");
         plan.answered("web", Answer::Accepted, s(0));
         plan.set_pods([held]);
-        assert_eq!(plan.next(s(1)), Step::Wait(s(895)));
+        assert_eq!(plan.next(s(1)), PlanStep::Wait(s(895)));
         assert_eq!(plan.progress().blocked[0].0, "shop/data");
-        assert_eq!(plan.next(s(895)), Step::Held);
+        assert_eq!(plan.next(s(895)), PlanStep::Held);
         plan.set_pods([]);
-        assert_eq!(plan.next(s(895)), Step::Drained);
+        assert_eq!(plan.next(s(895)), PlanStep::Drained);
     }
 
     #[test]
@@ -625,7 +628,7 @@ mod tests {
         for _ in 0..REQUESTS_MAX {
             removal(&mut plan, s(0));
         }
-        assert_eq!(plan.next(s(0)), Step::Wait(s(895)));
+        assert_eq!(plan.next(s(0)), PlanStep::Wait(s(895)));
         plan.answered("p03", Answer::Accepted, s(0));
         assert_eq!(removal(&mut plan, s(0)).pod.name, "p08");
     }

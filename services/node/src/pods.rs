@@ -1,4 +1,4 @@
-//! Which of a node's pods a drain evicts, which it leaves alone, and which hold it up.
+//! Which of a node's pods a drain evicts, which it leaves alone, and which prevent its completion.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::config::{NodeConfig, PodRule};
 
-/// The grace period of a pod that names none.
+/// The grace period of a pod that specifies none.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
-/// What a drain does with a pod.
+/// The treatment of a pod by a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Evict it, and wait until it is gone.
@@ -20,12 +20,12 @@ pub enum Treatment {
     Hold(HoldReason),
 }
 
-/// What becomes of certain pods in one drain.
+/// The rules for certain pods in one drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodRules {
-    /// Of pods with an `emptyDir` volume.
+    /// For pods with an `emptyDir` volume.
     pub empty_dir: PodRule,
-    /// Of pods without a controller.
+    /// For pods without a controller.
     pub unmanaged: PodRule,
 }
 
@@ -39,7 +39,7 @@ impl PodRules {
     }
 }
 
-/// Why a pod holds a drain up.
+/// Why a pod prevents the completion of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
     /// Its data in an `emptyDir` volume would be lost.
@@ -49,7 +49,7 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
-    /// The reason, and the setting that decides otherwise.
+    /// The reason, and the setting that changes the treatment.
     pub fn text(self) -> &'static str {
         match self {
             Self::EmptyDir => "has an emptyDir volume (node.empty_dir)",
@@ -58,10 +58,10 @@ impl HoldReason {
     }
 }
 
-/// What is known of a pod that a drain deals with.
+/// A pod, as a drain needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainPod {
-    /// Its identity: a pod with the same name and another one is another pod.
+    /// Its identity: a pod with the same name and another identity is another pod.
     pub uid: String,
     /// Its namespace.
     pub namespace: String,
@@ -71,7 +71,7 @@ pub struct DrainPod {
     pub grace: Duration,
     /// It is being deleted.
     pub terminating: bool,
-    /// What the drain does with it.
+    /// The drain's treatment of it.
     pub treatment: Treatment,
 }
 
@@ -103,7 +103,7 @@ impl DrainPod {
 
 fn treatment(pod: &Pod, rules: PodRules) -> Treatment {
     let metadata = &pod.metadata;
-    // The kubelet runs mirror pods from files on the node; deleting one deletes only its image in the API.
+    // The kubelet runs mirror pods from files on the node; a deletion removes only the API's copy.
     if metadata
         .annotations
         .as_ref()
@@ -123,11 +123,11 @@ fn treatment(pod: &Pod, rules: PodRules) -> Treatment {
         .iter()
         .flatten()
         .find(|owner| owner.controller == Some(true));
-    // The DaemonSet's controller would create it again at once, on a cordoned node, too.
+    // The DaemonSet's controller would create it again at once, even on a cordoned node.
     if controller.is_some_and(|owner| owner.kind == "DaemonSet") {
         return Treatment::Leave;
     }
-    // What is being deleted anyway is waited for, whatever the rules are.
+    // The drain waits for a pod that is being deleted, whatever the rules are.
     if metadata.deletion_timestamp.is_some() {
         return Treatment::Evict;
     }

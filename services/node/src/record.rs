@@ -1,8 +1,9 @@
-//! What the Node object says about being out of service, and the changes to it.
+//! The record in the Node object that the node is out of service, and the changes to it.
 //!
-//! The record is an annotation, and changes in the same request as the cordon. So there is no moment at which the node is
-//! cordoned and nobody knows who did it, whenever the process or the machine ends. Every change names the version of the
-//! object that it is based on: the list of taints, which others change too, can only be replaced as a whole.
+//! The record is an annotation, and changes in the same request as the cordon. So the node is never
+//! cordoned without a record of who did it, whenever the process or the machine ends. Every change
+//! names the version of the object that it is based on: the list of taints, which others change
+//! too, can only be replaced as a whole.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde::{Deserialize, Serialize};
@@ -13,29 +14,29 @@ use crate::event::HookEvent;
 
 /// The annotation with the record, and the key of the taint.
 pub const OUT_OF_SERVICE: &str = "scheduled-events/out-of-service";
-/// The annotation that shows people how far a drain is.
+/// The annotation that shows people the progress of a drain.
 pub const PROGRESS: &str = "scheduled-events/progress";
-/// The name under which the server remembers which fields this program set.
+/// The name under which the server records the fields that this program set.
 pub const FIELD_MANAGER: &str = "scheduled-events";
-/// Load balancers that Kubernetes sets up send nothing to a node with this label, whatever its value is.
+/// The label that keeps the load balancers of Kubernetes away from a node, whatever its value is.
 pub const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// So many events are recorded; a machine has one or two at a time.
+/// How many events are recorded; a machine has one or two at a time.
 const EVENTS_MAX: usize = 16;
 
 /// The record that a node is out of service.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub struct OutOfService {
-    /// This program cordoned the node. Without it, somebody else had before.
+    /// Whether this program cordoned the node. Otherwise somebody else had done so before.
     pub cordoned: bool,
-    /// This program took the node out of the load balancers.
+    /// Whether this program took the node out of the load balancers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub excluded: bool,
-    /// When, in RFC 3339.
+    /// When the node went out of service, in RFC 3339.
     pub since: String,
-    /// The boot during which this was, if this program ran on the node itself.
+    /// The boot during which that happened, if this program ran on the node itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
-    /// The events that it is for.
+    /// The events that are the reason.
     pub events: Vec<RecordedEvent>,
 }
 
@@ -59,7 +60,7 @@ pub enum Cordon {
     None,
     /// This program.
     Ours,
-    /// Somebody else, by the name under which the server knows them, if it does.
+    /// Somebody else, with the name under which the server knows them, if it does.
     Others(Option<String>),
 }
 
@@ -80,8 +81,8 @@ fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
     node.metadata.labels.as_ref()?.get(key).map(String::as_str)
 }
 
-/// Who cordoned a node: the record says what this program did, and the server whether it was undone and done again by
-/// somebody else since.
+/// Who cordoned a node: the record contains what this program did, and the server knows whether
+/// somebody else has undone and repeated it since.
 pub fn cordon_of(node: &Node) -> Cordon {
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true) {
         return Cordon::None;
@@ -107,7 +108,8 @@ pub fn cordon_of(node: &Node) -> Cordon {
     }
 }
 
-/// The change that takes a node out of service for an event, or keeps it out for another one. `None`: it is as it should be.
+/// The change that takes a node out of service for an event, or keeps it out for another one;
+/// `None` if no change is needed.
 pub fn take_out(
     node: &Node,
     event: Option<&HookEvent>,
@@ -127,7 +129,7 @@ pub fn take_out(
         .as_ref()
         .and_then(|status| status.node_info.as_ref())
         .map(|info| info.boot_id.as_str());
-    // After a boot, and before the node reports it, the earlier one is kept.
+    // After a boot, until the node reports it, the record keeps the earlier boot.
     if let Some(boot_id) = boot_id.filter(|boot_id| reported == Some(boot_id)) {
         record.boot_id = Some(boot_id.to_owned());
     }
@@ -141,7 +143,7 @@ pub fn take_out(
         let surplus = record.events.len().saturating_sub(EVENTS_MAX);
         record.events.drain(..surplus);
     }
-    // A label that is there already is somebody else's, unless the record names it.
+    // Somebody else set a label that exists already, unless the record names it.
     let exclude = options.exclude_from_load_balancers && label(node, EXCLUDED).is_none();
     record.excluded |= exclude;
     let taints = with_taint(node, event, options);
@@ -162,7 +164,8 @@ pub fn take_out(
     Some(patch)
 }
 
-/// The change that puts a node back into service, as far as this program took it out. `None`: it did not.
+/// The change that puts a node back into service, as far as this program took it out; `None` if it
+/// did not.
 pub fn put_back(node: &Node) -> Option<Value> {
     let taints = taints_of(node);
     let tainted = taints.iter().any(|taint| taint.key == OUT_OF_SERVICE);
@@ -199,13 +202,13 @@ pub fn put_back(node: &Node) -> Option<Value> {
 /// Why a node cannot go back into service yet.
 ///
 /// # Errors
-/// A sentence: it is not ready, or what it reports is from before the boot.
+/// A sentence: it is not ready, or its report is from before the boot.
 pub fn check_ready(node: &Node, boot_id: Option<&str>) -> Result<(), String> {
     let status = node.status.as_ref();
     let reported = status
         .and_then(|status| status.node_info.as_ref())
         .map(|info| info.boot_id.as_str());
-    // Only if the record shows that this program's boot id is the one that this node reports.
+    // Only if the record shows that this node reports the boot id of this program.
     let on_node = record_of(node).is_some_and(|record| record.boot_id.is_some());
     if on_node && boot_id.is_some() && reported != boot_id {
         return Err("the node's status is from before the boot".into());
@@ -241,7 +244,7 @@ fn taints_of(node: &Node) -> &[Taint] {
         .unwrap_or_default()
 }
 
-/// The node's taints with ours; `None` if it is there already, or is not wanted.
+/// The node's taints with this program's; `None` if it is there already, or is not wanted.
 fn with_taint(node: &Node, event: Option<&HookEvent>, options: &NodeConfig) -> Option<Vec<Taint>> {
     let effect = options.taint.word()?;
     let taints = taints_of(node);
@@ -278,7 +281,7 @@ mod tests {
         serde_json::from_value(node).unwrap()
     }
 
-    /// RFC 7396, as the server applies it.
+    /// A merge as RFC 7396 defines it, as the server applies it.
     fn merge(target: &mut Value, patch: Value) {
         let Value::Object(patch) = patch else {
             return *target = patch;
@@ -389,7 +392,7 @@ mod tests {
             Cordon::Others(Some("kubectl-cordon".into()))
         );
         assert_eq!(apply(&after, put_back(&after).unwrap()), theirs);
-        // The same if the server does not know who it was.
+        // The same if the server does not know who did it.
         let unknown = node(json!({"spec": {"unschedulable": true}}));
         let after = apply(&unknown, out(&unknown, "A").unwrap());
         assert_eq!(apply(&after, put_back(&after).unwrap()), unknown);
@@ -414,7 +417,7 @@ mod tests {
                 .unwrap()
                 .cordoned
         );
-        // With our name it is still ours.
+        // With this program's name it still belongs to this program.
         assert_eq!(
             cordon_of(&apply(
                 &ours,
@@ -478,7 +481,7 @@ mod tests {
         assert_eq!(label(&after, EXCLUDED), Some(FIELD_MANAGER));
         assert_eq!(take_out(&after), None);
         assert_eq!(apply(&after, put_back(&after).unwrap()), before);
-        // Without the option, and where it was out before, the label stays as it is.
+        // Without the option, and where the label existed before, it stays as it is.
         assert_eq!(
             label(&apply(&before, out(&before, "A").unwrap()), EXCLUDED),
             None
@@ -489,7 +492,8 @@ mod tests {
             assert!(!record_of(&after).unwrap().excluded);
             assert_eq!(apply(&after, put_back(&after).unwrap()), theirs);
         }
-        // One that somebody else has set since stays; one that somebody removed is set again.
+        // A label that somebody else has set since stays; a label that somebody removed is set
+        // again.
         let theirs = apply(&after, json!({"metadata": {"labels": {EXCLUDED: "true"}}}));
         assert_eq!(
             label(&apply(&theirs, put_back(&theirs).unwrap()), EXCLUDED),
@@ -536,7 +540,7 @@ mod tests {
         );
         let booted = apply(&after, json!({"status": {"nodeInfo": info("boot-2")}}));
         assert_eq!(check_ready(&booted, Some("boot-2")), Ok(()));
-        // From another machine the boot ids have nothing to do with each other.
+        // On another machine the boot ids are unrelated.
         let remote = apply(
             &before,
             take_out(

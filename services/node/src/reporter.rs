@@ -1,4 +1,5 @@
-//! What people see on the Node: condition, annotation and Events. It goes beside the work, and neither delays it nor fails it.
+//! What people see on the Node: condition, annotation and Events. Reporting runs beside the work,
+//! and neither delays it nor fails it.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::api::{NodeApi, NodeError};
 use crate::print;
 
-/// How long a command waits at its end for what is not reported yet.
+/// How long a command waits at its end for reports that are not sent yet.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 enum Report {
@@ -26,14 +27,14 @@ enum Report {
     },
 }
 
-/// Reports in the order of the calls.
+/// Sends reports in the order of the calls.
 pub struct Reporter {
     sender: UnboundedSender<Report>,
     task: JoinHandle<()>,
 }
 
 impl Reporter {
-    /// About this node, as it was read last.
+    /// Starts a reporter for this node, as last read.
     pub fn start(api: NodeApi, node: Node) -> Self {
         let (sender, mut reports) = unbounded_channel();
         let task = tokio::spawn(async move {
@@ -76,7 +77,7 @@ impl Reporter {
         });
     }
 
-    /// Shows how far the work is.
+    /// Shows the progress of the work.
     pub fn progress(&self, text: &str) {
         self.send(Report::Progress(text.into()));
     }
@@ -95,7 +96,7 @@ impl Reporter {
         let _ = self.sender.send(report);
     }
 
-    /// Waits for a moment until everything is reported.
+    /// Waits a limited time until everything is reported.
     pub async fn finish(self) {
         drop(self.sender);
         let _ = tokio::time::timeout(FLUSH_TIME, self.task).await;

@@ -16,7 +16,7 @@ use crate::{boot_id, print};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::metadata;
 
-/// How often the node is looked at while it is not ready.
+/// How often to read the node while it is not ready.
 const PACE: Duration = Duration::from_secs(1);
 
 /// Puts the node back into service, as far as `drain` took it out.
@@ -25,7 +25,7 @@ const PACE: Duration = Duration::from_secs(1);
 /// The node is not ready in time; or its name is missing.
 pub async fn run(config: &Config, node: Option<&str>, if_over: bool) -> Result<(), Failure> {
     let name = node_name(node, config).await.map_err(Failure::usage)?;
-    // The machine is recovered, not an event: which one ended last makes no difference.
+    // The command recovers the machine, not an event: which event ended last makes no difference.
     HookEvent::from_stdin().map_err(Failure::usage)?;
     let api = NodeApi::connect(&name).await.map_err(Failure::usage)?;
     let boot_id = boot_id();
@@ -63,7 +63,8 @@ pub async fn run(config: &Config, node: Option<&str>, if_over: bool) -> Result<(
     }
 }
 
-/// Returns the node as it is now, and the result in words. With an endpoint, events that it has keep the node as it is.
+/// Returns the current node, and the result in words. With an endpoint, the events in its document
+/// keep the node as it is.
 async fn attempt(
     api: &NodeApi,
     boot_id: Option<&str>,
@@ -117,7 +118,7 @@ async fn open_events(endpoint: &str) -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// What people see.
+/// Clears the condition that people see.
 async fn clear_condition(api: &NodeApi, node: Node, outcome: &str) {
     let conditions = node
         .status

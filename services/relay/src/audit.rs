@@ -1,8 +1,9 @@
 //! Reads the audit file as it grows, through rotation, truncation and replacement.
 //!
-//! The watcher renames `FILE` to `FILE.1`, that one to `FILE.2` and so on, and numbers its lines across all of them. The number
-//! of a line is therefore the position, together with a digest of the line: if the line of that number is another one, the
-//! files were replaced, and all of them are read.
+//! The watcher renames `FILE` to `FILE.1`, that one to `FILE.2` and so on, and numbers its lines
+//! across all of them. The position is therefore the number of a line, together with a digest of
+//! the line: if the line with that number differs, the files were replaced, and all of them are
+//! read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -44,7 +45,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line, if it is a JSON object with a number. Others are what a crash left.
+    /// The line, if it is a JSON object with a number. A crash can leave other lines.
     fn new(bytes: &[u8], start: u64) -> Option<Self> {
         #[derive(Deserialize)]
         struct Numbered {
@@ -77,14 +78,14 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes)[..8])
 }
 
-/// What was read.
+/// The lines of one read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// The lines, in their order.
     pub lines: Vec<Line>,
     /// How many lines before the first one no longer exist.
     pub lost: u64,
-    /// Whether the files are others than before, and all of them are read.
+    /// Whether the files differ from those before, and all of them are read.
     pub replaced: bool,
 }
 
@@ -98,7 +99,8 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// A reader of the audit file at `path`, after this position; without one, from the oldest line.
+    /// A reader of the audit file at `path`, after this position; without one, from the oldest
+    /// line.
     pub fn new(path: &Path, position: Option<Position>) -> Self {
         Self {
             path: path.to_owned(),
@@ -107,7 +109,7 @@ impl Tail {
         }
     }
 
-    /// Goes to the end of what is there, and returns the position of the last line.
+    /// Goes to the end of the existing lines, and returns the position of the last one.
     ///
     /// # Errors
     /// Those of the file system.
@@ -116,7 +118,8 @@ impl Tail {
         Ok(self.position.clone())
     }
 
-    /// The next lines, at most `max`. They are durable: after a crash of the machine, no others can have their numbers.
+    /// The next lines, at most `max`. They are durable: after a crash of the machine, no other
+    /// lines can have their numbers.
     ///
     /// # Errors
     /// Those of the file system. The next call continues where this one began.
@@ -141,7 +144,8 @@ impl Tail {
             if !reader.is_intact()? {
                 continue;
             }
-            // Examined before the lines are read: all lines from before the rename are then among them.
+            // Examined before the lines are read: these then include all lines from before the
+            // rename.
             let moved = !is_same_file(&reader.file, &self.path);
             let lines = reader.read_lines(max)?;
             if !lines.is_empty() {
@@ -187,7 +191,7 @@ struct Reader {
     offset: u64,
     /// The length of the line before `offset` with its line feed, and its digest.
     last: Option<(usize, String)>,
-    /// The line at `offset` is the rest of one that is too long.
+    /// Whether `offset` is within a line that is too long.
     in_long_line: bool,
 }
 
@@ -208,7 +212,7 @@ impl Reader {
         self.in_long_line = false;
     }
 
-    /// Whether the file still has the line that was read last, where it was.
+    /// Whether the file still has the line that was read last, at its place.
     fn is_intact(&self) -> io::Result<bool> {
         let length = self.file.metadata()?.len();
         let Some((last, expected)) = self.last.as_ref().filter(|_| length > self.offset) else {
@@ -225,7 +229,7 @@ impl Reader {
         }
     }
 
-    /// The next whole lines, at most `max`. Those that are no records are passed.
+    /// The next whole lines, at most `max`. Lines that are not records are skipped.
     fn read_lines(&mut self, max: usize) -> io::Result<Vec<Line>> {
         let mut lines = Vec::new();
         let mut size = CHUNK;
@@ -263,7 +267,7 @@ impl Reader {
     }
 }
 
-/// Fills the buffer from `offset` on, as far as the file goes.
+/// Fills the buffer from `offset` up to the end of the file, at most.
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {
@@ -277,8 +281,8 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(count)
 }
 
-/// The file with the line after `position`, and whether the files are others than those that had `position`. `None`: there is
-/// no file.
+/// The file with the line after `position`, and whether these files differ from those that had
+/// `position`; `None` if there is no file.
 fn locate(path: &Path, position: Option<&Position>) -> io::Result<Option<(Reader, bool)>> {
     let mut readers = open_all(path)?;
     let mut replaced = false;
@@ -298,7 +302,7 @@ fn locate(path: &Path, position: Option<&Position>) -> io::Result<Option<(Reader
         let reader = &mut readers[index];
         let (offset, last) = (reader.offset, reader.last.clone());
         if let Some(line) = reader.read_lines(1)?.pop() {
-            // What precedes the line is no record.
+            // The text before the line is no record.
             reader.go_to(line.start, None);
             reader.last = last.filter(|_| offset == line.start);
             return Ok(Some((readers.swap_remove(index), replaced)));
@@ -309,7 +313,7 @@ fn locate(path: &Path, position: Option<&Position>) -> io::Result<Option<(Reader
 
 /// Where a position is.
 enum Found {
-    /// In or before the file with this index, whose reader is after it.
+    /// In or before the file with this index. The file's reader continues after it.
     At(usize),
     /// Nowhere: the numbers began again, or another line has its number.
     Replaced,
@@ -334,7 +338,8 @@ fn find(readers: &mut [Reader], position: &Position) -> io::Result<Found> {
                 if is_first {
                     break;
                 }
-                // The position's line was at the end of this file, and is lost, or there never was one in these files.
+                // The position's line was at the end of this file, and is lost, or never was in
+                // these files.
                 return Ok(later.map_or(Found::Replaced, Found::At));
             }
             is_first = false;
@@ -397,7 +402,7 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
         .map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// Whether the path leads to this file.
+/// Whether the path names this file.
 fn is_same_file(file: &File, path: &Path) -> bool {
     let found = path
         .symlink_metadata()
@@ -472,7 +477,7 @@ mod tests {
             (Some(at(4)), Some(5), 0, false),
             (Some(at(5)), Some(6), 0, false),
             (Some(at(8)), None, 0, false),
-            // Numbers began again, and another line with the number.
+            // Numbers began again, and another line has the number.
             (Some(at(20)), Some(3), 0, true),
             (Some(other), Some(3), 0, true),
         ] {
@@ -484,7 +489,7 @@ mod tests {
                 "{position:?}"
             );
         }
-        // A file that is missing between two others.
+        // A file between two others is missing.
         fs::remove_file(folder.path().join("audit.1")).unwrap();
         fs::write(&path, of(9..=9)).unwrap();
         let mut tail = Tail::new(&path, Some(at(4)));

@@ -12,14 +12,15 @@ use scheduled_events_common::address;
 use scheduled_events_common::secret::SecretFile;
 use scheduled_events_common::toml_file::Invalid;
 
-/// What is forwarded, and where to.
+/// The records to forward, and their targets.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelayConfig {
-    /// The folder for what must survive a restart.
+    /// The folder for state that must survive a restart.
     #[serde(default = "default_state")]
     pub state: PathBuf,
-    /// The proxy for all targets except those on this machine. Environment variables have no effect.
+    /// The proxy for all targets except those on this machine. Environment variables have no
+    /// effect.
     pub proxy: Option<String>,
     /// A file with `USER:PASSWORD` for the proxy.
     pub proxy_credentials_file: Option<SecretFile>,
@@ -34,45 +35,46 @@ pub struct RelayConfig {
 pub struct TargetConfig {
     /// Its name, for logs and for the names of its files.
     pub name: Spanned<String>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its address.
     pub url: Option<String>,
     /// A file with its address, if that is a secret.
     pub url_file: Option<SecretFile>,
-    /// Certificates of the authority that signed its one, in PEM, in addition to the system's roots.
+    /// The certificates of the authority that signed the target's, in PEM, in addition to the
+    /// system's roots.
     pub ca: Option<PathBuf>,
     /// Headers of each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Headers whose values are secrets, in files.
+    /// Headers whose values are secrets, read from files.
     #[serde(default)]
     pub header_files: BTreeMap<String, SecretFile>,
-    /// The kinds of records that it gets. The default depends on what it is.
+    /// The kinds of records that it receives. The default depends on the target's kind.
     pub records: Option<Spanned<Vec<String>>>,
-    /// Whose events it gets.
+    /// Whose events it receives.
     #[serde(default)]
     pub scope: Scope,
-    /// The types of events that it gets; all if it is absent.
+    /// The types of events that it receives; by default, all.
     pub event: Option<Spanned<Vec<String>>>,
-    /// Where it begins at its first start.
+    /// Where it starts in the audit file the first time.
     #[serde(default)]
     pub start: Start,
     /// The body of a webhook.
     pub format: Option<Format>,
     /// A template for the body of a webhook.
     pub template: Option<PathBuf>,
-    /// The type of what the template makes.
+    /// The content type of the template's output.
     pub content_type: Option<String>,
     /// A file with the key: of a webhook's signature, or of PagerDuty's integration.
     pub key_file: Option<SecretFile>,
-    /// What is sent by OTLP.
+    /// The signals to send by OTLP.
     pub signals: Option<Vec<Signal>>,
     /// The client id of a user-assigned managed identity.
     pub client_id: Option<String>,
 }
 
-/// What a target is.
+/// The kind of a target.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -80,7 +82,7 @@ pub enum Kind {
     Alertmanager,
     /// An Azure Event Hub.
     EventHubs,
-    /// A receiver of OpenTelemetry's protocol, over HTTP.
+    /// A receiver of the OpenTelemetry protocol over HTTP.
     Otlp,
     /// PagerDuty's Events API, version 2.
     Pagerduty,
@@ -92,18 +94,18 @@ pub enum Kind {
     Webhook,
 }
 
-/// Whose events a target gets.
+/// Whose events a target receives.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// Those that name this machine, and those of which that is unknown.
+    /// Events that name this machine, and events whose machines are unknown.
     #[default]
     Mine,
     /// All.
     Any,
 }
 
-/// Where a target begins at its first start.
+/// Where a target starts the first time.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
@@ -125,7 +127,7 @@ pub enum Format {
     Cloudevents,
 }
 
-/// What is sent by OTLP.
+/// A signal of OTLP.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {
@@ -136,7 +138,7 @@ pub enum Signal {
 }
 
 impl RelayConfig {
-    /// Refuses targets with the same name, and members that have no effect.
+    /// Refuses targets with the same name, and keys without effect.
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         self.check_proxy().map_err(|message| (None, message))?;
         let targets = &self.targets;
@@ -215,7 +217,7 @@ impl RelayConfig {
 }
 
 impl TargetConfig {
-    /// Refuses members that belong to other kinds of targets: they would have no effect.
+    /// Refuses keys that belong to other kinds of targets, where they would have no effect.
     fn check_members(&self) -> Result<(), String> {
         let is = |kinds: &[Kind]| kinds.contains(&self.kind);
         let webhook = is(&[Kind::Webhook]);

@@ -1,8 +1,10 @@
-//! The task of one target: reads records, forwards them in their order, and repeats what fails.
+//! The task of one target: reads records, forwards them in their order, and repeats failed
+//! requests.
 //!
-//! The position is saved after the target has accepted a record, so a crash repeats at most the last request. A target that
-//! cannot be reached, or refuses for now, is tried again for as long as it takes. A record that the target rejects as invalid
-//! is tried a few times, and then kept in a file of its own, so that one record does not hold up the others.
+//! The position is saved after the target has accepted a record, so a crash repeats at most the
+//! last request. The task repeats requests to a target that cannot be reached, or refuses for now,
+//! without limit. It sends a record that the target rejects as invalid a few times, and then keeps
+//! it in a file of its own, so that one record does not delay the others.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,7 +31,7 @@ const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// The longest delay after a failure, unless the target asks for a longer one.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// How often a record is sent to a target that rejects it.
+/// How often to send a record to a target that rejects it.
 const REJECTIONS_MAX: u32 = 5;
 
 /// How many lines are read at once.
@@ -38,14 +40,14 @@ const READ_MAX: usize = 512;
 /// How often an unchanged failure is logged.
 const LOG_AGAIN: Duration = Duration::from_secs(300);
 
-/// How long the position of records that the target does not get may remain unsaved.
+/// How long the position of records that the target does not receive may remain unsaved.
 const SAVE_IDLE: Duration = Duration::from_secs(60);
 
-/// What one step of a delivery did.
-enum Step {
-    /// Something, and there may be more.
+/// The result of one step of a delivery.
+enum DeliveryStep {
+    /// It did something, and there may be more to do.
     Done,
-    /// Nothing, since there is nothing to do.
+    /// There is nothing to do.
     Idle,
     /// It failed, and is tried again after this time.
     Failed(Duration),
@@ -64,11 +66,12 @@ pub struct Delivery {
     /// Whether `state` is saved, and when it was.
     saved: bool,
     saved_at: Instant,
-    /// What was read and not yet forwarded. The position is that of a record after which the state can be saved.
+    /// Records that were read and not yet forwarded. The position is that of a record after which
+    /// the state can be saved.
     waiting: VecDeque<(Record, Option<Position>)>,
     /// How many records are sent one by one, since the target rejected them together.
     single: usize,
-    /// Failed attempts in a row, and those of them that were rejections.
+    /// The number of failed attempts in a row, and how many of them were rejections.
     failures: u32,
     rejections: u32,
     logged: Option<(String, Instant)>,
@@ -137,9 +140,9 @@ impl Delivery {
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let wait = match self.step().await {
-                Step::Done => continue,
-                Step::Idle => POLL,
-                Step::Failed(wait) => wait,
+                DeliveryStep::Done => continue,
+                DeliveryStep::Idle => POLL,
+                DeliveryStep::Failed(wait) => wait,
             };
             tokio::select! {
                 () = sleep(wait) => {}
@@ -149,7 +152,7 @@ impl Delivery {
         self.save();
     }
 
-    async fn step(&mut self) -> Step {
+    async fn step(&mut self) -> DeliveryStep {
         if let Some(failed) = self.refresh().await {
             return failed;
         }
@@ -162,12 +165,12 @@ impl Delivery {
             if !self.saved && self.saved_at.elapsed() > SAVE_IDLE {
                 self.save();
             }
-            return Step::Idle;
+            return DeliveryStep::Idle;
         }
         let next = self.next();
         if next.items.is_empty() {
             self.commit(next);
-            return Step::Done;
+            return DeliveryStep::Done;
         }
         let outcome = match self.target.requests(&next.items) {
             Ok(requests) => self.send(&requests).await,
@@ -183,19 +186,19 @@ impl Delivery {
                 self.succeeded();
                 self.commit(next);
                 self.save();
-                Step::Done
+                DeliveryStep::Done
             }
             Outcome::Later(reason, wait) => self.failed(&reason, wait),
             Outcome::Rejected(_) if next.items.len() > 1 => {
                 self.single = next.items.len();
                 self.rejections = 0;
-                Step::Done
+                DeliveryStep::Done
             }
             Outcome::Rejected(reason) => self.rejected(next, &reason),
         }
     }
 
-    /// Reads what follows in the audit file.
+    /// Reads the next records of the audit file.
     fn read(&mut self) -> Result<(), String> {
         let batch = self
             .tail
@@ -265,7 +268,8 @@ impl Delivery {
         self.saved = false;
     }
 
-    /// Saves the state. If that fails, it is tried again with the next record; until then a restart would repeat some.
+    /// Saves the state. If that fails, the next record tries again; until then a restart would
+    /// repeat some records.
     fn save(&mut self) {
         match self.file.save(&self.state) {
             Ok(()) => self.saved = true,
@@ -291,8 +295,8 @@ impl Delivery {
         Outcome::Accepted
     }
 
-    /// Repeats what is open, if it is time. Returns a step if that failed for now.
-    async fn refresh(&mut self) -> Option<Step> {
+    /// Repeats open events, if it is time. Returns a step if that failed for now.
+    async fn refresh(&mut self) -> Option<DeliveryStep> {
         let every = self.target.refresh_every()?;
         let is_due = self.refreshed.is_none_or(|last| last.elapsed() >= every);
         if !is_due || self.state.events.is_empty() {
@@ -306,7 +310,7 @@ impl Delivery {
         match outcome {
             Outcome::Later(reason, wait) => return Some(self.failed(&reason, wait)),
             Outcome::Accepted => self.succeeded(),
-            // It must not hold up records.
+            // It must not delay records.
             Outcome::Rejected(reason) => {
                 self.log_failure(&format!("it rejects the events that are open: {reason}"));
             }
@@ -315,7 +319,7 @@ impl Delivery {
         None
     }
 
-    fn rejected(&mut self, next: Next, reason: &str) -> Step {
+    fn rejected(&mut self, next: Next, reason: &str) -> DeliveryStep {
         self.rejections += 1;
         if self.rejections < REJECTIONS_MAX {
             return self.failed(reason, None);
@@ -334,7 +338,7 @@ impl Delivery {
                 self.rejections = 0;
                 self.commit(next);
                 self.save();
-                Step::Done
+                DeliveryStep::Done
             }
             Err(error) => self.failed(
                 &format!("cannot keep a record that it rejects: {error}"),
@@ -343,15 +347,15 @@ impl Delivery {
         }
     }
 
-    fn failed(&mut self, reason: &str, wait: Option<Duration>) -> Step {
+    fn failed(&mut self, reason: &str, wait: Option<Duration>) -> DeliveryStep {
         let backoff = RETRY_FIRST
             .saturating_mul(1 << self.failures.min(16))
             .min(RETRY_MAX);
-        // Machines that failed together do not come back together.
+        // Machines that failed together must not come back together.
         let backoff = backoff.mul_f64(0.8) + part_of(backoff.mul_f64(0.4));
         self.failures = self.failures.saturating_add(1);
         self.log_failure(&format!("cannot deliver, and tries again: {reason}"));
-        Step::Failed(wait.map_or(backoff, |wait| wait.max(RETRY_FIRST)))
+        DeliveryStep::Failed(wait.map_or(backoff, |wait| wait.max(RETRY_FIRST)))
     }
 
     fn succeeded(&mut self) {
@@ -383,7 +387,7 @@ impl Delivery {
 /// The next records for a target.
 struct Next {
     items: Vec<Item>,
-    /// How many waiting records that is, with those that the target does not get.
+    /// How many waiting records that covers, including those that the target does not receive.
     count: usize,
     /// The state after them.
     state: State,

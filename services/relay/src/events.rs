@@ -1,4 +1,4 @@
-//! The events that are open, as far as their records have been forwarded.
+//! The events that are open, according to the records that were forwarded.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::record::Record;
 /// How many open events are kept. Beyond that, further ones have no span and are not repeated.
 const EVENTS_MAX: usize = 1024;
 
-/// How many steps are kept of one event: its first ones.
+/// How many steps of an event are kept: the first ones.
 const STEPS_MAX: usize = 64;
 
 /// The longest description that is kept, in characters.
@@ -24,14 +24,14 @@ const RESOURCES_MAX: usize = 64;
 #[serde(transparent)]
 pub struct OpenEvents(BTreeMap<String, OpenEvent>);
 
-/// An event, as far as its records have been forwarded. Times are seconds since 1970.
+/// An event, according to the records that were forwarded. Times are seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenEvent {
     /// Its id, as Azure wrote it.
     pub event_id: String,
     /// Its type.
     pub event_type: Option<String>,
-    /// Who caused it.
+    /// Its initiator, the `EventSource`.
     pub event_source: Option<String>,
     /// The names of the machines that it affects.
     pub resources: Vec<String>,
@@ -41,27 +41,28 @@ pub struct OpenEvent {
     pub description: Option<String>,
     /// When its first record was made.
     pub since: i64,
-    /// When it was seen started.
+    /// When it was observed to start.
     pub started: Option<i64>,
-    /// When it was seen to be over.
+    /// When it was observed to end.
     pub ended: Option<i64>,
-    /// What happened to it.
-    pub steps: Vec<Step>,
+    /// Its steps.
+    pub steps: Vec<EventStep>,
 }
 
-/// What happened to an event.
+/// A step of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct EventStep {
     /// When.
     pub time: i64,
     /// The record's kind, and for a change its kind after a dot.
     pub name: String,
-    /// The record's own words about the result.
+    /// The result, in the record's own words.
     pub outcome: Option<String>,
 }
 
 impl OpenEvents {
-    /// Applies a record, and returns the event that it is about as it is then. One that is over is kept no longer.
+    /// Applies a record, and returns the event that it is about, as it is afterwards. An event that
+    /// is over is removed.
     pub fn apply(&mut self, record: &Record) -> Option<OpenEvent> {
         let id = record.event_id()?;
         let time = record.time("time")?.0;
@@ -89,7 +90,7 @@ impl OpenEvents {
         self.0.values()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -126,7 +127,7 @@ impl OpenEvent {
             let outcome = ["outcome", "action", "reason"]
                 .iter()
                 .find_map(|member| text(member));
-            self.steps.push(Step {
+            self.steps.push(EventStep {
                 time,
                 name,
                 outcome,

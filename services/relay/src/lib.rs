@@ -1,12 +1,11 @@
-//! Forwards the records of `scheduled-events watch --audit` to other systems: at least once, in order, and never in the way
-//! of the watcher, of which it only reads the file.
+//! Forwards the records of `scheduled-events watch --audit` to other systems: at least once and in
+//! order. It only reads the watcher's file, so it never delays the watcher.
 //!
-//! Each target has its own task, its own position in the file and its own saved state, so that one that is down holds up no
-//! other. In the order of a record's way: [`audit`] reads the file; [`record`] is one of its lines; [`state`] is what is saved;
-//! [`delivery`] is the task of one target; [`events`] are those that are open; [`targets`] turn records into requests; [`transport`] sends them. [`message`] has the
-//! words for people, and [`config`] and [`file`] are the relay's part of the configuration.
-
-#![forbid(unsafe_code)]
+//! Each target has its own task, its own position in the file and its own saved state, so that a
+//! target that is down delays no other. In the order in which a record passes through them:
+//! [`audit`] reads the file; [`record`] is one of its lines; [`state`] is what is saved;
+//! [`delivery`] is the task of one target; [`events`] are those that are open; [`targets`] turn
+//! records into requests; [`transport`] sends them. [`message`] writes text for people.
 
 pub mod audit;
 pub mod config;
@@ -31,7 +30,7 @@ use scheduled_events_common::log;
 use scheduled_events_common::metadata;
 use scheduled_events_common::supervision::asked_to_stop;
 
-/// How long requests that are in flight may take when the process is asked to end.
+/// How long requests in flight may take when the process is asked to end.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
 /// Forwards records until a signal asks it to end.
@@ -62,7 +61,7 @@ pub async fn run(file: &RelayFile) -> Result<(), String> {
         // Tasks end only when they are asked to.
         Some(ended) = tasks.join_next() => return Err(format!("a target's task ended: {ended:?}")),
     }
-    // What is sent and not yet saved would be sent again after the next start.
+    // Requests that are sent but not yet saved would be sent again after the next start.
     let _ = stop.send(true);
     let _ = tokio::time::timeout(STOP_TIME, async {
         while tasks.join_next().await.is_some() {}
@@ -71,7 +70,7 @@ pub async fn run(file: &RelayFile) -> Result<(), String> {
     Ok(())
 }
 
-/// This machine's name: the configured one, that of the metadata service, or else the host's.
+/// This machine's name: the configured one, that of the metadata service, or otherwise the host's.
 async fn machine_name(file: &RelayFile) -> String {
     if let Some(name) = &file.machine {
         return name.clone();

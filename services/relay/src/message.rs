@@ -1,7 +1,7 @@
-//! Words for people: one line about a record.
+//! Text for people: one line about a record.
 //!
-//! Text of events comes from outside: characters that are unsafe to print are escaped here, and what a target gives a meaning
-//! is escaped by that target.
+//! Text of events comes from outside: this module escapes characters that are unsafe to print, and
+//! each target escapes the characters that have a meaning in it.
 
 use scheduled_events_core::record::Printable;
 
@@ -13,7 +13,8 @@ const NAMES_MAX: usize = 10;
 /// The longest text of an event in a message, in characters.
 const TEXT_MAX: usize = 300;
 
-/// One line about a record, such as `Reboot scheduled on WestNO_0, not before 2022-04-11T22:26:58Z`.
+/// One line about a record, such as `Reboot scheduled on WestNO_0, not before
+/// 2022-04-11T22:26:58Z`.
 pub fn headline(record: &Record, machine: &str) -> String {
     let event = format!(
         "{} {}",
@@ -77,7 +78,7 @@ pub fn headline(record: &Record, machine: &str) -> String {
     }
 }
 
-/// Whether people want to know about a record at once: events of this machine, and what failed.
+/// Whether people want to know about a record at once: events of this machine, and failures.
 pub fn is_notable(record: &Record) -> bool {
     match record.kind() {
         "change" => record.change() != Some("updated"),
@@ -87,7 +88,7 @@ pub fn is_notable(record: &Record) -> bool {
     }
 }
 
-/// What people want to know about the event of a record, as names and values.
+/// The details of a record's event for people, as names and values.
 pub fn details(record: &Record) -> Vec<(&'static str, String)> {
     let mut details = Vec::new();
     for (name, member) in [
@@ -127,7 +128,8 @@ pub fn details(record: &Record) -> Vec<(&'static str, String)> {
     details
 }
 
-/// How bad it is that this happens to a machine, in the words that PagerDuty and most rules of Prometheus use.
+/// How severe an event is for a machine, in the words that PagerDuty and most rules of Prometheus
+/// use.
 pub fn severity(event_type: Option<&str>, is_started_without_notice: bool) -> &'static str {
     match event_type {
         _ if is_started_without_notice => "critical",
@@ -136,7 +138,7 @@ pub fn severity(event_type: Option<&str>, is_started_without_notice: bool) -> &'
     }
 }
 
-/// Text from outside, on one line, bounded, without characters that are unsafe to print.
+/// Text from outside on one line, bounded, without characters that are unsafe to print.
 pub fn clean(text: &str) -> String {
     let mut clean = String::new();
     let mut count = 0;

@@ -12,7 +12,8 @@ pub struct Record {
     /// The line, a JSON object in which characters that are unsafe to print are escaped.
     text: String,
     members: Map<String, Value>,
-    /// An id that no other record of this machine has, and that stays the same when it is sent again.
+    /// An id that no other record of this machine has, and that stays the same when the record is
+    /// sent again.
     pub id: String,
 }
 
@@ -27,8 +28,8 @@ impl Record {
         }
     }
 
-    /// The record that replaces lines which no longer exist: the one that the watcher itself writes where lines are missing.
-    /// `before` is the record after them.
+    /// The record that replaces lines that no longer exist: the same that the watcher itself writes
+    /// where lines are missing. `before` is the record after them.
     pub fn gap(lost: u64, before: &Self) -> Self {
         let time = before.text("time").unwrap_or_default();
         let time = PrintableJson(&Value::from(time).to_string()).to_string();
@@ -74,12 +75,12 @@ impl Record {
         self.text("event_id")
     }
 
-    /// The kind of change of a record `change`.
+    /// The kind of change, if this is a record `change`.
     pub fn change(&self) -> Option<&str> {
         self.text("change").filter(|_| self.kind() == "change")
     }
 
-    /// Whether it reports that its event is over.
+    /// Whether it reports the end of its event.
     pub fn is_end(&self) -> bool {
         matches!(self.change(), Some("completed" | "cancelled" | "ended"))
     }

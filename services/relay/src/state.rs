@@ -1,7 +1,7 @@
-//! What is saved of each target: which record it has accepted last, and which events are open.
+//! The saved state of each target: the last record that it has accepted, and the open events.
 //!
-//! One file for each target, replaced as a whole, so that a crash at any moment leaves the old one or the new one. What was
-//! accepted and not yet saved is sent again.
+//! Each target has one file, which is replaced as a whole, so that a crash at any moment leaves the
+//! old one or the new one. Records that were accepted but not yet saved are sent again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -21,10 +21,10 @@ const SIZE_MAX: u64 = 64 * 1024 * 1024;
 /// The largest file of rejected records, in bytes.
 const REJECTED_MAX: u64 = 8 * 1024 * 1024;
 
-/// What the names of temporary files end with.
+/// The suffix of temporary files' names.
 const TEMPORARY: &str = ".relay.json.new";
 
-/// What is saved of one target.
+/// The saved state of one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// The last line of the audit file that needs no further attempt; absent before the first.
@@ -62,7 +62,8 @@ impl Folder {
             }
             error => format!("cannot lock {}: {error}", lock_path.display()),
         })?;
-        // A target that is no longer configured would never remove its own. Other programs may have files here, too.
+        // A target that is no longer configured would never remove its own. Other programs may have
+        // files here, too.
         let entries = fs::read_dir(path)
             .map_err(|error| format!("cannot read the folder {name}: {error}"))?;
         for left in entries.flatten().map(|entry| entry.path()) {
@@ -94,8 +95,8 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Reads it; `None` if there is none. One that is unreadable is kept under another name: all records are sent again then,
-    /// which is better than to leave some out.
+    /// Reads it; `None` if there is none. An unreadable file is kept under another name: all
+    /// records are sent again then, which is better than to leave some out.
     ///
     /// # Errors
     /// Those of the file system.
@@ -124,7 +125,7 @@ impl StateFile {
     /// Replaces it.
     ///
     /// # Errors
-    /// Those of the file system. The file is then the old one.
+    /// Those of the file system. The old file stays then.
     pub fn save(&self, state: &State) -> io::Result<()> {
         let new = self.folder.join(format!("{}{TEMPORARY}", self.name));
         temporary::remove_left(&new)?;
@@ -141,7 +142,8 @@ impl StateFile {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// Keeps a record that the target rejects, as a line of a file. When that is full, the one before it is replaced.
+    /// Keeps a record that the target rejects, as a line of a file. When the file is full, it
+    /// replaces the one before it.
     ///
     /// # Errors
     /// Those of the file system.

@@ -1,7 +1,8 @@
 //! Sends requests, and classifies the answers.
 //!
-//! Certificates are always verified; there is no redirect, and no proxy but a configured one; bodies are bounded. A secret is sent over TLS, or to this
-//! machine itself. Of an address only the server is logged, since those of Slack and Teams are secrets.
+//! Certificates are always verified; there is no redirect, and no proxy but a configured one;
+//! bodies are bounded. A secret is sent over TLS, or to this machine itself. Logs show only the
+//! server of an address, since the addresses of Slack and Teams are secrets.
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +35,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 /// How long the metadata service may take to return a token.
 const TOKEN_TIME: Duration = Duration::from_secs(30);
 
-/// The longest life of a token that is believed, in seconds.
+/// The longest life of a token that is accepted, in seconds.
 const LIFE_MAX: u64 = 86_400;
 
 /// A request: a POST.
@@ -44,7 +45,7 @@ pub struct Request {
     pub url: Address,
     /// Its headers.
     pub headers: Vec<(String, Secret)>,
-    /// What must not be logged, even if an answer repeats it. The address is such a thing anyway.
+    /// Texts that must not be logged, even if an answer repeats them. The address is always one.
     pub secrets: Vec<Secret>,
     /// Its body.
     pub body: Vec<u8>,
@@ -67,9 +68,9 @@ pub struct Address {
     url: Secret,
     /// Its scheme, host and port, which are no secret.
     server: String,
-    /// TLS, or this machine itself.
+    /// Whether it uses TLS, or is this machine itself.
     is_private: bool,
-    /// This machine itself.
+    /// Whether it is this machine itself.
     is_here: bool,
 }
 
@@ -99,7 +100,7 @@ impl Address {
     /// The address, if secrets may be sent to it.
     ///
     /// # Errors
-    /// A sentence: it is another machine's, and not `https`.
+    /// A sentence: it is on another machine, and not `https`.
     pub fn private(self) -> Result<Self, String> {
         if self.is_private {
             return Ok(self);
@@ -110,7 +111,7 @@ impl Address {
         )
     }
 
-    /// The path, the query, and both, as far as there are any.
+    /// The path, the query, and both together, as far as they exist.
     pub fn parts(&self) -> Vec<Secret> {
         let Ok(url) = Url::parse(self.url.reveal()) else {
             return Vec::new();
@@ -154,7 +155,7 @@ impl Address {
 pub enum Outcome {
     /// The target has accepted the records.
     Accepted,
-    /// It may accept them later: why it has not, and when to try again, if it has asked for a time.
+    /// It may accept them later: the reason, and when to try again, if it has asked for a time.
     Later(String, Option<Duration>),
     /// It will not accept these records.
     Rejected(String),
@@ -166,17 +167,17 @@ pub struct Transport {
     client: Client,
     /// The metadata service, for tokens.
     metadata: String,
-    /// How messages name the proxy.
+    /// The name of the proxy in messages.
     proxy: Option<String>,
-    /// Its credentials, as they are and as they are sent.
+    /// Its credentials, in plain and encoded form.
     proxy_secrets: Vec<Secret>,
     /// The token, and when it is replaced.
     token: Option<(Secret, Instant)>,
 }
 
 impl Transport {
-    /// A transport that also trusts the certificates in `ca`, with the proxy of `relay`. `metadata` is the address of the metadata
-    /// service, to which no proxy leads.
+    /// A transport that also trusts the certificates in `ca`, with the proxy of `relay`. `metadata`
+    /// is the address of the metadata service, to which no proxy leads.
     ///
     /// # Errors
     /// A sentence: a file cannot be read, or has no certificate or no credentials.
@@ -197,7 +198,7 @@ impl Transport {
         if let Some(address) = &relay.proxy {
             let proxy = Proxy::all(address)
                 .map_err(|error| format!("`relay.proxy`: {}", http::reason(&error)))?;
-            // What is sent in clear to this machine itself must not go to another one.
+            // Requests without TLS to this machine itself must not go to another one.
             let mut proxy = proxy.no_proxy(NoProxy::from_string("localhost,127.0.0.0/8,::1"));
             if let Some(file) = &relay.proxy_credentials_file {
                 let setting = "relay.proxy_credentials_file";
@@ -229,8 +230,8 @@ impl Transport {
         })
     }
 
-    /// Sends a request. `classify` may know better than the status what the answer means; it gets what hides the secrets in what it
-    /// logs of the answer.
+    /// Sends a request. `classify` may determine the meaning of the answer better than the status
+    /// does; it receives a function that hides secrets in the text that it logs.
     pub async fn send(
         &mut self,
         request: &Request,
@@ -307,7 +308,7 @@ impl Transport {
         let wait = retry_after(response.headers());
         let body = match http::body(response, ANSWER_MAX).await {
             Ok(body) => String::from_utf8_lossy(&body).into_owned(),
-            // The status is what counts.
+            // The status decides.
             Err(reason) => reason,
         };
         if let Some(outcome) = classify(status.as_u16(), &body, &redact) {
@@ -329,7 +330,7 @@ impl Transport {
 }
 
 impl Transport {
-    /// The token of a managed identity. It is kept for half of its life.
+    /// The token of a managed identity, cached for half of its life.
     async fn token(&mut self, identity: &Identity) -> Result<Secret, String> {
         #[derive(Deserialize)]
         struct Token {

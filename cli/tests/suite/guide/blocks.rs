@@ -9,7 +9,7 @@ pub(crate) struct Block {
     pub(crate) line: usize,
     pub(crate) language: String,
     pub(crate) text: String,
-    /// What the comment before it asks of the tests.
+    /// The directive to the tests in the comment before it.
     directive: Option<String>,
 }
 
@@ -24,12 +24,13 @@ impl Block {
             .is_some_and(|directive| directive.starts_with("skip, "))
     }
 
-    /// The scenario that is served to it.
+    /// The scenario that the block is served.
     pub(crate) fn scenario(&self) -> &str {
         self.argument("service ").unwrap_or("user-reboot")
     }
 
-    /// The file whose content it is: named by the comment before it, or in the first line of TOML.
+    /// The file that has the block as its content: named by the comment before it, or in the first
+    /// line of TOML.
     pub(crate) fn file(&self) -> Option<&str> {
         let first = self.text.lines().next().filter(|_| self.language == "toml");
         let named = first

@@ -1,8 +1,9 @@
-//! Runs the commands of a page in order, in one folder, and compares what they print with the page.
+//! Runs the commands of a page in order, in one folder, and compares their output with the page.
 //!
-//! In a block of `console`, a command follows `$ `, and what follows it is its output: `...` is any number of lines, and digits,
-//! ids of events and the width of gaps may differ. A command succeeds, or its output starts with `error: `. A block of `sh` is
-//! one command without an output. Paths of the system, such as `/etc/`, are below the folder; the port 8080 is a free one.
+//! In a block of `console`, a command follows `$ `, and the lines after it are its output: `...` is
+//! any number of lines, and digits, ids of events and the width of gaps may differ. A command
+//! succeeds, or its output starts with `error: `. A block of `sh` is one command without an output.
+//! Paths of the system, such as `/etc/`, are below the folder; the port 8080 is a free one.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +20,7 @@ use crate::support::{
     Folder, PROGRAM, VM, eventually, free_port, launch, quoted, run as run_program,
 };
 
-/// What is not run: each is replaced by a program that succeeds.
+/// Programs that the tests do not run: each is replaced by a program that succeeds.
 const STAND_INS: [&str; 17] = [
     "systemctl",
     "journalctl",
@@ -40,10 +41,10 @@ const STAND_INS: [&str; 17] = [
     "dpkg",
 ];
 
-/// The beginning of each script: errors are printed where the output is.
+/// The beginning of each script: errors go to the same place as the output.
 const PRELUDE: &str = "exec 2>&1\n";
 
-/// The folders of the system that the pages name.
+/// The folders of the system that appear on the pages.
 const FOLDERS: [&str; 6] = [
     "/etc/scheduled-events",
     "/var/lib/scheduled-events",
@@ -59,7 +60,7 @@ const END: char = '\u{1e}';
 /// Runs the blocks of a page.
 ///
 /// # Panics
-/// When a command does something else than the page shows.
+/// When a command does not do what the page shows.
 pub(super) fn run(blocks: &[Block]) {
     let mut test = Page::new();
     for block in blocks {
@@ -71,7 +72,7 @@ pub(super) fn run(blocks: &[Block]) {
     }
 }
 
-/// A page that is run.
+/// A page whose commands run.
 struct Page {
     folder: Folder,
     port: String,
@@ -121,7 +122,7 @@ impl Page {
         let mut script = PRELUDE.to_owned();
         for (number, (command, _)) in commands.iter().enumerate() {
             let log = format!("background.{}.{number}", block.line);
-            // Of a program in the background, the output is the first line that it prints.
+            // The output of a program in the background is the first line that it prints.
             let _ = match command.trim_end().strip_suffix(" &") {
                 Some(background) => writeln!(
                     script,
@@ -162,7 +163,7 @@ impl Page {
         }
     }
 
-    /// Runs a script, and returns what it printed.
+    /// Runs a script, and returns its output.
     fn output(&mut self, script: &str, endpoint: &str, block: &Block) -> String {
         let name = format!("script.{}", block.line);
         let path = self.folder.file(&name, script);
@@ -173,7 +174,7 @@ impl Page {
             std::env::var("PATH").unwrap_or_default()
         );
         let mut command = launch("sh");
-        // What the user has set must not change the output.
+        // The user's own settings must not change the output.
         command
             .env_clear()
             .env("PATH", search)
@@ -196,7 +197,7 @@ impl Page {
         fs::read_to_string(printed).expect("its output")
     }
 
-    /// A text of the page, with paths of the system below the folder and a port that is free.
+    /// A text of the page, with the system's paths below the folder and a free port.
     fn below_folder(&self, text: &str) -> String {
         let text = ["/etc/", "/var/lib/", "/usr/local/bin/", "/run/"]
             .into_iter()
@@ -215,7 +216,7 @@ impl Page {
 }
 
 impl Drop for Page {
-    /// Ends what the scripts left running, such as servers.
+    /// Ends processes that the scripts left running, such as servers.
     fn drop(&mut self) {
         for script in &mut self.scripts {
             let group = Pid::from_raw(script.id().cast_signed()).expect("a process");
@@ -271,7 +272,7 @@ fn commands(block: &Block) -> Vec<(String, Option<Vec<String>>)> {
     commands
 }
 
-/// Whether the lines are those that were expected, among which `...` is any number of lines.
+/// Whether the lines match the expected ones, among which `...` is any number of lines.
 fn is_as_expected(expected: &[String], lines: &[String]) -> bool {
     match expected.split_first() {
         None => lines.is_empty(),
@@ -284,7 +285,7 @@ fn is_as_expected(expected: &[String], lines: &[String]) -> bool {
     }
 }
 
-/// A line without what differs from run to run: ids become `ID`, numbers `0`, gaps one space.
+/// A line without its varying parts: ids become `ID`, numbers `0`, gaps one space.
 fn normal(line: &str) -> String {
     let mut words = Vec::new();
     for word in line.split_whitespace() {

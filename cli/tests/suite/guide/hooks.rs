@@ -1,4 +1,4 @@
-//! The table of variables in `docs/hooks.md`: it has those that commands receive, and no others.
+//! The table of variables in `docs/hooks.md` has those that commands receive, and no others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -51,7 +51,7 @@ fn the_table_has_the_variables_that_commands_receive() {
 
     let server = play(SCENARIO, &[]);
     let url = server.url();
-    // The worker ends by itself; a checkpoint is made while it runs.
+    // The worker ends by itself; a checkpoint runs while it does.
     let worker = [
         "run",
         "--endpoint",

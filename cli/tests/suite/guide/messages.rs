@@ -1,7 +1,7 @@
-//! `docs/troubleshooting.md`: the messages that it explains are those of the code.
+//! `docs/troubleshooting.md` explains exactly the messages of the code.
 //!
-//! A message is a text of at least three words in the arguments of a call that makes an error or prints a diagnostic. Where a
-//! value is inserted, the page has `…`.
+//! A message is a text of at least three words in the arguments of a call that creates an error or
+//! prints a diagnostic. Where a value is inserted, the page has `…`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -101,7 +101,7 @@ const OTHERS: [(&str, &str); 22] = [
     ("cli/src/picture/svg.rs", "the output of `timeline`"),
 ];
 
-/// Texts that are no message: output, or a part of a message that is on the page as a whole.
+/// Texts that are not messages: output, or a part of a message that is on the page as a whole.
 const NO_MESSAGES: [&str; 19] = [
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
@@ -124,7 +124,7 @@ const NO_MESSAGES: [&str; 19] = [
     "… (times in UTC)… ",
 ];
 
-/// The messages of the code, each with a file that has it.
+/// The messages of the code, each with a file that contains it.
 fn messages() -> BTreeMap<String, String> {
     for (other, _) in OTHERS {
         assert!(
@@ -216,7 +216,7 @@ fn literal(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
         match char {
             '"' => break,
             '\\' => match chars.next() {
-                // The line goes on.
+                // The line continues.
                 Some('\n') => while chars.next_if(|next| next.is_whitespace()).is_some() {},
                 Some('n') => text.push(' '),
                 Some(escaped) => text.push(escaped),
@@ -229,7 +229,7 @@ fn literal(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
                     .by_ref()
                     .take_while(|inserted| *inserted != '}')
                     .for_each(drop);
-                // Values beside each other are one part that differs.
+                // Adjacent values are one varying part.
                 if !text.ends_with('…') {
                     text.push('…');
                 }

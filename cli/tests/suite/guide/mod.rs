@@ -1,9 +1,11 @@
-//! The guide, which is README.md and the pages that `docs/SUMMARY.md` lists: what its blocks show is what happens. An unknown command
-//! needs a program in `console::STAND_INS`, and numbers in an output may be others.
+//! The guide, which is README.md and the pages that `docs/SUMMARY.md` lists: its blocks show the
+//! real behaviour. An unknown command needs a program in `console::STAND_INS`, and numbers in an
+//! output may differ.
 //!
-//! `blocks` reads the pages, `console` runs the commands on them. A line `<!-- test: … -->` before a block controls that:
+//! `blocks` reads the pages, `console` runs the commands on them. A line `<!-- test: … -->` before
+//! a block controls that:
 //!
-//! * `service NAME`: the scenario that is served to the block, in place of `user-reboot`.
+//! * `service NAME`: the block is served this scenario instead of `user-reboot`.
 //! * `file NAME`: the block is the content of this file, for later blocks of the page.
 //! * `skip, REASON`: the block is not run.
 
@@ -36,7 +38,7 @@ pub(crate) fn pages() -> Vec<String> {
     pages.filter(|page| page != "docs/README.md").collect()
 }
 
-/// Pages whose blocks of commands and of TOML other tests run, or that are written from the tests themselves.
+/// Pages whose blocks of commands and of TOML other tests run, or that the tests themselves write.
 const TESTED_ELSEWHERE: [(&str, &str); 6] = [
     (
         "docs/coming-from.md",

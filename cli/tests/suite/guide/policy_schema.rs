@@ -1,5 +1,5 @@
-//! `docs/policy.schema.json` and the table of `docs/policy-schema.md`: generated from the words of core and the keys below,
-//! which are compared with those that a policy file may have.
+//! `docs/policy.schema.json` and the table of `docs/policy-schema.md`: generated from the words of
+//! core and the keys below, which are compared with those that a policy file may have.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 use crate::pages::documentation::{ROOT, read};
 
-/// With this variable in the environment, the files are written instead of compared.
+/// With this environment variable, the test writes the files instead of comparing them.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA";
 
 const SCHEMA: &str = "docs/policy.schema.json";
 const PAGE: &str = "docs/policy-schema.md";
 
-/// A duration of whole seconds, as it is usually written.
+/// A duration of whole seconds, in its usual form.
 const DURATION: &str = r"^\s*([0-9]+\s*(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w|months?|M|years?|y)\s*)+$";
 
 /// A key of a policy file.

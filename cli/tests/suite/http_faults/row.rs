@@ -1,6 +1,7 @@
-//! A row: a fault of the service, what the client must do, and the text for `docs/faults.md`.
+//! A row: a fault of the service, the required behaviour of the client, and the text for
+//! `docs/faults.md`.
 //!
-//! Each column of the page is made from the value that the test checks, so that the two cannot differ.
+//! The test checks the same value that each column of the page shows, so the two cannot differ.
 
 use std::time::Duration;
 
@@ -9,18 +10,21 @@ use scheduled_events_core::limits;
 use super::scenario_run::ScenarioRun;
 use crate::support::assert_well_behaved;
 
-/// A fault of the service, and what the client must do.
+/// A fault of the service, and the required behaviour of the client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// What the service does: the first column of the page.
+    /// The service's behaviour: the first column of the page.
     pub(crate) service: &'static str,
-    /// The faults of the replay server. `{witness}` is the address of a server that must get no request.
+    /// The faults of the replay server. `{witness}` is the address of a server that must receive no
+    /// request.
     pub(crate) faults: &'static [&'static str],
     /// The scenario of the replay server.
     pub(crate) scenario: &'static str,
-    /// Whether the policy prepares, with a command that takes three seconds. Otherwise it is `sample`.
+    /// Whether the policy prepares, with a command that takes three seconds. Otherwise it is
+    /// `sample`.
     pub(crate) prepares: bool,
-    /// The causes in the records of failed polls, in order and without repetitions; empty if no poll may fail.
+    /// The causes in the records of failed polls, in order and without repetitions; empty if no
+    /// poll may fail.
     pub(crate) causes: &'static [&'static str],
     /// The time from a failed poll to the next one.
     pub(crate) retry: RetryDelay,
@@ -34,11 +38,12 @@ pub(crate) struct Row {
     pub(crate) changes: &'static [&'static str],
     /// The hooks that run.
     pub(crate) hooks: &'static [&'static str],
-    /// What the client must never do, in addition to [`ALWAYS`].
+    /// The client's forbidden actions, in addition to [`ALWAYS`].
     pub(crate) never: &'static [Never],
 }
 
-/// A Freeze that is in the first document, and starts half a second after its approval for eight seconds.
+/// A Freeze that is in the first document, and starts half a second after its approval for eight
+/// seconds.
 pub(crate) const FREEZE: &str = r#"
     about = "A Freeze of five seconds, started by its approval."
     [[event]]
@@ -118,7 +123,7 @@ impl RetryDelay {
     }
 }
 
-/// What the client must never do.
+/// A forbidden action of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Never {
     /// Stop, or panic, before all events have ended.
@@ -127,8 +132,8 @@ pub(crate) enum Never {
     ReportFalseChange,
     /// Approve an event again after a 2xx, or approve another event.
     ApproveTwice,
-    /// Send more than five requests in a second, approvals included; or a request without `Metadata: true`, to a proxy,
-    /// or with `Accept-Encoding`.
+    /// Send more than five requests in a second, approvals included; or a request without
+    /// `Metadata: true`, to a proxy, or with `Accept-Encoding`.
     SendBadRequests,
     /// Repeat an approval before its back-off is over.
     RepeatApprovalEarly,
@@ -144,7 +149,7 @@ pub(crate) enum Never {
     Approve,
 }
 
-/// What the client must never do in any row.
+/// The client's forbidden actions in every row.
 pub(crate) const ALWAYS: &[Never] = &[
     Never::StopEarly,
     Never::ReportFalseChange,

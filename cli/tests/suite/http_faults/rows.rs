@@ -1,7 +1,8 @@
-//! The rows: every known fault of the metadata service, and what the client does. Each row is a test and a line of
-//! `docs/faults.md`.
+//! The rows: every known fault of the metadata service, and the client's behaviour. Each row is a
+//! test and a line of `docs/faults.md`.
 //!
-//! A fault of the first poll applies before the event is known, one of the fourth poll while the event is open.
+//! A fault of the first poll applies before the event is known, one of the fourth poll while the
+//! event is open.
 
 use super::row::{Never, ROW, RetryDelay, Row};
 use super::scenario_run::run_row;

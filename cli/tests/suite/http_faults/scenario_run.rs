@@ -10,7 +10,8 @@ use crate::support::{
     FakeService, Finished, Folder, PREPARE_ALL, Request, Run, VM, helper, lines, of_replay,
 };
 
-/// How much later than announced the next poll may be: a slow response, an approval and a busy machine delay it.
+/// How much later than announced the next poll may be: a slow response, an approval and a busy
+/// machine delay it.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// The longest run: the first response alone may take two minutes.
@@ -24,7 +25,7 @@ pub(crate) struct ScenarioRun {
     pub(crate) requests: Vec<Request>,
     /// The faults that applied to each request.
     faults: Vec<String>,
-    /// The requests to the server that must get none.
+    /// The requests to the server that must receive none.
     pub(crate) witnessed: Vec<Request>,
     pub(crate) memory_peak_kb: Option<u64>,
     /// The hooks that ran.
@@ -101,7 +102,7 @@ pub(crate) fn run_row(name: &'static str, row: Row) -> ScenarioRun {
 }
 
 impl ScenarioRun {
-    /// The faults that applied to a request, as they are written.
+    /// The faults that applied to a request, as written.
     pub(crate) fn faults_of(&self, index: usize) -> &str {
         &self.faults[index]
     }
@@ -169,8 +170,8 @@ impl ScenarioRun {
         self.check_failed_polls();
     }
 
-    /// Checks that each failed poll is reported with its cause and the time to the next poll, and that the next poll
-    /// comes at that time.
+    /// Checks that each failed poll is reported with its cause and the time to the next poll, and
+    /// that the next poll comes at that time.
     fn check_failed_polls(&self) {
         let Self {
             name,

@@ -356,7 +356,7 @@ fn durations_are_numbers_or_numeric_strings_and_others_are_held() {
             "{written}"
         );
         let decision = check(event(&members)).of_kind("decision").remove(0);
-        // Held although a user caused it: an unreadable member is not relied on.
+        // Held although a user caused it: the decision does not rely on an unreadable member.
         assert_eq!(decision["action"], "hold", "{written}");
         assert_eq!(
             decision["reason"], "unreadable DurationInSeconds",

@@ -1,4 +1,4 @@
-//! The commands that show something and change nothing.
+//! The commands that only show something.
 
 #[cfg(unix)]
 mod discover;

@@ -1,4 +1,4 @@
-//! `status`: what the state file of a watcher says, at several moments of its life.
+//! `status`: the contents of a watcher's state file, at several moments of its life.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::{
     started, with, write_private,
 };
 
-/// The state as `status` prints it, as soon as the record of the event shows this word.
+/// The state as `status` prints it, once the record of the event shows this word.
 fn await_status(state: &str, waits_for: &str) -> (Value, Value) {
     eventually(waits_for, || {
         let finished = run(&["status", "--json", "--state", state]);
@@ -100,7 +100,7 @@ fn shows_each_stage_of_an_event_and_whether_something_watches() {
         )),
         "{shown}"
     );
-    // It only looks.
+    // It only reads the file.
     assert!(
         folder.names().iter().all(|name| !name.contains("damaged")),
         "{:?}",
@@ -131,7 +131,7 @@ fn shows_each_stage_of_an_event_and_whether_something_watches() {
 
     service.show(5, &[freeze("b")]);
     await_status(&state, "start");
-    // What a killed watcher saved is shown as such.
+    // The output shows that a killed watcher saved the state.
     watcher.kill();
     let shown = text(&state).stdout;
     assert!(
@@ -297,7 +297,7 @@ fn a_file_from_before_a_reboot_or_from_another_machine_is_reported() {
         run(&["status", "--json", "--state", &state]).of_kind("status")[0]["outdated"],
         true
     );
-    // Once a watcher knows that it is another machine's, the file is this machine's again.
+    // Once a watcher knows that the file is another machine's, it becomes this machine's again.
     service.set_vm_id("9f0c1a34-52a8-4f4b-8a44-0d3a4d1f3c55");
     service.show(3, &[]);
     let watcher = Run::watch(&service.url(), &["--state", &state, "--vm-name", VM]);
@@ -360,7 +360,7 @@ fn a_file_that_is_only_a_snapshot_is_shown_and_restored_as_what_it_contains() {
     let watcher = Run::watch(&service.url(), &arguments);
     await_status(&state, "start");
     watcher.kill();
-    // What the C library and Python write is the start of the file.
+    // The C library and Python write the start of the file.
     let whole = fs::read(&state).expect("a state file");
     let line = b"\nscheduled-events state ";
     let end = whole
@@ -391,7 +391,7 @@ fn a_file_that_is_only_a_snapshot_is_shown_and_restored_as_what_it_contains() {
     let watcher = Run::watch(&service.url(), &arguments);
     watcher.wait_for_stderr("note: restored the state of the last run: 1 event");
     watcher.kill();
-    // One that is damaged is nothing to rely on.
+    // A damaged file is not reliable.
     let mut damaged = whole[..end].to_vec();
     damaged[end / 2] ^= 1;
     write_private(&state, damaged);

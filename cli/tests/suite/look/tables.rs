@@ -1,4 +1,5 @@
-//! The tables of `list`, `check` and `scenarios`: hostile text, wide characters, and terminals of any width.
+//! The tables of `list`, `check` and `scenarios`: hostile text, wide characters, and terminals of
+//! any width.
 
 use scheduled_events_core::record::is_unsafe_to_print;
 use serde_json::json;

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Run, command, run, run_with_input, wait};
 
-/// Prints a picture's structure as Python's XML parser reads it: the title, the description, and each text and shape.
+/// Prints the structure of a picture as Python's XML parser reads it: the title, the description,
+/// and each text and shape.
 const READ_SVG: &str = r#"
 import json, sys, xml.etree.ElementTree as ET
 root = ET.parse(sys.argv[1]).getroot()
@@ -155,7 +156,7 @@ fn a_maintenance_of_two_machines_has_lanes_bars_and_marks() {
             && desc.contains("db_0: Reboot B: "),
         "{desc}"
     );
-    // Without the legend: for A two bars and five marks, for B one bar.
+    // Without the legend: two bars and five marks for A, one bar for B.
     let shapes = picture["shapes"].as_array().expect("a list");
     let classes: Vec<_> = shapes
         .iter()

@@ -1,4 +1,4 @@
-//! `wait`: until an event that matches is announced.
+//! `wait`: until a matching event is announced.
 
 use std::time::{Duration, Instant};
 
@@ -77,13 +77,14 @@ fn exit_code_4_is_that_the_time_is_over() {
         "error: no event of type Reboot was announced within 2s\n"
     );
 
-    // A request that is not answered does not prolong it.
+    // A request without an answer does not prolong it.
     let mut polls = 0;
     service.intercept(move |request| {
         polls += u32::from(request.is_get());
         (polls > 1).then(|| Reply::new(200, "", "{}").after(Duration::from_secs(3600)))
     });
-    // Only the first request may take two minutes: the delay of another one has no such explanation.
+    // Only the first request may take two minutes: the delay of another one has no such
+    // explanation.
     let finished = start(&service, &["--type", "Reboot", "--timeout", "5s"])
         .finish()
         .with_code(4);

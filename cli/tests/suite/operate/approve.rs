@@ -1,4 +1,4 @@
-//! `list --mine` and `approve`: whose events an operator sees and approves.
+//! `list --mine` and `approve`: which machines' events an operator sees and approves.
 
 use std::time::Duration;
 

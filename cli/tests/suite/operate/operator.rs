@@ -1,4 +1,5 @@
-//! `terminate-profile` and `simulate-eviction`: their text for each tool, compared with the files in `cli/tests/golden`.
+//! `terminate-profile` and `simulate-eviction`: their text for each tool, compared with the files
+//! in `cli/tests/golden`.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use crate::support::run;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
-/// With this variable in the environment, the files are written instead of compared.
+/// With this environment variable, the test writes the files instead of comparing them.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_GOLDEN";
 
 const ENABLE: [&str; 7] = [

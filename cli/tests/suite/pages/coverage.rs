@@ -1,5 +1,5 @@
-//! `docs/coverage.md`: the files and functions that it names exist, its sums are right, and where copies of Microsoft's
-//! documents are beside the repository, its words are in them.
+//! `docs/coverage.md`: the files and functions that it names exist, its sums are right, and where
+//! copies of Microsoft's documents are beside the repository, they contain its quotations.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ fn references() -> Option<PathBuf> {
         .find(|folder| folder.is_dir())
 }
 
-/// What a cell names exists: targets of the Makefile, files, and functions in files.
+/// Checks that the names in a cell exist: targets of the Makefile, files, and functions in files.
 fn check_names(line: &Line, cell: &str, targets: &BTreeSet<String>, errors: &mut Errors) {
     let mut named = 0;
     for span in code_spans(cell) {

@@ -1,4 +1,5 @@
-//! The pages of the repository: what they name exists, and what they state about the program is true.
+//! The pages of the repository: the things that they name exist, and their statements about the
+//! program are true.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -29,7 +30,7 @@ fn the_paths_that_contributing_names_exist() {
     errors.check(paths);
 }
 
-/// A path starts with a folder of the repository there, since pages also name files of a machine.
+/// A path starts with a folder of the repository, since pages also name files of a machine.
 #[test]
 fn the_paths_that_pages_name_exist() {
     let root = Path::new(ROOT);
@@ -122,7 +123,8 @@ fn the_steps_of_the_tiers_are_make_targets() {
     errors.check(steps);
 }
 
-/// Otherwise `tests/setup` without a group leaves one out, or a target asks for one that there is not.
+/// Otherwise `tests/setup` without a group leaves one out, or a target names a group that does not
+/// exist.
 #[test]
 fn the_groups_of_the_set_up_are_listed_and_those_of_the_targets_exist() {
     let script = read("tests/setup");
@@ -160,10 +162,10 @@ fn the_groups_of_the_set_up_are_listed_and_those_of_the_targets_exist() {
     }
 }
 
-/// Otherwise it fails on a machine that has no more than make and Rust.
+/// Otherwise it fails on a machine that has only make and Rust.
 #[test]
 fn every_target_installs_what_it_needs() {
-    // They need a shell, or others do it for them.
+    // They need only a shell, or others do it for them.
     const WITHOUT: [&str; 6] = [
         "help",
         "clean",
@@ -338,7 +340,7 @@ fn the_policy_in_the_readme_decides_as_stated_there() {
     }
 }
 
-/// What is wrong, one line each, with file and line number.
+/// The errors, one line each, with file and line number.
 #[derive(Default)]
 pub(crate) struct Errors(Vec<String>);
 
@@ -348,7 +350,8 @@ impl Errors {
             .push(format!("{}:{}: {error}", line.page, line.number));
     }
 
-    /// Fails if there are errors, or if nothing was checked because the pages have another form now.
+    /// Fails if there are errors, or if nothing was checked because the pages have another form
+    /// now.
     #[track_caller]
     pub(crate) fn check(self, checked: usize) {
         assert!(self.0.is_empty(), "\n{}", self.0.join("\n"));
@@ -454,7 +457,7 @@ fn block(page: &str, language: &str) -> String {
         .to_owned()
 }
 
-/// The anchors of a page's headings, as GitHub makes them.
+/// The anchors of a page's headings, in GitHub's form.
 fn headings(page: &str) -> BTreeSet<String> {
     let titles = lines(page)
         .into_iter()
@@ -501,7 +504,7 @@ fn pages() -> Vec<String> {
             let entry = entry.expect("an entry");
             let name = entry.file_name().into_string().unwrap_or_default();
             let path = folder.join(&name);
-            // Neither hidden folders nor what was built.
+            // Without hidden folders and build results.
             if name.is_empty() || name.starts_with('.') || name == "target" {
                 continue;
             }

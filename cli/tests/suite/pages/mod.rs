@@ -1,4 +1,4 @@
-//! The pages of the repository: what they state is true, and what is generated is up to date.
+//! The pages of the repository: their statements are true, and generated pages are up to date.
 
 mod coverage;
 pub(crate) mod documentation;

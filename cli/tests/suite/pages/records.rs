@@ -1,4 +1,5 @@
-//! The page `docs/records.md`: generated from the definition of the records, and compared with the committed file.
+//! The page `docs/records.md`: generated from the definition of the records, and compared with the
+//! committed file.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +9,7 @@ use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::record::{EXAMPLES, KINDS, Record, RecordKind};
 use scheduled_events_replay::Scenario;
 
-/// With this variable in the environment, the page is written instead of compared.
+/// With this environment variable, the test writes the page instead of comparing it.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_RECORDS_PAGE";
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/records.md");

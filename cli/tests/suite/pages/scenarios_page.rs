@@ -1,5 +1,5 @@
-//! `scenarios --show`, and the page `docs/scenarios.md`: generated from the scenario files, and compared with the committed
-//! file.
+//! `scenarios --show`, and the page `docs/scenarios.md`: generated from the scenario files, and
+//! compared with the committed file.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use scheduled_events_replay::scenario::EventScript;
 
 use crate::support::{Folder, run};
 
-/// With this variable in the environment, the page is written instead of compared.
+/// With this environment variable, the test writes the page instead of comparing it.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_SCENARIOS_PAGE";
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
@@ -47,7 +47,7 @@ fn show_prints_the_file_of_a_scenario() {
         );
         assert_eq!(shown.stderr, "");
     }
-    // What is shown can be played.
+    // The printed scenario can be played.
     let copy = Folder::new();
     let file = copy.file(
         "my.toml",
@@ -105,7 +105,7 @@ fn remarks(source: &str) -> String {
     lines.map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// What happens to an event, step by step.
+/// The course of an event, step by step.
 fn timeline(event: &EventScript) -> Vec<(String, String)> {
     let (mut subject, object) = (
         format!("`{}` of {}", event.event_type, machines(event)),

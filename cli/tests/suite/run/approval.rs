@@ -49,7 +49,7 @@ fn after_the_grace_all_that_the_worker_started_is_killed_before_the_approval() {
     };
     eventually("an approval", || {
         let posted = service.posted();
-        // Looked at after the request arrived, which was made when both were gone.
+        // Checked after the request arrived, which was sent when both were gone.
         (!posted.is_empty()).then(|| assert!(!pids.iter().any(runs)))
     });
     run.terminate();
@@ -95,7 +95,8 @@ fn of_several_runs_with_state_in_one_folder_the_last_worker_that_ends_allows_the
     }
 }
 
-/// The script of a worker whose own process ends on SIGTERM, and whose child saves until the file `go` exists.
+/// The script of a worker whose own process ends on SIGTERM, and whose child saves until the file
+/// `go` exists.
 fn ends_before_its_child(fixture: &Fixture, go: &str) -> String {
     let save = format!(
         "echo saving >> $LOG; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done"
@@ -135,7 +136,7 @@ fn what_another_runs_worker_has_started_counts_after_its_own_process_has_ended()
     first.wait_for_stderr("workers of other runs are not gone: 1");
     service.await_polls(8);
     assert!(service.posted().is_empty());
-    // The same holds once nothing has the lock.
+    // The same holds once no process has the lock.
     second.kill();
     service.await_polls(8);
     assert!(service.posted().is_empty());
@@ -146,7 +147,7 @@ fn what_another_runs_worker_has_started_counts_after_its_own_process_has_ended()
     first.finish().with_code(143);
 }
 
-/// A lock that is held has a process that removes workers that are gone, wherever these can be seen: not here.
+/// The holder of a lock removes workers that are gone, wherever it can see them: here it cannot.
 #[test]
 fn a_worker_in_a_lock_that_is_held_counts_wherever_it_runs() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
@@ -201,7 +202,7 @@ fn an_event_is_approved_only_once_the_stop_command_has_ended() {
     fixture.await_lines("end", 1);
     fixture.await_lines("uploading", 1);
     service.await_polls(5);
-    // Nor does the next worker run beside it.
+    // The next worker does not run beside it either.
     service.show(3, &[]);
     service.await_polls(5);
     assert!(service.posted().is_empty());
@@ -243,7 +244,7 @@ fn a_worker_that_lost_its_supervisor_keeps_another_run_from_approving() {
     service.show(2, &[preempt("a")]);
     first.wait_for_stderr("workers of other runs are not gone: 1");
     assert!(service.posted().is_empty());
-    // The next run of the second worker ends what was left running.
+    // The next run of the second worker ends the processes that were left running.
     let next = two.run(&service.url(), &["--state", &state_two], &two.worker());
     two.await_lines("end", 1);
     next.wait_for_stderr("ended 1 process that the last run left running");

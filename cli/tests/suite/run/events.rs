@@ -26,7 +26,7 @@ fn in_each_scenario_the_worker_is_stopped_or_not_and_runs_in_the_end() {
     ];
     together(rows, |(scenario, options, expected)| {
         let text = Scenario::builtin_source(scenario).expect("a scenario");
-        // An eviction is over in a minute, and must not be between two polls of a busy machine.
+        // An eviction is over in a minute, and must not fall between two polls of a busy machine.
         let speed = if scenario == "preempt" { 4.0 } else { 60.0 };
         let (fixture, server) = (Fixture::new(), play_at(speed, text, &[]));
         let run = fixture.run(
@@ -139,7 +139,8 @@ fn an_event_that_is_cancelled_during_the_last_checkpoint_leaves_the_worker_runni
     run.finish().with_code(0);
 }
 
-/// The checkpoint would take for ever; the event starts in eight seconds, and the grace is one second.
+/// The checkpoint would take for ever; the event starts in eight seconds, and the grace is one
+/// second.
 #[test]
 fn a_checkpoint_ends_two_seconds_and_the_grace_before_the_event() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
@@ -224,8 +225,8 @@ fn an_eviction_that_was_not_announced_stops_the_worker_at_once_and_another_event
     run.finish().with_code(0);
 }
 
-/// The machine is out of service for the announced event. The eviction begins before it or after it, and ends before it, after
-/// it, or with it.
+/// The machine is out of service for the announced event. The eviction begins before it or after
+/// it, and ends before it, after it, or with it.
 #[test]
 fn an_eviction_that_was_not_announced_beside_an_announced_event_does_not_keep_the_worker_down() {
     let eviction = with(started("a"), &json!({ "EventType": "Preempt" }));

@@ -1,4 +1,4 @@
-//! Exit codes, signals and output; and that the worker waits for nothing.
+//! Exit codes, signals and output; and the worker waits for nothing.
 
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ fn a_worker_reads_no_terminal() {
     assert_eq!(Run::start(command).finish().with_code(0).stdout, "0\n");
 }
 
-/// As `systemctl stop` and `docker stop` send it.
+/// `systemctl stop` and `docker stop` send it.
 #[test]
 fn sigterm_leaves_all_that_the_worker_started_the_grace_and_then_kills_it() {
     let (fixture, service) = (Fixture::new(), FakeService::start());

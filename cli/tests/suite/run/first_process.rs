@@ -1,4 +1,5 @@
-//! `run` and `watch` as the first process of a process namespace, as in a container. That takes root or user namespaces.
+//! `run` and `watch` as the first process of a process namespace, as in a container. That requires
+//! root or user namespaces.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +9,8 @@ use crate::support::{
 };
 use scheduled_events_test_support::not_run;
 
-/// How this machine makes a process namespace, if it allows one. The program in it is the first process.
+/// The command that creates a process namespace on this machine, if it allows one. The program in
+/// it is the first process.
 fn namespace() -> Option<&'static [&'static str]> {
     let root: &[_] = &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let user: &[_] = &[
@@ -53,7 +55,7 @@ fn start(words: &[&str], arguments: &[String]) -> Run {
     Run::start(whole)
 }
 
-/// In the namespace the test process does not exist, so the scripts end with the namespace instead.
+/// The test process does not exist in the namespace, so the scripts end with the namespace instead.
 fn in_namespace(script: &str) -> String {
     script.replace(WHILE_TEST_RUNS, "true")
 }
@@ -62,7 +64,8 @@ fn in_namespace(script: &str) -> String {
 fn it_waits_for_the_processes_that_it_inherits_and_ends_with_the_workers_exit_code() {
     let Some(namespace) = namespace() else { return };
     let (fixture, service) = (Fixture::new(), FakeService::start());
-    // Ten processes whose parent has ended, and then the states of all processes, until none is a zombie.
+    // Ten processes whose parent has ended, and then the states of all processes, until none is a
+    // zombie.
     let script = format!(
         "for n in 1 2 3 4 5 6 7 8 9 10; do sh -c 'sleep 0.2 & echo $! >> {log}'; done; test $(cat /proc/1/comm) = scheduled-event || exit 9; \
          while for pid in $(cat {log}); do test -e /proc/$pid && break; done; test -e /proc/$pid; do sleep 0.1; done; exit 6",

@@ -1,4 +1,4 @@
-//! Runs that were interrupted: by a boot, by SIGKILL, in the middle of an event; and locks.
+//! Interrupted runs: by a boot, by SIGKILL, in the middle of an event; and locks.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{
     FakeService, Reply, Run, WHILE_TEST_RUNS, command, eventually, run, started, with,
 };
 
-/// `run` on a machine that has started with this id.
+/// `run` on a machine whose boot has this id.
 fn in_boot(boot: &str, arguments: &[String]) -> Run {
     let mut command = command(arguments);
     command.env("SCHEDULED_EVENTS_BOOT_ID", boot);
@@ -36,7 +36,7 @@ fn after_a_boot_the_worker_resumes_even_if_the_service_does_not_answer() {
     evicted.kill();
     assert_eq!(fixture.lines(), ["start", "end"]);
 
-    // Deallocated, and allocated again: the service is not ready yet.
+    // The machine was deallocated, and allocated again: the service is not ready yet.
     never_answers(&service);
     let back = in_boot("two", &arguments);
     fixture.await_lines("start", 2);
@@ -44,7 +44,8 @@ fn after_a_boot_the_worker_resumes_even_if_the_service_does_not_answer() {
     back.terminate();
     back.finish().with_code(0);
 
-    // Asked to end before its work was done, so the next run resumes, too. One that has done its work leaves nothing.
+    // It was asked to end before its work was done, so the next run resumes, too. A run that has
+    // done its work leaves nothing.
     service.intercept(|_| None);
     service.show(3, &[]);
     let done = crate::run::arguments(
@@ -103,7 +104,7 @@ fn a_machine_that_went_away_without_notice_resumes_too() {
     fixture.await_lines("start", 1);
     let pid = worker_of(&lost);
     lost.kill();
-    // What a boot would have ended.
+    // A boot would have ended it.
     crate::support::signal(pid, rustix::process::Signal::KILL);
     let back = in_boot("two", &arguments);
     fixture.await_lines("start", 2);
@@ -221,7 +222,7 @@ fn the_worker_runs_once_for_each_lock_and_each_state_file() {
     }
 }
 
-/// The worker's own process ends on SIGTERM, its child goes on.
+/// The worker's own process ends on SIGTERM, but its child continues.
 #[test]
 fn what_is_left_of_a_worker_is_ended_even_if_its_own_process_has_ended() {
     let (fixture, service) = (Fixture::new(), FakeService::start());

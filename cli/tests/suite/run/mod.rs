@@ -1,4 +1,5 @@
-//! `run`: the worker through its whole life, against the replay server and against a service that the test controls.
+//! `run`: the worker through its whole life, against the replay server and against a service that
+//! the test controls.
 
 mod approval;
 mod events;
@@ -34,7 +35,7 @@ impl Fixture {
         self.worker_that("echo end >> $LOG; exit 0")
     }
 
-    /// The same, which does this when it is asked to end.
+    /// The same, with an action when it is asked to end.
     fn worker_that(&self, at_end: &str) -> String {
         format!(
             "LOG={}; trap '{at_end}' TERM; echo start >> $LOG; while {WHILE_TEST_RUNS}; do sleep 0.05; done",
@@ -53,7 +54,7 @@ impl Fixture {
         lines(&self.log)
     }
 
-    /// Waits for this number of lines that are this word.
+    /// Waits for this number of lines that consist of this word.
     fn await_lines(&self, word: &str, times: usize) {
         let count = || self.lines().iter().filter(|line| *line == word).count();
         eventually(&format!("{word} {times} times"), || {

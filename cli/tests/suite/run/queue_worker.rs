@@ -1,6 +1,8 @@
-//! The example `examples/queue-worker` under `run`: three workers that are killed and evicted at random moments.
+//! The example `examples/queue-worker` under `run`: three workers that are killed and evicted at
+//! random moments.
 //!
-//! `QUEUE_SECONDS` sets how long (20), `QUEUE_SEED` what happens when. A seed does not fix how the system schedules processes.
+//! `QUEUE_SECONDS` sets the duration (20), `QUEUE_SEED` the sequence of faults. A seed does not fix
+//! how the system schedules processes.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -127,12 +129,13 @@ fn three_workers_that_are_killed_and_evicted_lose_no_message() {
         thread::sleep(Duration::from_millis(random.below(700)));
         let victim = usize::try_from(random.below(3)).expect("a small number");
         match random.below(8) {
-            // The worker of an evicted machine stops in time, or is cut off by the next case.
+            // The worker of an evicted machine stops in time, or the next case cuts it off.
             0 => {
                 evictions += 1;
                 incarnation += 2;
                 service.show(incarnation, &[preempt(&format!("e{evictions}"))]);
-                // Not a number of polls: all three may just have ended, and are started again below.
+                // Not a number of polls: all three may just have ended, and are started again
+                // below.
                 thread::sleep(Duration::from_millis(random.below(800)));
                 service.show(incarnation + 1, &[]);
             }
@@ -148,14 +151,15 @@ fn three_workers_that_are_killed_and_evicted_lose_no_message() {
         kills += 1;
         for (number, run) in runs.iter_mut().enumerate() {
             if !run.is_running() {
-                // What a service manager does.
+                // As a service manager does.
                 *run = start(number, &service, &queue, &folder);
             }
         }
     }
     enqueue(1);
     std::fs::write(queue.join("closed"), "").expect("a file");
-    // No more trouble: all complete what is left. A run that was just killed is started again.
+    // From here on without faults: all complete the remaining work. A run that was just killed is
+    // started again.
     let deadline = Instant::now() + PATIENCE;
     let mut left: Vec<_> = runs.into_iter().enumerate().collect();
     while !left.is_empty() {

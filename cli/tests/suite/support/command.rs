@@ -24,7 +24,7 @@ use super::{INTERVAL, PATIENCE};
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_scheduled-events");
 
-/// Variables that would change what the program does.
+/// Variables that would change the program's behaviour.
 const INHERITED_VARIABLES: [&str; 14] = [
     "http_proxy",
     "https_proxy",
@@ -42,8 +42,9 @@ const INHERITED_VARIABLES: [&str; 14] = [
     "COLUMNS",
 ];
 
-/// Starts a program independently of how the tests were started: with the default action for all signals (nohup ignores
-/// SIGHUP), and so that it is killed when the thread that started it ends, which a killed test run does too.
+/// Starts a program independently of how the tests were started: with the default action for all
+/// signals (nohup ignores SIGHUP), and with its end tied to the thread that started it, which also
+/// ends when a test run is killed.
 #[cfg(target_os = "linux")]
 const LAUNCHER: &[&str] = &[
     "env",
@@ -73,21 +74,24 @@ pub fn launch(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The program under test with these arguments, not started yet, in an environment that does not depend on the user's.
+/// The program under test with these arguments, not started yet, in an environment that does not
+/// depend on the user's.
 pub fn command<S: AsRef<str>>(arguments: &[S]) -> Command {
     let mut command = launch(PROGRAM);
     command.args(arguments.iter().map(AsRef::as_ref));
     for name in INHERITED_VARIABLES {
         command.env_remove(name);
     }
-    // Commands that outlive a killed watcher stop once this process has ended; see `WHILE_TEST_RUNS`.
+    // Commands that outlive a killed watcher stop once this process has ended; see
+    // `WHILE_TEST_RUNS`.
     command
         .env("TEST_PROCESS", process::id().to_string())
         .env("LC_ALL", "C");
     command
 }
 
-/// A shell condition for loops in commands: true while the test process runs. A killed watcher leaves its commands running.
+/// A shell condition for loops in commands: true while the test process runs. A killed watcher
+/// leaves its commands running.
 pub const WHILE_TEST_RUNS: &str = "kill -0 $TEST_PROCESS 2>/dev/null";
 
 /// Runs the command to its end.
@@ -107,7 +111,8 @@ pub fn run_with_input<S: AsRef<str>>(arguments: &[S], input: &[u8]) -> Finished 
     run.finish()
 }
 
-/// The command started by a wrapper, which gets it as its arguments. The launcher starts the wrapper.
+/// The command, started by a wrapper that receives it as its arguments. The launcher starts the
+/// wrapper.
 #[cfg(unix)]
 pub fn wrap(wrapper: &[impl AsRef<OsStr>], plain: &Command) -> Command {
     let mut whole = launch(&wrapper[0]);
@@ -127,11 +132,13 @@ pub fn wrap(wrapper: &[impl AsRef<OsStr>], plain: &Command) -> Command {
     whole
 }
 
-/// After the arguments of strace: it lets its program go when it is killed, and a program that hangs would stay.
+/// After the arguments of strace: it detaches from its program when it is killed, and a program
+/// that hangs would stay.
 #[cfg(unix)]
 pub const ENDS_WITH_STRACE: &[&str] = &["setpriv", "--pdeathsig", "KILL", "--"];
 
-/// A wrapper that runs a program as another user, without root's rights; as the same user if that is not root.
+/// A wrapper that runs a program as another user, without root's rights; as the same user if that
+/// is not root.
 #[cfg(unix)]
 pub fn unprivileged(user: &str) -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
@@ -154,7 +161,8 @@ pub fn unprivileged(user: &str) -> Vec<String> {
 pub fn give_away(folder: &Folder, user: &str) -> (String, String) {
     let (program, private) = (folder.path("scheduled-events"), folder.path("private"));
     if !fs::exists(&private).expect("a folder") {
-        // Not by this process: a command that another test starts meanwhile would inherit the file, which is busy then.
+        // Another process does this: if this one did, a command that another test starts meanwhile
+        // would inherit the file, which would then be busy.
         assert!(
             wait::output(Command::new("cp").args([PROGRAM, &program]))
                 .status
@@ -267,7 +275,7 @@ impl Run {
     /// Waits for the first record that passes.
     ///
     /// # Panics
-    /// When none does within [`PATIENCE`], or when the command ends before.
+    /// When none passes within [`PATIENCE`], or when the command ends before.
     pub fn record(&mut self, what: &str, passes: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         let mut checked = 0;
@@ -394,8 +402,8 @@ impl Run {
         }
     }
 
-    /// The exit status, once the command has ended and its output is read. A process that it left running may keep the pipes open, so
-    /// the wait for the output is short.
+    /// The exit status, once the command has ended and its output is read. A process that it left
+    /// running may keep the pipes open, so the wait for the output is short.
     fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child")?;
         let deadline = Instant::now() + Duration::from_secs(2);
@@ -464,7 +472,7 @@ impl Finished {
     }
 }
 
-/// Whether a preparation ended, however.
+/// Whether a preparation ended, with any outcome.
 pub fn preparation_ended(record: &Value) -> bool {
     record["record"] == "prepare" && record["outcome"] != "begun"
 }

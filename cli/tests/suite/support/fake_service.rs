@@ -1,4 +1,5 @@
-//! A metadata service that the test controls: it serves what the test sets, and records its requests.
+//! A metadata service that the test controls: it serves the test's documents, and records its
+//! requests.
 //!
 //! Unlike the replay server it never changes by itself, and it can send any bytes as a response.
 
@@ -32,7 +33,7 @@ pub struct Reply {
 /// A function that may answer a request in place of the service.
 type Intercept = Box<dyn FnMut(&Request) -> Option<Reply> + Send>;
 
-/// A metadata service that serves what the test sets, until it is dropped.
+/// A metadata service that serves the test's documents, until it is dropped.
 pub struct FakeService {
     server: TestServer,
     state: Arc<Mutex<State>>,
@@ -199,7 +200,8 @@ impl FakeService {
             .count()
     }
 
-    /// Waits for this number of further polls. The client has the responses to all of them but the last.
+    /// Waits for this number of further polls. The client has the responses to all of them but the
+    /// last.
     pub fn await_polls(&self, more: usize) {
         let wanted = self.polls() + more;
         eventually("a poll", || (self.polls() >= wanted).then_some(()));

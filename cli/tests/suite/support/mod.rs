@@ -1,6 +1,8 @@
-//! What the end-to-end tests share: the program under test as a child process, a fake metadata service, and temporary folders.
+//! Shared by the end-to-end tests: the program under test as a child process, a fake metadata
+//! service, and temporary folders.
 //!
-//! Tests wait for conditions, for at most [`PATIENCE`], and never depend on a busy machine being fast.
+//! Tests wait for conditions, for at most [`PATIENCE`], and never depend on a busy machine being
+//! fast.
 
 // Each test program includes this module and uses a part of it.
 #![allow(dead_code, unreachable_pub)]
@@ -75,7 +77,7 @@ impl Folder {
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         fs::write(&path, content).expect("a file");
-        // A program that runs as another user may need it, whatever the umask.
+        // A program that runs as another user may need it, whatever the umask is.
         #[cfg(unix)]
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644))
             .expect("a mode");
@@ -109,7 +111,8 @@ impl Drop for Folder {
     }
 }
 
-/// Writes a file that only this user can access, whatever the umask: a state file that others can write is refused.
+/// Writes a file that only this user can access, whatever the umask is: the program refuses a state
+/// file that others can write.
 #[cfg(unix)]
 pub fn write_private(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
     use std::os::unix::fs::PermissionsExt;
@@ -118,7 +121,7 @@ pub fn write_private(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
 }
 
-/// Writes a file; who can access it is inherited from its folder.
+/// Writes a file, which inherits its access rights from its folder.
 #[cfg(windows)]
 pub fn write_private(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
     fs::write(&path, content).expect("a file");
@@ -133,7 +136,7 @@ pub fn lines(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Does the work for each item at the same time, since most of it is waiting.
+/// Does the work for all items concurrently, since it mostly waits.
 pub fn together<T: Send>(things: impl IntoIterator<Item = T>, work: impl Fn(T) + Sync) {
     let work = &work;
     thread::scope(|scope| {
@@ -143,8 +146,8 @@ pub fn together<T: Send>(things: impl IntoIterator<Item = T>, work: impl Fn(T) +
     });
 }
 
-/// A freeze of this machine for five seconds, in an hour, which the policy `sample` approves at once. Its start is the same in
-/// each call.
+/// A freeze of this machine for five seconds, in an hour, which the policy `sample` approves at
+/// once. Its start is the same in each call.
 pub fn freeze(id: &str) -> Value {
     static START: LazyLock<String> = LazyLock::new(|| in_future(Duration::from_secs(3600)));
     json!({
@@ -170,7 +173,8 @@ pub fn with(mut event: Value, members: &Value) -> Value {
     event
 }
 
-/// The record about the event of this record of a change: the event's members are the same, its own are these.
+/// The record about the event in this record of a change: with the event's members, and these
+/// members of its own.
 pub fn about_event_of(change: &Value, own: &Value) -> Value {
     let mut record = with(change.clone(), own);
     record.as_object_mut().expect("an object").remove("change");
@@ -195,7 +199,7 @@ pub fn play(scenario: &str, faults: &[&str]) -> Server {
     play_at(60.0, scenario, faults)
 }
 
-/// The same, so many times faster than real time.
+/// The same, this many times faster than real time.
 pub fn play_at(speed: f64, scenario: &str, faults: &[&str]) -> Server {
     let scenario = Scenario::parse(scenario).unwrap_or_else(|error| panic!("{error}\n{scenario}"));
     let config = ServerConfig::new(scenario).speed(speed).vm_name(VM);
@@ -219,8 +223,8 @@ pub fn of_replay(requests: &[RecordedRequest]) -> Vec<Request> {
 
 /// Checks that every request is well-formed, and that no six of them arrive within a second.
 ///
-/// The client sends the sixth a second after the first. A busy machine may delay the first, so a shorter time is accepted; a
-/// client that does not wait at all needs a few milliseconds.
+/// The client sends the sixth a second after the first. A busy machine may delay the first, so a
+/// shorter time is accepted; a client that does not wait at all needs a few milliseconds.
 pub fn assert_well_behaved(requests: &[Request]) {
     for request in requests {
         assert_eq!(request.header("Metadata"), ["true"], "{request:?}");

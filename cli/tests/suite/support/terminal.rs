@@ -11,7 +11,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::wait;
 
-/// A terminal that a command prints to. Commands that other tests start meanwhile do not inherit it, and so do not keep it open.
+/// A terminal that a command prints to. Commands that other tests start meanwhile do not inherit
+/// it, and so do not keep it open.
 pub struct Terminal {
     controller: File,
     terminal: File,
@@ -53,7 +54,7 @@ impl Terminal {
         command.stdin(self.terminal.try_clone().expect("a file descriptor"));
     }
 
-    /// Runs a command to its end. Returns what it printed, with the line ends of a file.
+    /// Runs a command to its end. Returns its output, with the line ends of a file.
     pub fn run(self, mut command: Command) -> String {
         self.connect(&mut command);
         let mut child = command.spawn().expect("the command starts");
@@ -64,7 +65,7 @@ impl Terminal {
         wait::join(text)
     }
 
-    /// What commands print until the last of them has ended.
+    /// The output of all commands until the last of them has ended.
     fn read_to_end(self) -> String {
         let Self {
             mut controller,
@@ -72,7 +73,8 @@ impl Terminal {
         } = self;
         drop(terminal);
         let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
-        // Once nobody has the other end, reading is an error on Linux and the end elsewhere.
+        // Once no process has the other end open, reading is an error on Linux and the end
+        // elsewhere.
         while let Ok(length @ 1..) = controller.read(&mut buffer) {
             text.extend_from_slice(&buffer[..length]);
         }

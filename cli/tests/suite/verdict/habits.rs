@@ -1,4 +1,4 @@
-//! Imitations of real clients, each with a habit that the verdict finds.
+//! Imitations of real clients, each with a habit that the verdict detects.
 
 use super::*;
 use crate::support::together;
@@ -8,7 +8,7 @@ const CLIENTS: &str = concat!(
     "/tests/suite/verdict/clients.py"
 );
 
-/// An own event with a notice that is longer than what a client may miss.
+/// An event of this machine with a notice that is longer than any pause that a client may make.
 const LONG: &str = r#"
     about = "A Freeze of this VM with a notice of 17 seconds."
     [[event]]
@@ -43,7 +43,8 @@ const REMOVED: &str = r#"
     started_for = "1s"
 "#;
 
-/// A client, the scenario and the faults that show its habit, the rules that it breaks, and those with a warning.
+/// A client, the scenario and the faults that show its habit, the rules that it breaks, and the
+/// rules with a warning.
 struct Habit {
     client: &'static str,
     scenario: &'static str,

@@ -1,6 +1,8 @@
-//! The verdict on clients: imitations of real ones are found out, and this project's own client is clean under every fault.
+//! The verdict on clients: it detects the habits of real ones in imitations, and this project's own
+//! client is clean under every fault.
 //!
-//! - `habits` runs the imitations of `clients.py`, each through `replay SCENARIO --report FILE -- COMMAND`.
+//! - `habits` runs the imitations of `clients.py`, each through `replay SCENARIO --report FILE --
+//!   COMMAND`.
 //! - `own_client` runs `watch` under every fault of the replay server.
 //! - `reports` checks the files: `JUnit` XML with a parser of its own, NDJSON, HTML.
 
@@ -35,7 +37,7 @@ const SHORT: &str = r#"
     started_for = "3s"
 "#;
 
-/// What a run left: its report as NDJSON.
+/// The result of a run: its report as NDJSON.
 struct Tested {
     finished: Finished,
     report: Vec<Value>,

@@ -1,11 +1,11 @@
-//! `watch` comes out clean, whatever the service does.
+//! The verdict on `watch` is clean, whatever the service does.
 
 use scheduled_events_replay::fault::KINDS;
 
 use super::*;
 use crate::support::{PREPARE_ALL, PROGRAM, quoted, together};
 
-/// Two own events, the second one a Preempt, and one of a neighbour.
+/// Two events of this machine, the second one a Preempt, and one of a neighbour.
 const BUSY: &str = r#"
     about = "A Freeze, then a Preempt of this VM, and a Freeze of a neighbour."
     [[event]]
@@ -26,7 +26,8 @@ const BUSY: &str = r#"
     started_for = "2s"
 "#;
 
-/// For every kind of fault, how it is injected: in polls, in approvals, or in both; once, several times, or always.
+/// How each kind of fault is injected: in polls, in approvals, or in both; once, several times, or
+/// always.
 const FAULTS: &[&[&str]] = &[
     &[],
     &["empty@2-4"],

@@ -3,7 +3,8 @@
 use super::*;
 use crate::support::{PROGRAM, run, wait};
 
-/// Checks a `JUnit` file as Python's parser reads it, by the rules that the schemas of Jenkins and of Ant have in common.
+/// Checks a `JUnit` file as Python's parser reads it, by the rules that the schemas of Jenkins and
+/// of Ant have in common.
 const CHECK_JUNIT: &str = r#"
 import re, sys, xml.etree.ElementTree as ET
 root = ET.parse(sys.argv[1]).getroot()

@@ -1,4 +1,5 @@
-//! The audit file: every record with a number, across restarts, kills and full disks; synced before an approval; private.
+//! The audit file: every record with a number, across restarts, kills and full disks; synced before
+//! an approval; private.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -125,7 +126,7 @@ fn every_record_is_in_the_file_and_numbers_go_on_after_a_kill_and_a_restart() {
 fn the_file_is_synced_before_the_approval_is_posted() {
     let folder = Folder::new();
     let trace = folder.path("trace");
-    // Where the disk is too busy to sync in time, the order is not known: another run.
+    // Where the disk is too busy to sync in time, the order is unknown: the test tries another run.
     eventually("a run whose approval waited for the disk", || {
         let service = FakeService::start();
         service.show(2, &[freeze("a")]);
@@ -279,7 +280,7 @@ fn a_full_disk_stops_nothing_and_what_is_lost_is_a_gap() {
             .as_u64()
             .map(|lost| usize::try_from(lost).expect("a number"))
     };
-    // On a busy machine, this process may read so slowly that the watcher drops what it prints.
+    // On a busy machine, this process may read so slowly that the watcher drops output.
     let dropped: usize = finished
         .stderr
         .lines()
@@ -343,7 +344,7 @@ fn the_file_is_private_and_a_link_or_a_file_that_others_can_write_is_refused() {
     write_private(&audit, "");
     fs::set_permissions(&audit, fs::Permissions::from_mode(0o660)).expect("a mode");
     refused("it can be written by others (mode 0660); remove it");
-    // Only root can give a file away.
+    // Only root can change the owner of a file.
     if rustix::process::geteuid().is_root() {
         fs::set_permissions(&audit, fs::Permissions::from_mode(0o600)).expect("a mode");
         std::os::unix::fs::chown(&audit, Some(64_019), None).expect("a file to give away");
@@ -427,7 +428,7 @@ fn a_file_that_is_no_audit_file_is_refused_and_not_changed() {
         }
         fs::remove_file(path).expect("a file");
     }
-    // A crash may leave a part of the first line, and zeros where the disk lost it.
+    // A crash may leave a part of the first line, and zeros where the disk lost data.
     for content in ["", "{\"rec", "\0\0\0{\"record\":\"ch"] {
         watch_with(&audit, content, 0);
     }

@@ -1,6 +1,7 @@
-//! Wall clocks that are set, and machines that are suspended: polls continue, and preparations go on.
+//! Wall clocks that are set, and machines that are suspended: polls and preparations continue.
 //!
-//! The program runs under libfaketime, which sets its wall clock when a file says so and leaves its other clocks alone.
+//! The program runs under libfaketime, which sets its wall clock to the contents of a file and
+//! leaves its other clocks alone.
 
 use std::fs;
 use std::path::Path;
@@ -44,9 +45,9 @@ impl Fixture {
         fixture
     }
 
-    /// Sets the watcher's wall clock forward by so many seconds.
+    /// Sets the watcher's wall clock forward by this many seconds.
     fn shift(&self, seconds: i64) {
-        // Atomically, since the clock is read at any moment.
+        // Atomically, since the program reads the clock at any moment.
         let new = self.folder.file("new", format!("{seconds:+}"));
         fs::rename(new, self.folder.path("shift")).expect("a file");
     }
@@ -85,7 +86,7 @@ impl Fixture {
     }
 }
 
-/// A watcher whose wall clock is ahead by so many seconds, as the file `shift` says from then on.
+/// A watcher whose wall clock is ahead by this many seconds, until the file `shift` changes that.
 fn start(service: &FakeService, folder: &Folder, policy: &str, prepare: &str, seconds: i64) -> Run {
     let (policy, shift) = (
         folder.file("policy.toml", policy),
@@ -167,7 +168,8 @@ fn setting_the_wall_clock_by_a_year_stops_no_poll_and_no_preparation() {
 #[test]
 fn a_suspended_machine_polls_at_once_and_its_preparation_goes_on() {
     let mut fixture = Fixture::new(Duration::from_secs(40 * 60));
-    // As for a suspended or frozen machine: the process stops, and afterwards the wall clock is 50 minutes ahead.
+    // As for a suspended or frozen machine: the process stops, and afterwards the wall clock is 50
+    // minutes ahead.
     let pid = Pid::from_raw(fixture.run.id().cast_signed()).expect("a process id");
     kill_process(pid, Signal::STOP).expect("a running child");
     thread::sleep(Duration::from_secs(1));

@@ -1,4 +1,5 @@
-//! The commands that a watcher runs to prepare, to recover and at changes; and hostile text from outside.
+//! The commands that a watcher runs to prepare, to recover and at changes; and hostile text from
+//! outside.
 
 use std::time::Duration;
 
@@ -145,7 +146,7 @@ fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready(
     assert_eq!(service.posted(), ["a"]);
     assert_eq!(finished.changes("a"), ["scheduled", "started", "completed"]);
     let recovered = finished.of_kind("recover");
-    // Each record has what the changes say about the event.
+    // Each record has the members of the event in the changes.
     let changes: Vec<_> = finished
         .of_kind("change")
         .into_iter()
@@ -206,7 +207,7 @@ fn an_event_is_never_approved_after_its_preparation_failed() {
         assert!(service.posted().is_empty(), "approved after {prepare:?}");
         service.show(4, &[]);
         let finished = run.finish().with_code(0);
-        // A failed preparation is recovered from.
+        // A failed preparation leads to a recovery.
         assert_eq!(finished.of_kind("recover").len(), 1);
         assert_eq!(fixture.lines(), ["recover a"]);
     });
@@ -242,7 +243,7 @@ fn a_preparation_past_its_timeout_is_ended_and_the_event_is_not_approved() {
     });
 }
 
-/// The command's own process ends on SIGTERM, its child needs a moment.
+/// The command's own process ends on SIGTERM, but its child needs a moment.
 #[test]
 #[cfg(unix)] // It handles a signal.
 fn what_a_command_started_has_the_grace_too() {
@@ -341,7 +342,7 @@ fn hooks_get_every_member_as_a_variable_and_the_event_on_standard_input() {
         ]
         .concat(),
     );
-    // As from the shell of a user, or from another watcher's command.
+    // As from a user's shell, or from another watcher's command.
     watch
         .env("SCHEDULED_EVENTS_STILL_OPEN", "inherited")
         .env("SCHEDULED_EVENTS_ENDPOINT", "inherited");
@@ -418,7 +419,7 @@ fn hostile_event_text_is_neither_executed_nor_printed_unescaped() {
                 with(freeze("invalid"), &json!({ "NotBefore": hostile })),
             ],
         );
-        // The commands print what they get, so that it reaches the log.
+        // The commands print their input, so that it reaches the log.
         let shows = &helper(&["print $DESCRIPTION", "complain $EVENT_ID", "copy"]);
         let on = format!("scheduled={shows}");
         let url = service.url();
@@ -524,7 +525,7 @@ fn an_event_too_large_for_environment_variables_still_runs_its_command() {
         &json!({ "Resources": names, "Description": "d".repeat(300_000) }),
     );
     service.show(2, &[event]);
-    // Of its output a record may be left out if nobody reads half a megabyte at once.
+    // A record of its output may be left out if the test does not read half a megabyte at once.
     let audit = fixture.folder.path("audit");
     let run = Run::watch(
         &service.url(),

@@ -1,4 +1,5 @@
-//! The system refuses the watcher threads and processes: polling goes on, and what was refused is tried again.
+//! The system refuses the watcher threads and processes: polling continues, and the watcher tries
+//! again what was refused.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,7 +18,8 @@ use crate::support::{
 /// A user without any processes. Root is not limited.
 const USER: &str = "64017";
 
-/// `watch --json` by a user whom the system can limit. Files that the command writes belong into the folder `private`.
+/// `watch --json` by a user whom the system can limit. Files that the command writes belong in the
+/// folder `private`.
 fn watch(folder: &Folder, endpoint: &str, arguments: &[&str]) -> Run {
     let (program, _) = give_away(folder, USER);
     let every = [
@@ -37,7 +39,8 @@ fn watch(folder: &Folder, endpoint: &str, arguments: &[&str]) -> Run {
     Run::start(wrap(&wrapper, &plain))
 }
 
-/// Lets the process start no thread and no process, or as many as this one may. The user does that, since root needs a right for it.
+/// Lets the process start no thread and no process, or as many as this one may. The user sets the
+/// limit, since root needs a right for it.
 fn allow_threads(run: &Run, allowed: bool) {
     let limit = getrlimit(Resource::Nproc)
         .current
@@ -147,7 +150,8 @@ fn a_watcher_that_is_refused_threads_at_the_start_waits_for_them() {
     );
 }
 
-/// The threads of its output, of commands and of signals are started one after the other: whichever is refused first.
+/// The threads of its output, of commands and of signals are started one after another: any of them
+/// may be refused first.
 #[test]
 fn a_watcher_that_waits_for_threads_at_the_start_ends_on_sigterm() {
     let service = FakeService::start();
@@ -296,7 +300,8 @@ fn a_request_that_hangs_is_a_failed_poll_and_the_next_one_is_sent() {
     service.await_polls(1);
 }
 
-/// The command with at most so many open files. `-Sn` sets the limit that the command may raise itself, `-n` one that it may not.
+/// The command with at most this many open files. `-Sn` sets the limit that the command may raise
+/// itself, `-n` one that it may not.
 fn with_open_files(option: &str, count: u32, arguments: &[&str]) -> Command {
     let limited = format!("ulimit {option} {count}; exec \"$@\"");
     wrap(&["sh", "-c", &limited, "sh"], &command(arguments))
@@ -354,7 +359,7 @@ fn a_command_that_leaves_something_running_takes_two_files_and_sixty_four_of_the
         "--vm-name",
         VM,
     ];
-    // What is left holds the output open.
+    // Processes that are left hold the output open.
     let left = [
         "--policy",
         "sample",

@@ -1,4 +1,5 @@
-//! Output that systemd sends to the journal: priorities, one line a record, and fields through the journal's own protocol.
+//! Output that systemd sends to the journal: priorities, one line for each record, and fields
+//! through the journal's own protocol.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +9,8 @@ use std::process::Stdio;
 use crate::support::{FakeService, Folder, PATIENCE, VM, command, freeze, wait, with};
 use serde_json::json;
 
-/// Watches one announcement whose output goes to files that stand for the journal's stream. Returns what they have.
+/// Watches one announcement, with output to files that stand for the journal's stream. Returns
+/// their contents.
 fn watch(folder: &Folder, more: &[&str], names_stream: bool, socket: &str) -> (String, String) {
     let service = FakeService::start();
     let event = json!({ "Description": "first\nsecond", "Resources": [VM] });
@@ -30,7 +32,7 @@ fn watch(folder: &Folder, more: &[&str], names_stream: bool, socket: &str) -> (S
     for (path, is_output) in [(&output, true), (&errors, false)] {
         let file = File::create(path).expect("a file");
         let found = file.metadata().expect("its inode");
-        // One stream only: the other one leads elsewhere.
+        // One stream only: the other one goes elsewhere.
         if names_stream && is_output != more.contains(&"--policy") {
             command.env("JOURNAL_STREAM", format!("{}:{}", found.dev(), found.ino()));
         }

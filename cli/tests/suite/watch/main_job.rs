@@ -1,4 +1,4 @@
-//! `watch`: what it requests, reports and approves, and when it ends.
+//! `watch`: its requests, reports and approvals, and when it ends.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,8 @@ use crate::support::{
 };
 use crate::support::{about_event_of, of_replay, play, started, with};
 
-/// At sixty times the speed: a freeze appears after half a second, starts soon after its approval, and lasts two seconds.
+/// At sixty times the speed: a freeze appears after half a second, starts soon after its approval,
+/// and lasts two seconds.
 const FREEZE: &str = r#"
     about = "A freeze of five seconds, started by its approval."
     [[event]]
@@ -23,7 +24,7 @@ const FREEZE: &str = r#"
     started_for = "2min"
 "#;
 
-/// An endpoint without a listener: the port of the discard service, which nobody runs.
+/// An endpoint without a listener: the port of the discard service, which no machine runs.
 const NOWHERE: &str = "http://127.0.0.2:9";
 
 #[test]
@@ -217,7 +218,7 @@ fn the_request_for_the_name_counts_towards_the_request_rate() {
     let start = Instant::now();
     let run = Run::watch(&service.url(), &["--max-polls", "6"]);
     run.finish().with_code(0);
-    // Seven requests 200 ms apart. A busy machine makes it only longer.
+    // Seven requests 200 ms apart. A busy machine only makes it longer.
     let lasted = start.elapsed();
     let requests = service.requests();
     assert!(requests[0].is_name() && requests.len() == 7, "{requests:?}");
@@ -666,7 +667,7 @@ fn an_id_has_one_case_in_all_records_requests_and_commands() {
     );
     service.show(2, &[freeze("C7061bac-AFDC")]);
     run.change("scheduled", "C7061bac-AFDC");
-    // The service compares ids without their case, and may write them in another one.
+    // The service compares ids without case, and may change their case.
     service.show(
         3,
         &[with(

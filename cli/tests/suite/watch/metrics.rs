@@ -21,7 +21,7 @@ fn watch(service: &FakeService, file: &str, more: &[&str]) -> Run {
         "--policy",
         "sample",
     ];
-    // A file that everybody may read, whatever the umask.
+    // A file that everybody may read, whatever the umask is.
     Run::start(wrap(
         &["sh", "-c", "umask 077; exec \"$@\"", "sh"],
         &command(&[&every[..], &["--metrics-file", file], more].concat()),

@@ -1,4 +1,4 @@
-//! `watch`: its work, what it runs and writes, and what it survives. `main_job` is the place to start.
+//! `watch`: its work, its commands and files, and its robustness. `main_job` is the place to start.
 
 #[cfg(target_os = "linux")]
 mod audit;

@@ -1,4 +1,5 @@
-//! Several events on one machine, events that change during their preparation, several machines, and the gate.
+//! Several events on one machine, events that change during their preparation, several machines,
+//! and the gate.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::support::{STATE_NOT_WRITTEN, command, wrap};
 struct Fixture {
     service: FakeService,
     folder: Folder,
-    /// What `--prepare` and `--recover` did, and to which events.
+    /// The events on which `--prepare` and `--recover` acted.
     log: String,
 }
 
@@ -32,7 +33,7 @@ impl Fixture {
         }
     }
 
-    /// Watches with these options, besides the policy and the commands.
+    /// Watches with these options, in addition to the policy and the commands.
     fn watch(&self, policy: &str, options: &[&str]) -> Run {
         let log = &self.log;
         let policy = self.folder.file("policy.toml", policy);
@@ -275,7 +276,8 @@ fn the_gate_is_asked_before_the_preparation_and_before_the_approval() {
     run.record("the approval", is_approval);
 }
 
-/// Whatever the gate does, the machine prepares by its last call, and nothing is approved without the gate's yes.
+/// Whatever the gate does, the machine prepares by its last call, and nothing is approved without
+/// the gate's yes.
 #[test]
 fn a_machine_prepares_by_its_last_call_whatever_its_gate_does() {
     let missing = Folder::new().path("missing");
@@ -298,7 +300,7 @@ fn a_machine_prepares_by_its_last_call_whatever_its_gate_does() {
             )],
         );
         let prepare = helper(&[format!("append {} last call: $LAST_CALL", fixture.log)]);
-        // Three seconds after the first sight of the event.
+        // Three seconds after the event is first seen.
         let options = [
             "--prepare",
             &prepare,
@@ -385,7 +387,8 @@ fn a_preempt_does_not_wait_for_its_gate_and_never_waits_for_ever() {
     }
 }
 
-/// The begin of a preparation is on the disk before its command starts: a watcher that is killed then has left it there.
+/// The begin of a preparation is on the disk before its command starts: a watcher that is killed
+/// then has left it there.
 #[test]
 #[cfg(unix)] // The command is a shell script.
 fn the_begin_of_a_preparation_is_in_the_audit_file_before_its_command_runs() {
@@ -402,8 +405,8 @@ fn the_begin_of_a_preparation_is_in_the_audit_file_before_its_command_runs() {
     );
 }
 
-/// Two machines share a folder: each takes a lock in it before it goes out of service, and gives it back when it is
-/// recovered. So one of them is always in service.
+/// Two machines share a folder: each takes a lock in it before it goes out of service, and releases
+/// it when it has recovered. So one of them is always in service.
 #[test]
 #[cfg(unix)] // The gate is a shell script.
 fn a_gate_with_a_lock_in_a_shared_folder_keeps_one_of_two_machines_in_service() {

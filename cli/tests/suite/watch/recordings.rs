@@ -1,4 +1,4 @@
-//! `record`: what a watcher saw is played again, and a watcher sees the same.
+//! `record`: a watcher's records are played again, and a watcher sees the same.
 
 use std::fs;
 
@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Run, VM, command, run, run_with_input, together};
 
-/// The speed at which scenarios are played. Recorded times are whole seconds, so a recording is played at speed 1.
+/// The speed at which scenarios are played. Recorded times are whole seconds, so a recording is
+/// played at speed 1.
 const SPEED: f64 = 60.0;
 
-/// Plays a scenario, and watches it with an audit file at `audit` until it is over. Returns the changes of each event, in the order in
-/// which the events appeared, with the facts that a recording keeps.
+/// Plays a scenario, and watches it with an audit file at `audit` until it is over. Returns the
+/// changes of each event, in the order in which the events appeared, with the facts that a
+/// recording keeps.
 fn watched(scenario: Scenario, speed: f64, policy: &str, audit: &str) -> Vec<(Vec<String>, Value)> {
     let server =
         Server::start(ServerConfig::new(scenario).speed(speed).vm_name(VM)).expect("a port");

@@ -1,5 +1,5 @@
-//! Crashes and restarts: completed work is not repeated, started work is finished, and a damaged state file is neither used nor
-//! lost.
+//! Crashes and restarts: completed work is not repeated, started work is finished, and a damaged
+//! state file is neither used nor lost.
 
 use std::fs;
 #[cfg(unix)]
@@ -373,7 +373,7 @@ fn a_command_that_a_killed_watcher_left_running_is_ended_before_it_starts_again(
         (lines(&pids).len() == 2).then_some(())
     });
     assert!(!first.split(' ').any(is_running), "{first}");
-    // What a command left running that had ended by itself stays.
+    // Processes stay that a command left running when it ended by itself.
     let daemon = lines(&daemon).concat();
     assert!(is_running(&daemon), "{daemon}");
     crate::support::signal(daemon.parse().expect("a number"), Signal::KILL);
@@ -540,7 +540,7 @@ fn a_dry_run_runs_no_command_and_changes_no_file() {
     assert_eq!(finished.changes("a"), ["ended"]);
     assert_eq!(fs::read(&fixture.state).expect("the state file"), before);
     assert_eq!(fixture.folder.names(), names);
-    // Nor is a damaged file moved, or a new one created.
+    // A damaged file is not moved, and no new one is created.
     let (damaged, new) = (fixture.folder.path("damaged"), fixture.folder.path("new"));
     write_private(&damaged, "damaged");
     let refused = Run::watch(
@@ -573,7 +573,7 @@ fn a_dry_run_runs_no_command_and_changes_no_file() {
 #[test]
 fn an_unusable_path_of_the_state_file_is_a_usage_error() {
     let fixture = Fixture::new();
-    // Not read-only folders, since root can write in them.
+    // Read-only folders would not do, since root can write in them.
     for (folder, reason) in [
         (fixture.folder.path("missing"), "does not exist; create it"),
         (fixture.policy.clone(), "is not a folder"),

@@ -1,4 +1,5 @@
-//! Nobody reads the records or the diagnostics, as with a pager, a full pipe or a stopped journal: the watcher continues.
+//! No reader takes the records or the diagnostics, as with a pager, a full pipe or a stopped
+//! journal: the watcher continues.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Child;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{FakeService, VM, command, document, eventually, freeze, signal, with};
 
-/// Starts a watcher whose output nobody reads.
+/// Starts a watcher whose output has no reader.
 fn watch(service: &FakeService, arguments: &[&str]) -> Child {
     let url = service.url();
     let common = [
@@ -49,7 +50,7 @@ fn unread_records_delay_no_approval_and_are_complete_once_they_are_read() {
     eventually("the approval", || {
         (service.posted() == ["mine"]).then_some(())
     });
-    // Now the records are read.
+    // From here on, the test reads the records.
     let lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
     let mut records =
         lines.map(|line| serde_json::from_str::<Value>(&line.expect("a line")).expect("a record"));
@@ -108,7 +109,8 @@ fn a_reader_that_is_slow_but_never_stalls_delays_no_poll_and_no_approval() {
         .map(|pair| pair[1] - pair[0])
         .max()
         .expect("two polls");
-    // Without a common limit for all records it is more than a minute. The rest is for a busy machine.
+    // Without a common limit for all records it would take more than a minute. The tolerance is for
+    // a busy machine.
     assert!(
         longest < Duration::from_secs(40),
         "{longest:?} between two polls"
@@ -120,7 +122,7 @@ fn a_reader_that_is_slow_but_never_stalls_delays_no_poll_and_no_approval() {
 #[test]
 fn unread_output_of_a_command_delays_no_approval() {
     let service = FakeService::start();
-    // The command fills stderr, on which the failed polls are reported.
+    // The command fills stderr, to which failed polls are reported.
     let mut watch = watch(
         &service,
         &[

@@ -1,5 +1,6 @@
-//! The state file under adverse conditions: it cannot be written, or is damaged. The watcher reports that and continues, the file is
-//! the old one or the new one, and other users cannot read it.
+//! The state file under adverse conditions: it cannot be written, or is damaged. The watcher
+//! reports that and continues, the file is the old one or the new one, and other users cannot read
+//! it.
 //!
 //! `mounts.rs` has the tests that need a file system of their own.
 
@@ -28,12 +29,13 @@ fn real_state(folder: &Folder) -> Vec<u8> {
     fs::read(state).expect("a state file")
 }
 
-/// Opens a state file. A test that starts a command may hold the lock until its child executes the program.
+/// Opens a state file. A test that starts a command may hold the lock until its child executes the
+/// program.
 fn open(path: &Path) -> (StateFile, LoadResult) {
     eventually("a state file", || StateFile::open(path).ok())
 }
 
-/// Makes a watcher with whatever the state file holds.
+/// Creates a watcher from the contents of the state file.
 fn load(path: &Path) -> LoadResult {
     let (file, loaded) = open(path);
     let imds = Imds::new("http://127.0.0.1:9", API_VERSION, false).expect("an endpoint");
@@ -106,7 +108,7 @@ fn a_write_beyond_the_file_size_limit_fails_without_ending_the_watcher() {
     assert_eq!(fs::read(&state).expect("the old file"), before);
 }
 
-/// A user who cannot write everywhere, as root can.
+/// A user who cannot write everywhere, unlike root.
 const USER: &str = "65534";
 
 #[test]
@@ -226,7 +228,7 @@ fn a_replaced_lock_ends_writing_and_nothing_else() {
     let before = fs::read(&state).expect("a state file");
     fs::remove_file(format!("{state}.lock")).expect("a lock");
     write_private(format!("{state}.lock"), "12345     \n");
-    // It is noticed without anything to write.
+    // The watcher notices it although it has nothing to write.
     run.wait_for_stderr("state.lock was replaced, so another process may use the state file");
     service.show(2, &[freeze("a")]);
     wait_for_approval(&mut run, "a");
@@ -236,7 +238,7 @@ fn a_replaced_lock_ends_writing_and_nothing_else() {
 
 #[test]
 fn a_state_file_that_another_user_wrote_starts_no_command() {
-    // Only root can give a file away, and only root has much to lose.
+    // Only root can change the owner of a file, and only for root a wrong owner is dangerous.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -281,7 +283,7 @@ fn a_disk_that_is_full_at_the_first_start_is_reported_and_ends_nothing() {
             .len(),
         0
     );
-    // It is locked all the same.
+    // The file is locked all the same.
     let second = watch_wrapped(&["env"], &service, &state)
         .finish()
         .with_code(2);

@@ -69,7 +69,8 @@ impl Systemd {
             .count()
     }
 
-    /// Waits until the condition returns something, and receives notifications meanwhile: a full socket would block the watcher.
+    /// Waits until the condition returns a value, and receives notifications meanwhile: a full
+    /// socket would block the watcher.
     fn eventually<T>(&mut self, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
         eventually(what, || {
             while self.receive() {}
@@ -77,7 +78,7 @@ impl Systemd {
         })
     }
 
-    /// Waits until the line was received `times` times in all.
+    /// Waits until the line was received `times` times in total.
     fn await_line(&mut self, line: &str, times: usize) {
         let deadline = Instant::now() + PATIENCE;
         while self.count(line) < times {
@@ -138,7 +139,7 @@ fn run_is_ready_when_its_worker_has_started() {
     );
 }
 
-/// The supervisor of the worker reports that, and the watcher reports its status beside it.
+/// The supervisor of the worker reports that, and the watcher reports its own status beside it.
 #[test]
 fn run_is_ready_once_while_its_watcher_reports_too() {
     let (service, mut systemd) = (FakeService::start(), Systemd::new());

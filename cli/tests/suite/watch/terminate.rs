@@ -1,4 +1,5 @@
-//! Terminate events of a scale set: several watchers on one replay server, each of which approves its own event only.
+//! Terminate events of a scale set: several watchers on one replay server, each of which approves
+//! its own event only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +11,8 @@ use crate::support::{Folder, Request, Run, eventually, of_replay};
 
 const APPROVE: &str = "[[rule]]\nevent = \"Terminate\"\naction = \"approve\"\n";
 
-/// An event of each of the first `count` machines, which start together: once all are approved, or at the end of the notice.
+/// One event for each of the first `count` machines, which start together: once all are approved,
+/// or at the end of the notice.
 fn pair(count: u32, notice: &str) -> Server {
     let text = format!(
         "about = \"Deletions.\"\n[[event]]\nevent_type = \"Terminate\"\nevent_source = \"User\"\n\
@@ -68,7 +70,7 @@ fn each_of_two_watchers_approves_its_own_event_and_neither_starts_before_both_ar
         (2, 1),
         "two events, one NotBefore"
     );
-    // Two seconds are the time to start after an approval: nothing starts as long as the other one waits.
+    // A start after an approval takes two seconds: nothing starts while the other machine waits.
     let polls = server.requests().len();
     eventually("ten further polls", || {
         (server.requests().len() >= polls + 10).then_some(())
@@ -147,7 +149,8 @@ fn what_is_not_approved_starts_at_its_not_before_and_nothing_extends_that_time()
             .clone();
         UnixSeconds::parse(start.as_str().expect("a time")).expect("a time")
     };
-    // A request has no member for a time: one that a client adds has no effect, and neither has an approval of one of the two.
+    // A request has no member for a time: one that a client adds has no effect, and neither has an
+    // approval of one of the two.
     let body = format!(
         "{{\"StartRequests\":[{{\"EventId\":\"{}\",\"NotBefore\":\"Mon, 11 Apr 2044 22:26:58 GMT\"}}]}}",
         ids["web_1"]

@@ -1,4 +1,5 @@
-//! Connections to the control, with limits: a program that opens many and sends nothing does not keep the page out.
+//! Connections to the control, with limits: a program that opens many and sends nothing does not
+//! block the page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +11,18 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// The most connections at a time; more wait. A browser opens six, and each client that posts its records one. Files of the
-/// process remain for the machines.
+/// The most connections at a time; more wait. A browser opens six, and each client that posts its
+/// records opens one. The process keeps enough files for the machines.
 const CONNECTIONS_MAX: usize = 256;
 
-/// How long the head of a request may take, from the connection or the answer before on.
+/// How long the head of a request may take, from the start of the connection or the previous
+/// answer.
 const HEAD_MAX: Duration = Duration::from_secs(15);
 
 /// How long to wait if the system has no more files.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Serves each connection. Does not end.
+/// Serves each connection, without end.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
     serve_with(listener, router, CONNECTIONS_MAX, HEAD_MAX).await;
 }
@@ -45,7 +47,7 @@ async fn serve_with(
             TowerToHyperService::new(router.clone()),
         );
         tokio::spawn(async move {
-            // A connection that fails concerns its peer only.
+            // A connection that fails concerns only its peer.
             let _ = connection.await;
             drop(permit);
         });
@@ -76,7 +78,7 @@ mod tests {
         fn drop(&mut self) {
             if let Some((stop, thread)) = self.running.take() {
                 drop(stop);
-                // Its panic is the test's failure already: the test gets no answer.
+                // Its panic already fails the test: the test gets no answer.
                 let _ = thread.join();
             }
         }

@@ -1,7 +1,8 @@
-//! Which requests are answered: those that have the keys.
+//! Decides which requests are answered: those that have the keys.
 //!
-//! A page of another site that runs in a browser on this machine can send requests here. It cannot read the token, its `Origin` is not
-//! ours, and a name of its own that leads here (DNS rebinding) is not our `Host`.
+//! A page of another site that runs in a browser on this machine can send requests here. It cannot
+//! read the token, its `Origin` is another one, and a name of its own that resolves to this address
+//! (DNS rebinding) is another `Host`.
 
 use std::time::Duration;
 
@@ -68,7 +69,8 @@ pub(super) async fn check_token(
     Refusal(StatusCode::UNAUTHORIZED, message.to_owned()).into_response()
 }
 
-/// Gives up on a request that is not complete in time. Only for what needs no token: other requests may wait.
+/// Gives up on a request that is not complete in time. Only for requests that need no token: others
+/// may wait.
 pub(super) async fn in_time(
     State(limit): State<Duration>,
     request: Request,

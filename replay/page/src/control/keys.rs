@@ -1,4 +1,4 @@
-//! What opens the control, and whether a request has it.
+//! The keys of the control, and whether a request has one.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,19 +7,20 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue};
 use subtle::ConstantTimeEq as _;
 
-/// How long the ticket is good for: a browser that starts needs seconds.
+/// How long the ticket is valid: a browser that starts needs seconds.
 const TICKET_LIFETIME: Duration = Duration::from_secs(60);
 
-/// What opens the control.
+/// The keys of the control.
 #[derive(Debug)]
 pub(super) struct Keys {
     port: u16,
-    /// Opens everything.
+    /// Gives access to everything.
     token: String,
     /// Is exchanged for the token, once, and only soon after its creation.
     ticket: Mutex<Option<String>>,
     created: Instant,
-    /// Lets clients post what they log, and nothing else: it may be seen among the arguments of processes.
+    /// Lets clients post their log lines, and nothing else: other users may see it among the
+    /// arguments of processes.
     records: String,
 }
 

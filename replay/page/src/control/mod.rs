@@ -1,7 +1,7 @@
 //! The control: an HTTP server on a loopback port of its own, for the page alone.
 //!
-//! `connections` limits what one peer can hold, `guard` decides which requests are answered, by their `keys`, `routes` answers them, and `assets`
-//! are the page's files.
+//! `connections` limits the resources of one peer, `guard` decides which requests are answered, by
+//! their `keys`, `routes` answers them, and `assets` are the page's files.
 
 mod assets;
 mod connections;
@@ -31,7 +31,7 @@ impl Control {
         })
     }
 
-    /// The link that opens the page, for the person who started the program.
+    /// The link that opens the page, for the user who started the program.
     pub(crate) fn link(&self) -> String {
         format!(
             "http://{}/#token={}",
@@ -40,7 +40,8 @@ impl Control {
         )
     }
 
-    /// A link that opens the page once. Other users of the machine may see it among the arguments of processes.
+    /// A link that opens the page once. Other users of the machine may see it among the arguments
+    /// of processes.
     pub(crate) fn link_for_browser(&self) -> String {
         format!(
             "http://{}/#ticket={}",

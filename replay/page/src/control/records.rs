@@ -1,4 +1,4 @@
-//! What clients post: the lines that they log, as they log them.
+//! The lines that clients log and post, unchanged.
 
 use axum::Json;
 use axum::body::Body;
@@ -11,7 +11,8 @@ use super::Control;
 use super::refusal::Refusal;
 use crate::journal::RECORD_MAX;
 
-/// Adds each line of the body to the journal when it arrives. The body may go on as long as the client does; only a line is limited.
+/// Adds each line of the body to the journal when it arrives. The body may last as long as the
+/// client; only a line is limited.
 pub(super) async fn post(
     State(control): State<Control>,
     Path((key, machine)): Path<(String, String)>,
@@ -48,7 +49,7 @@ pub(super) async fn post(
         let chunk = chunk.map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
         let mut rest = &chunk[..];
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            // Of a line that is too long, one byte too many is kept, so that it is refused.
+            // One byte too many is kept of a line that is too long, so that it is refused.
             let part = &rest[..end.min(RECORD_MAX + 1)];
             line.extend_from_slice(part);
             add(&line)?;

@@ -1,4 +1,4 @@
-//! Serves the control: what it answers.
+//! Serves the control: the answers to its requests.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use crate::run::Run;
 use crate::settings::from_file;
 use crate::{catalog, verdicts};
 
-/// The most bytes of a request's body: of a file or an action, which may have the scenario that a file became, and of a ticket.
+/// The longest body of a request, in bytes: of a file, an action, which may include the scenario of
+/// a file, or a ticket.
 const BODY_MAX: usize = 16 << 20;
 const TICKET_MAX: usize = 1 << 10;
 
@@ -41,7 +42,7 @@ const UPDATES_DELAY: Duration = Duration::from_millis(100);
 impl Control {
     /// Serves until `stopped` ends.
     pub(crate) async fn serve(self, listener: TcpListener, stopped: impl Future<Output = ()>) {
-        // Requests that wait for new entries are not worth waiting for.
+        // The program does not wait for requests that wait for new entries.
         tokio::select! {
             () = connections::serve(listener, router(self)) => {}
             () = stopped => {}
@@ -112,7 +113,7 @@ async fn token(
         .ok_or_else(|| Refusal(StatusCode::UNAUTHORIZED, message.to_owned()))
 }
 
-/// What is played: settings, machines, and where clients post what they log.
+/// Describes the run: settings, machines, and where clients post their log lines.
 async fn describe(State(control): State<Control>) -> Json<Value> {
     let run = control.player.current();
     let records = format!(
@@ -145,7 +146,7 @@ struct UpdatesQuery {
     wait: bool,
 }
 
-/// What has happened after the entries that the page has. Waits until there is something.
+/// The entries after those that the page has. Waits until there are some.
 async fn updates(
     State(control): State<Control>,
     query: Result<Query<UpdatesQuery>, QueryRejection>,
@@ -220,14 +221,14 @@ async fn action(
     action: Result<Json<Action>, JsonRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let Json(action) = action.map_err(refused)?;
-    // Beginning again may wait for threads and addresses.
+    // A new run may wait for threads and addresses.
     let done = tokio::task::spawn_blocking(move || action.apply(&control.player)).await;
     done.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
         .map_err(refused)?;
     Ok(Json(json!({})))
 }
 
-/// What was played, as a scenario file.
+/// The played scenario, as a scenario file.
 async fn played(State(control): State<Control>) -> Response {
     let run = control.player.current();
     let mut text = String::from(
@@ -280,7 +281,8 @@ async fn report(
     ))
 }
 
-/// The text of a scenario for a file that the user loads: a scenario file, or a recorded audit file.
+/// The text of a scenario for a file that the user loads: a scenario file, or a recorded audit
+/// file.
 async fn recording(body: Result<Bytes, BytesRejection>) -> Result<String, Refusal> {
     let body = body.map_err(|error| match error.status() {
         StatusCode::PAYLOAD_TOO_LARGE => refused(format!(

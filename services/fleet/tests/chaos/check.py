@@ -4,12 +4,12 @@
     check.py FOLDER       check a run; exit code 1 if an invariant is broken
     check.py --self-test  plant violations, and check that each is found
 
-It reads only what others wrote, and shares no code with the gate:
+It reads only the files of a run, and shares no code with the gate:
 
 - `machines/NAME/audit*`: the audit files of `scheduled-events watch`; `audit-lost-N*` are those of a lost disk.
 - `machines/NAME/hooks`: a line for each begin and end of a preparation or a recovery, with the time in milliseconds.
 - `server-*.log`: the output of the replay servers, each line with the time in milliseconds at which it was read.
-- `faults`: what the run did to machines and to the store, and when.
+- `faults`: the faults of machines and of the store, with their times.
 - `run.json`: the smallest limit of the group, and the daemons' times.
 
 The invariants:
@@ -20,10 +20,10 @@ S2  When an event is approved, every machine that it names has completed a prepa
     had been ready before that, so that the decision can have been made before.
 S3  Nobody else is approved: a machine that is back in service, or that never prepared.
 S4  The gate takes at most `limit` machines out of service together, or those of one event: from the begin of a
-    preparation to the end of the recovery. Machines that are silent, or out by a last call that the store knows of,
-    count for those that follow.
+    preparation to the end of the recovery. Machines that are silent, or out by a last call that the store knows
+    about, count for those that follow.
 S5  The same, of machines whose events are over and that have not recovered: their slots were given back too early. Only
-    who was away for `return_within` after the event may lose its slot.
+    a machine that was away for `return_within` after the event may lose its slot.
 L1  An event all of whose machines were ready for long enough before NotBefore is approved.
 L2  Every machine whose watcher runs has begun to prepare by its last call, whatever else fails.
 L3  A slot is not given to a later event while the earliest one that was refused needs it. An event becomes the earliest
@@ -39,19 +39,20 @@ from pathlib import Path
 import history
 from history import Event, History, Step
 
-# All ready for so long before NotBefore, and nothing done to them or the store in the last part: then somebody
-# approves. A watcher asks its gate every five seconds.
+# If all are ready for this long before NotBefore, and no fault hits them or the store in the last
+# part, somebody must approve. A watcher asks its gate every five seconds.
 MARGIN = 45_000
 CALM = 30_000
-# From the last call to the begin of the preparation: documents are late, too.
+# From the last call to the begin of the preparation: documents may be late, too.
 GRACE = 20_000
 LAST_CALL_MAX = 300_000
-# From a last call to what others are granted, until the store knows of it.
+# From a last call until the store knows about it, and grants to others reflect it.
 KNOWN = 15_000
-# From the time at which an event is the earliest one that waits, until the group is reserved for it.
+# From the time at which an event is the earliest one that waits, until the group is reserved for
+# it.
 RESERVED = 15_000
-# A refusal of an event that is not the next one counts for this part of the time for which it has waited, at most for
-# so long.
+# A refusal of an event that is not the next one counts for this part of its waiting time, at most
+# for REFUSED_MAX.
 WAITED_PART = 8
 REFUSED_MAX = 120_000
 
@@ -73,7 +74,7 @@ def ready_since(steps: list[Step], event: str, at: int) -> int | None:
 
 
 def prepares_again(steps: list[Step], event: str, at: int) -> int | None:
-    """When a preparation for the event began that had not ended at this time, because of a crash or at all."""
+    """When a preparation for the event began that had not ended by this time, or never ended because of a crash."""
     begun = None
     for step in steps:
         if step.kind == "prepare" and step.event == event and step.begin <= at:
@@ -108,7 +109,7 @@ def check_approvals(run: History) -> Iterator[str]:
 
 
 def moments(run: History) -> list[tuple[int, int, str, str]]:
-    """When which machine goes out of service, and for which event, and when it is back: first who is back."""
+    """When each machine goes out of service, for which event, and when it is back; returns come first."""
     found = []
     for machine, steps in run.steps.items():
         for step in steps:
@@ -123,13 +124,13 @@ def moments(run: History) -> list[tuple[int, int, str, str]]:
 
 
 def silent(run: History, at: int) -> set[str]:
-    """The machines that have been silent for so long that they count. One that has left does not."""
+    """The machines that have been silent for long enough to count. A machine that has left does not."""
     since = at - run.silent_after - KNOWN
     names = set()
     for machine in run.steps:
         faults = run.of(machine, "daemon")
         is_there = not any(fault.what == "terminated" and fault.begin <= at for fault in faults)
-        # Who is silent for twice as long and more may be forgotten by now.
+        # A machine that is silent for at least twice as long may be forgotten by now.
         if is_there and any(since - run.silent_after <= fault.begin <= since and fault.end >= at for fault in faults):
             names.add(machine)
     return names
@@ -161,7 +162,7 @@ def check_limit(run: History) -> Iterator[str]:
         late.pop(machine, None)
         out[machine] = key
         granted = event.granted() or at
-        # What the store knew when it was granted.
+        # What the store knew at the time of the grant.
         known = {
             name
             for name, since in late.items()
@@ -264,7 +265,7 @@ def check_order(run: History) -> Iterator[str]:
 
 
 def check(folder: Path) -> tuple[list[str], str]:
-    """The violations, and one line about what was checked."""
+    """The violations, and one line that summarizes the checks."""
     run = history.read(folder)
     found = [*check_approvals(run), *check_limit(run), *check_approval(run), *check_last_calls(run), *check_order(run)]
     approved = [(key, event) for key, event in run.events.items() if event.approved is not None]

@@ -37,7 +37,7 @@ def program(variable: str, usual: Path) -> Path:
 
 
 def limited(words: list[Any]) -> list[str]:
-    """The command, with that limit whatever this program has."""
+    """The command, with this limit whatever the limit of this program is."""
     return ["sh", "-c", f'ulimit -Sn {OPEN_FILES}; exec "$@"', "sh", *map(str, words)]
 
 
@@ -63,7 +63,7 @@ def free_port() -> int:
 
 
 class Engine:
-    """A store. `port` is where it listens; `None`: it is no server."""
+    """A store. `port` is the port on which it listens; `None` if it is no server."""
 
     port: int | None = None
     can_be_killed = False
@@ -78,7 +78,7 @@ class Engine:
         raise NotImplementedError
 
     def environment(self, _folder: Path, _port: int) -> dict[str, str]:
-        """What the daemon with this folder needs besides."""
+        """The additional environment of the daemon with this folder."""
         return {}
 
     def start(self) -> None:
@@ -98,7 +98,7 @@ class Engine:
             self.process = None
 
     def requests(self) -> int:
-        """How many requests it has had, if its log has a line for each."""
+        """How many requests it has received, if its log has a line for each."""
         return (self.folder / "engine.log").read_text(errors="replace").count(' HTTP/1.1" ')
 
 

@@ -1,4 +1,4 @@
-"""What is done to machines and to their store. Each fault ends by itself."""
+"""Faults of machines and of their store. Each fault ends by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet import PARTS, Journal, Machine, Timings
 
 
 class Faults:
-    """Disturbs one machine or the store again and again."""
+    """Disturbs one machine or the store repeatedly."""
 
     def __init__(
         self, machines: list[Machine], engine: Engine, timings: Timings, journal: Journal, chance: random.Random
@@ -32,7 +32,7 @@ class Faults:
         heapq.heappush(self.due, (time.monotonic() + seconds, next(self.number), work))
 
     def pass_time(self) -> None:
-        """Ends what is due, and begins what chance wants."""
+        """Ends faults that are due, and begins random ones."""
         self.end_due(time.monotonic())
         self.reboot()
         self.join_and_leave(time.monotonic() - self.began)
@@ -118,9 +118,9 @@ class Faults:
         machine.kill()
 
         def on() -> None:
-            # A preparation that was under way when its watcher was killed goes on for some seconds. Nobody has a new
-            # disk while it is out of service for an event that has not started: it would be in service, and still
-            # marked as ready.
+            # A preparation in progress when its watcher was killed continues for some seconds. A
+            # machine never gets a new disk while it is out of service for an event that has not
+            # started: it would be in service, and still marked as ready.
             kind, event = machine.last_step()
             if loses_disk and not (kind == "prepare" and event in machine.server.open):
                 machine.lose_disk()
@@ -149,7 +149,7 @@ class Faults:
         self.journal.begin(machine.name, what)()
 
     def reboot(self) -> None:
-        """What has started takes machines down: most are back soon, some late, some with a new disk, some never."""
+        """Started events take machines down: most are back soon, some late, some with a new disk, some never."""
         for server in self.servers:
             for event, event_type in server.started[self.seen[id(server)] :]:
                 self.seen[id(server)] += 1

@@ -25,7 +25,7 @@ def target(workspace: Path) -> Path:
 WATCHER = program("SCHEDULED_EVENTS", target(ROOT) / "debug/scheduled-events")
 DAEMON = program("SCHEDULED_EVENTS_FLEET", target(FLEET) / "debug/scheduled-events-fleet")
 PARTS = ("watcher", "daemon")
-# What the replay servers do wrong.
+# The faults of the replay servers.
 FAULTS = [
     "post.reset@1", "post.status:503@2", "post.reset@5-6", "post.silence@8", "post.reset-mid-body@9-10",
     "get.status:503@12-14", "get.empty@20", "get.stale:2@25-30", "get.reset@40", "get.half-document@50",
@@ -35,7 +35,7 @@ FAULTS = [
 
 @dataclass
 class Timings:
-    """How long things take, in seconds. `settings` is what the daemons are configured with."""
+    """The durations of a run, in seconds. `settings` is the configuration of the daemons."""
 
     notice: int
     silent_after: int
@@ -48,7 +48,7 @@ class Timings:
     @classmethod
     def quick(cls, short: bool) -> Timings:
         if short:
-            # Nobody goes for good. On a busy computer nobody shall seem to.
+            # No machine leaves for good, and on a busy computer none must seem to.
             settings = 'heartbeat = "5s"\nsilent_after = "10m"\nreturn_within = "60s"\n'
             return cls(90, 600, 60, settings, 4, 6, False)
         settings = 'heartbeat = "5s"\nsilent_after = "20s"\nreturn_within = "60s"\nforget_after = "2m"\n'
@@ -65,7 +65,7 @@ class Fate:
 
     joins: float = 0
     leaves: float = float("inf")
-    # It is terminated by an event that appears then.
+    # When an event that appears then terminates it.
     ends: float = float("inf")
 
     @classmethod
@@ -76,7 +76,7 @@ class Fate:
         return cls(leaves=chance.uniform(seconds / 4, seconds)) if dice < 0.2 else cls()
 
     def is_there(self, at: float) -> bool:
-        """Whether the machine is there for an event that appears then, most likely."""
+        """Whether the machine most likely exists for an event that appears at this time."""
         return self.joins - 10 < at < min(self.leaves - 30, self.ends)
 
 
@@ -87,14 +87,14 @@ def scenario(fates: list[Fate], limit: int, seconds: int, timings: Timings, chan
     # In a long run, more events would only wait for places and prepare by their last call.
     interval = 2 * max(1, min(2, 30 / len(fates))) if timings.ends_machines else 1
     while at < seconds:
-        # One in ten events has a machine that is not there.
+        # One in ten events affects a machine that does not exist.
         is_certain = chance.random() < 0.9
         there = [peer for peer, fate in enumerate(fates) if not is_certain or fate.is_there(at)]
         # One in ten is larger than the limit, and goes alone.
         size = limit + 2 if chance.random() < 0.1 else chance.randint(1, max(1, limit // 2))
         peers = chance.sample(there, min(len(there), size))
         event_type = "Reboot"
-        # However long the run, most machines stay.
+        # However long the run is, most machines stay.
         if timings.ends_machines and chance.random() < 0.08 and 2 * len(there) > len(fates):
             event_type, peers = "Terminate", peers[:1]
             fates[peers[0]].ends = at
@@ -112,14 +112,14 @@ def now() -> int:
 
 
 class Journal:
-    """What was done to whom, for check.py: a line for each fault once it has ended."""
+    """The faults and their victims, for check.py: a line for each fault once it has ended."""
 
     def __init__(self, file: Path) -> None:
         self.file = file.open("w")
         self.counts: dict[str, int] = {}
 
     def begin(self, who: str, what: str) -> Callable[[], None]:
-        """A fault begins. What is returned ends it. `who` is a machine, or nobody: the store."""
+        """Begins a fault, and returns a function that ends it. `who` is a machine, or nobody for the store."""
         began = now()
         self.counts[what] = self.counts.get(what, 0) + 1
 
@@ -207,11 +207,11 @@ class Machine:
             watch += [f"--{kind}", f"'{hook}' {kind} '{self.folder}/hooks'"]
         self.words = {"watcher": watch, "daemon": [DAEMON, "--config", config, "run"]}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        # What is not running, since it was killed, or is not there yet or any more.
+        # The processes that do not run: killed, not started yet, or ended for good.
         self.off: set[str] = set(PARTS)
-        # A fault lasts.
+        # Whether a fault lasts.
         self.is_disturbed = False
-        # Its configuration has another limit than the others'.
+        # Whether its configuration has another limit than the others'.
         self.is_skewed = False
         self.losses = 0
 
@@ -243,7 +243,7 @@ class Machine:
         return self.last_step()[0] == "prepare"
 
     def lose_disk(self) -> None:
-        """Takes the state away. The audit files are kept for check.py, where nothing else looks."""
+        """Deletes the state. The audit files are kept in a place that only check.py reads."""
         self.losses += 1
         for file in self.folder.glob("audit*"):
             if not file.name.startswith("audit-lost"):

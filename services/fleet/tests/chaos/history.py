@@ -14,7 +14,7 @@ from typing import Any
 SERVER_LINE = re.compile(
     r"(\d+) (?:\S+ )?([0-9A-Fa-f-]{36}) of .*? (appears, Scheduled|is approved|is Started|has ended)"
 )
-# What lasts for ever.
+# Faults that last for ever.
 FOR_EVER = {"removed", "terminated"}
 
 
@@ -44,7 +44,7 @@ class Event:
 
 @dataclass
 class Step:
-    """A preparation or a recovery, or `lost`: the machine is back with an empty disk. What was killed has no end."""
+    """A preparation or a recovery, or `lost`: the machine is back with an empty disk. A killed one has no end."""
 
     kind: str
     event: str
@@ -54,14 +54,14 @@ class Step:
 
 @dataclass
 class Fault:
-    """What was done to a machine, or to the store."""
+    """A fault of a machine, or of the store."""
 
     what: str
     begin: int
     end: int
 
     def hits(self, part: str) -> bool:
-        """Whether this part of the machine did not work: the watcher, the daemon, or its way to the store."""
+        """Whether this part of the machine did not work: the watcher, the daemon, or its connection to the store."""
         if self.what in FOR_EVER or self.what == "off":
             return True
         if self.what.startswith(("killed", "stopped")):
@@ -85,7 +85,7 @@ class History:
         return [fault for fault in self.faults.get(machine, []) if fault.hits(part)]
 
     def is_calm(self, machines: set[str], begin: int, end: int, parts: tuple[str, ...] = ("watcher", "daemon")) -> bool:
-        """Whether nothing was done to these machines and, if their daemons matter, to the store in this time."""
+        """Whether no fault hit these machines or, if their daemons matter, the store in this time."""
         faults = [fault for machine in machines for part in parts for fault in self.of(machine, part)]
         if "daemon" in parts:
             faults += self.faults.get("", [])

@@ -12,12 +12,12 @@ LOOP = asyncio.new_event_loop()
 
 
 def wait(work: Coroutine[Any, Any, None]) -> None:
-    """Does something in the thread of the proxies."""
+    """Runs a coroutine in the thread of the proxies."""
     asyncio.run_coroutine_threadsafe(work, LOOP).result(60)
 
 
 class Proxy:
-    """Listens on a port of its own, and passes on what it gets, both ways."""
+    """Listens on a port of its own, and forwards data in both directions."""
 
     def __init__(self, port: int) -> None:
         """A proxy for this port of the loopback interface."""
@@ -46,7 +46,8 @@ class Proxy:
             return
         self.writers.add(back)
         pumps = {asyncio.create_task(self.pump(reader, back)), asyncio.create_task(self.pump(there, writer))}
-        # HTTP has no use for one direction alone, and half of a connection that nobody ends keeps two files open.
+        # HTTP has no use for one direction alone, and a connection of which only half is closed
+        # keeps two files open.
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         for pump in pumps:
             pump.cancel()
@@ -57,7 +58,7 @@ class Proxy:
         assert self.passes
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                # What came meanwhile arrives late, as after a fault of the network.
+                # Data that arrived meanwhile is late, as after a fault of the network.
                 await self.passes.wait()
                 writer.write(data)
                 await writer.drain()
@@ -68,7 +69,7 @@ class Proxy:
         writer.transport.abort()
 
     def silence(self) -> None:
-        """Accepts connections, and passes nothing on."""
+        """Accepts connections, and forwards nothing."""
 
         async def work() -> None:
             assert self.passes
@@ -86,7 +87,7 @@ class Proxy:
         wait(work())
 
     def refuse(self) -> None:
-        """Resets all connections, and takes no more."""
+        """Resets all connections, and accepts no more."""
 
         async def work() -> None:
             if self.server:
@@ -98,7 +99,7 @@ class Proxy:
         wait(work())
 
     def heal(self) -> None:
-        """Passes everything on again."""
+        """Forwards data again."""
 
         async def work() -> None:
             assert self.passes

@@ -1,4 +1,4 @@
-"""The check of check.py: runs in which all is right, and runs in which one thing is not, which is to be found."""
+"""The check of check.py: runs without a violation, and runs with one, which it must find."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = ["vm_0", "vm_1", "vm_2", "vm_3"]
 
 
 class Story:
-    """Files of a run in which two machines of four are prepared for one event. All is right. Times are in seconds."""
+    """Files of a run without a violation: two machines of four are prepared for one event. Times are in seconds."""
 
     def __init__(self) -> None:
         self.limit = 2

@@ -1,4 +1,4 @@
-//! Machines: the daemon that ships, and what a watcher would ask it and record.
+//! Machines: the daemon that ships, with the questions and records of a simulated watcher.
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -22,24 +22,25 @@ use tokio::time::sleep;
 
 use crate::stores::Store;
 
-/// After so long a daemon has done what it does once after its start.
+/// How long a daemon takes to finish its work at the start.
 const SETTLE_TIME: Duration = Duration::from_secs(25);
 
 const START_PAUSE: Duration = Duration::from_millis(20);
 
-/// So many registers are written at a time.
+/// How many registers are written at a time.
 const BATCH: usize = 64;
 
-/// So often a watcher asks a gate again.
+/// How often a watcher repeats its question to a gate.
 const ASK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Preparations take up to so long, each machine's another time.
+/// The longest preparation; each machine's takes another time.
 const PREPARE_TIME: Duration = Duration::from_secs(10);
 
-/// Idle machines of one group, as many of which as there are daemons may be out of service together.
+/// Idle machines of one group, of which as many as there are daemons may be out of service
+/// together.
 pub(crate) struct Fleet {
     machines: Vec<Machine>,
-    /// Counts nothing.
+    /// An engine whose requests are not counted.
     observer: Box<dyn Engine>,
     events: Cell<u32>,
     _running: JoinSet<()>,
@@ -53,7 +54,7 @@ struct Machine {
 }
 
 impl Fleet {
-    /// Starts so many machines with this heartbeat, and waits until they are idle.
+    /// Starts this many machines with this heartbeat, and waits until they are idle.
     pub(crate) async fn start(store: &Store, count: usize, heartbeat: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let (mut running, mut machines) = (JoinSet::new(), Vec::new());
@@ -76,7 +77,7 @@ impl Fleet {
                 audit,
                 daemon,
             });
-            // Machines do not start all at the same moment.
+            // Machines do not all start at the same moment.
             sleep(START_PAUSE).await;
         }
         sleep(SETTLE_TIME).await;
@@ -90,7 +91,8 @@ impl Fleet {
         }
     }
 
-    /// Gives the group more machines, up to so many, which are registers only: no event concerns them.
+    /// Fills the group up to this many machines with machines that are only registers: no event
+    /// affects them.
     pub(crate) async fn add_registers(&self, group: usize) {
         let first = &self.machines[0].name;
         let found = self
@@ -119,7 +121,8 @@ impl Fleet {
         }
     }
 
-    /// One event of the first so many machines, from the first question until all slots are free.
+    /// Runs one event of the first `count` machines, from the first question until all slots are
+    /// free.
     pub(crate) async fn have_event(&self, count: usize) {
         self.events.set(self.events.get() + 1);
         let id = format!("00000000-0000-4000-8000-{:012}", self.events.get());
@@ -159,7 +162,7 @@ impl Fleet {
                 break;
             }
         }
-        // What a daemon does next is begun by then.
+        // By then the daemon has begun its next task.
         sleep(Duration::from_secs(2)).await;
     }
 }

@@ -1,10 +1,12 @@
-//! What a fleet asks of its store: the daemon that ships, many times in one process, over real sockets to a real etcd, Azurite and a
-//! real API server, and in a folder.
+//! The load that a fleet puts on its store: the daemon that ships, many times in one process, over
+//! real sockets to a real etcd, Azurite and a real API server, and in a folder.
 //!
-//! `make cost-fleet` runs it, and `bench/tables.py fleet` writes the tables of `docs/performance.md`. Requests and bytes are counted,
-//! and of times only the processor's, so a busy machine makes little difference.
+//! `make cost-fleet` runs it, and `bench/tables.py fleet` writes the tables of
+//! `docs/performance.md`. It counts requests and bytes, and measures only processor time, so a busy
+//! machine makes little difference.
 //!
-//! `meter`: counts. `processor`: its time. `stores`: the stores, each with a meter in front. `fleet`: the machines.
+//! `meter`: counts. `processor`: processor time. `stores`: the stores, each behind a meter.
+//! `fleet`: the machines.
 
 #[path = "../suite/fixture.rs"]
 #[allow(dead_code)]
@@ -22,16 +24,17 @@ use meter::Count;
 use serde_json::{Value, json};
 use stores::{Kind, Store};
 
-/// So long an idle fleet is measured: two heartbeats of each machine.
+/// How long an idle fleet is measured: two heartbeats of each machine.
 const IDLE_TIME: Duration = Duration::from_secs(60);
 
-/// So many machines an event has.
+/// The numbers of machines of the events.
 const EVENTS: [usize; 3] = [1, 10, 100];
 
-/// So many registers, which the machines of an event read when they look at all machines, are worth waiting for.
+/// How many reads of registers are still fast enough: the machines of an event read all machines'
+/// registers.
 const READS_MAX: usize = 200_000;
 
-/// Numbers in a variable of the environment, separated by spaces.
+/// Numbers in an environment variable, separated by spaces.
 fn numbers(name: &str, usual: &[usize]) -> Vec<usize> {
     let text = std::env::var(name).unwrap_or_default();
     let numbers: Vec<_> = text
@@ -56,7 +59,7 @@ fn row(kind: Kind, machines: usize, count: &Count) -> Value {
     })
 }
 
-/// What an idle fleet asks for in [`IDLE_TIME`].
+/// The requests of an idle fleet in [`IDLE_TIME`].
 async fn idle(kind: Kind, machines: usize) -> Value {
     let store = Store::start(kind).await;
     let fleet = Fleet::start(&store, machines, "30s").await;
@@ -81,7 +84,7 @@ async fn idle(kind: Kind, machines: usize) -> Value {
         if (count.writes, count.reads, count.lists) == (2 * machines as u64, 0, 0) {
             break (count, times);
         }
-        // On a busy machine something of the start is late, or a heartbeat.
+        // On a busy machine a part of the start, or a heartbeat, is late.
         windows += 1;
         assert!(
             windows < 5,
@@ -95,9 +98,11 @@ async fn idle(kind: Kind, machines: usize) -> Value {
     row
 }
 
-/// What events of a group of so many machines ask for, each from the first question until the last slot is free.
+/// The requests for events of a group of this many machines, each from the first question until the
+/// last slot is free.
 async fn events(kind: Kind, group: usize) -> Vec<Value> {
-    // Blob storage has a request for each, and the API server sends 1.6 KB: all daemons of this process read them on one thread.
+    // Blob storage has one request for each, and the API server sends 1.6 KB: all daemons of this
+    // process read them on one thread.
     let is_cheap = matches!(kind, Kind::Etcd | Kind::Folder);
     let is_worth_it = |&machines: &usize| is_cheap || machines * group <= READS_MAX;
     let (sizes, left_out): (Vec<_>, Vec<_>) = EVENTS
@@ -111,7 +116,7 @@ async fn events(kind: Kind, group: usize) -> Vec<Value> {
         );
     }
     let store = Store::start(kind).await;
-    // No heartbeat comes between. Machines that have no event are registers.
+    // No heartbeat comes between. Machines without an event are only registers.
     let daemons = sizes.iter().copied().max().expect("an event");
     let fleet = Fleet::start(&store, daemons, "10m").await;
     fleet.add_registers(group).await;
@@ -131,7 +136,7 @@ async fn events(kind: Kind, group: usize) -> Vec<Value> {
     rows
 }
 
-/// Does it for each size side by side, since nothing depends on how long it takes.
+/// Runs the work for all sizes in parallel, since nothing depends on how long it takes.
 fn side_by_side<T: Send>(sizes: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;

@@ -1,4 +1,5 @@
-//! Counts what goes to a store and comes back: on the way, by a proxy, or at the engine, where nothing can be seen on the way.
+//! Counts the requests and bytes between the daemons and a store: in a proxy, or at the engine,
+//! where no proxy can read them.
 
 use std::ops::Sub;
 use std::sync::Arc;
@@ -36,16 +37,16 @@ impl Sub for Count {
 }
 
 /// The kind of a request, by its first line.
-pub(crate) type KindOf = fn(&str) -> Asked;
+pub(crate) type KindOf = fn(&str) -> RequestKind;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     Write,
     Read,
     List,
 }
 
-/// Counts.
+/// Counters.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     requests: Mutex<[u64; 3]>,
@@ -63,7 +64,7 @@ impl Meter {
         }
     }
 
-    fn add_request(&self, kind: Asked) {
+    fn add_request(&self, kind: RequestKind) {
         self.requests.lock().expect("the counts")[kind as usize] += 1;
     }
 
@@ -72,8 +73,8 @@ impl Meter {
     }
 }
 
-/// Forwards connections to this port of this machine, and returns its own. With `kind_of` it reads the requests on the way; without,
-/// they are encrypted, and only bytes are counted.
+/// Forwards connections to this port of this machine, and returns its own. With `kind_of` it reads
+/// the requests; without, they are encrypted, and it counts only bytes.
 pub(crate) async fn proxy(port: u16, meter: Arc<Meter>, kind_of: Option<KindOf>) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let own = listener.local_addr().expect("an address").port();
@@ -116,7 +117,7 @@ async fn forward(
     let _ = to.shutdown().await;
 }
 
-/// The requests of one connection, of which the heads are read.
+/// The requests of one connection, of which it reads the heads.
 struct Requests {
     kind_of: KindOf,
     head: Vec<u8>,
@@ -160,7 +161,7 @@ impl Requests {
     }
 }
 
-/// An engine whose calls are counted. `has_bytes`: the contents of the registers are, too.
+/// An engine whose calls are counted; with `has_bytes`, the contents of the registers, too.
 pub(crate) struct Metered {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) meter: Arc<Meter>,
@@ -168,7 +169,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    fn count(&self, kind: Asked, value: &str) {
+    fn count(&self, kind: RequestKind, value: &str) {
         self.meter.add_request(kind);
         self.count_value(value);
     }
@@ -184,7 +185,10 @@ impl Engine for Metered {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
         Box::pin(async move {
             let found = self.engine.read(key).await?;
-            self.count(Asked::Read, found.as_ref().map_or("", |found| &found.value));
+            self.count(
+                RequestKind::Read,
+                found.as_ref().map_or("", |found| &found.value),
+            );
             Ok(found)
         })
     }
@@ -195,19 +199,19 @@ impl Engine for Metered {
         expected: Option<&'a Revision>,
         value: &'a str,
     ) -> Reply<'a, Swap> {
-        self.count(Asked::Write, value);
+        self.count(RequestKind::Write, value);
         self.engine.swap(key, expected, value)
     }
 
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
-        self.count(Asked::Write, "");
+        self.count(RequestKind::Write, "");
         self.engine.delete(key, expected)
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         Box::pin(async move {
             let found = self.engine.list(prefix).await?;
-            self.count(Asked::List, "");
+            self.count(RequestKind::List, "");
             for (_, register) in &found {
                 self.count_value(&register.value);
             }
@@ -222,7 +226,7 @@ impl Engine for Metered {
     fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
         Box::pin(async move {
             let found = self.engine.list_aged(prefix).await?;
-            self.count(Asked::List, "");
+            self.count(RequestKind::List, "");
             for aged in &found {
                 self.count_value(&aged.register.value);
             }

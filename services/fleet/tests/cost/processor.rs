@@ -1,15 +1,16 @@
-//! Time that the processor gave to threads and processes, as Linux counts it in nanoseconds.
+//! Processor time of threads and processes, as Linux counts it in nanoseconds.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Of this thread so far: of the daemons that run in it, and of the proxy before their store.
+/// The time of this thread so far: of the daemons that run in it, and of the proxy before their
+/// store.
 pub(crate) fn of_this_thread() -> Duration {
     of_task(Path::new("/proc/thread-self")).expect("a thread")
 }
 
-/// Of this process and its children so far.
+/// The time of this process and its children so far.
 pub(crate) fn of_process(id: u32) -> Duration {
     let Ok(tasks) = fs::read_dir(format!("/proc/{id}/task")) else {
         return Duration::ZERO;

@@ -1,4 +1,4 @@
-//! The stores, each with a meter in front.
+//! The stores, each behind a meter.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use scheduled_events_test_support::wait;
 use tempfile::TempDir;
 
 use crate::fixture::{Azurite, EtcdServer};
-use crate::meter::{Asked, Count, Meter, Metered, proxy};
+use crate::meter::{Count, Meter, Metered, RequestKind, proxy};
 use crate::processor;
 
 /// A kind of store.
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Folder,
 }
 
-/// What starts a real control plane.
+/// The program that starts a real control plane.
 fn control_plane() -> PathBuf {
     let shared = std::env::var_os("SHARED").map(PathBuf::from);
     let shared =
@@ -73,7 +73,7 @@ pub(crate) struct Store {
     server: Server,
 }
 
-/// A server, the port of the proxy before it, and what else it takes to reach it. It ends with the test.
+/// A server, the port of the proxy before it, and what else a client needs. It ends with the test.
 enum Server {
     Etcd(EtcdServer, u16),
     Blob(Azurite, u16),
@@ -123,12 +123,12 @@ impl Store {
         Self { meter, server }
     }
 
-    /// What was asked for so far.
+    /// The requests so far.
     pub(crate) fn count(&self) -> Count {
         self.meter.count()
     }
 
-    /// What its processes have taken of the processor so far.
+    /// The processor time of its processes so far.
     pub(crate) fn processor_time(&self) -> Duration {
         match &self.server {
             Server::Etcd(server, _) => processor::of_process(server.process.0.id()),
@@ -138,7 +138,7 @@ impl Store {
         }
     }
 
-    /// An engine of one machine, with connections of its own, which are counted.
+    /// An engine of one machine, with connections of its own, which the meter counts.
     pub(crate) async fn engine(&self) -> Box<dyn Engine> {
         let (meter, engine) = (self.meter.clone(), self.open(true).await);
         match self.server {
@@ -156,7 +156,7 @@ impl Store {
         }
     }
 
-    /// An engine that is not counted.
+    /// An engine that the meter does not count.
     pub(crate) async fn observer(&self) -> Box<dyn Engine> {
         self.open(false).await
     }
@@ -196,12 +196,12 @@ impl Store {
     }
 }
 
-/// Starts a server that has to be waited for in a runtime of its own.
+/// Starts a server on another thread, for a start that waits in a runtime of its own.
 fn off_this_thread<T: Send>(start: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(start).join().expect("a server"))
 }
 
-/// The address with the port of the proxy, if there is to be one.
+/// The address with the port of the proxy, if there is one.
 fn through(url: &str, proxy: Option<u16>) -> String {
     proxy.map_or(url.to_owned(), |port| {
         url.replacen(&format!(":{}", port_of(url)), &format!(":{port}"), 1)
@@ -224,26 +224,26 @@ async fn client(config: &Kubeconfig) -> Client {
     Client::try_from(config.expect("a configuration")).expect("a client")
 }
 
-/// etcd's gateway takes everything as a POST.
-fn kind_of_etcd(line: &str) -> Asked {
+/// Every request to etcd's gateway is a POST.
+fn kind_of_etcd(line: &str) -> RequestKind {
     match line
         .split(' ')
         .nth(1)
         .and_then(|path| path.rsplit('/').next())
     {
-        Some("range") => Asked::Read,
-        Some("txn" | "deleterange" | "put") => Asked::Write,
+        Some("range") => RequestKind::Read,
+        Some("txn" | "deleterange" | "put") => RequestKind::Write,
         _ => panic!("found the request {line:?}"),
     }
 }
 
-/// As Azure bills them.
-pub(crate) fn kind_of_blob(line: &str) -> Asked {
+/// The kinds by which Azure bills.
+pub(crate) fn kind_of_blob(line: &str) -> RequestKind {
     let mut words = line.split(' ');
     match (words.next(), words.next()) {
-        (Some("put"), _) => Asked::Write,
-        (Some("get"), Some(path)) if path.contains("comp=list") => Asked::List,
-        (Some("get"), _) => Asked::Read,
+        (Some("put"), _) => RequestKind::Write,
+        (Some("get"), Some(path)) if path.contains("comp=list") => RequestKind::List,
+        (Some("get"), _) => RequestKind::Read,
         _ => panic!("found the request {line:?}"),
     }
 }

@@ -1,4 +1,5 @@
-//! The whole way of an event: `scheduled-events watch` at a replayed metadata service, with `drain` and `uncordon` as hooks.
+//! An event from start to end: `scheduled-events watch` at a replayed metadata service, with
+//! `drain` and `uncordon` as hooks.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -37,7 +38,8 @@ impl Drop for Ended {
     }
 }
 
-/// The command `scheduled-events`: that of the environment, or built from this repository.
+/// The command `scheduled-events`: the one that the environment names, or one built from this
+/// repository.
 pub(crate) fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -140,7 +142,7 @@ pub(crate) fn records(stdout: ChildStdout) -> impl Iterator<Item = Value> {
         .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
 }
 
-/// The record's kind and its outcome, for those that this is about.
+/// The record's kind and its outcome, for the kinds that these tests are about.
 pub(crate) fn step(record: &Value) -> Option<String> {
     let kind = record["record"].as_str()?;
     let word = match kind {
@@ -241,7 +243,7 @@ fn a_watcher_that_is_killed_while_it_drains_neither_approves_early_nor_leaves_th
     assert!(!cluster.is_cordoned());
 }
 
-/// What an update of the `DaemonSet` does: the pod's files are gone, and its volume is not.
+/// An update of the `DaemonSet` deletes the pod's files, but not its volume.
 #[test]
 fn a_pod_that_is_replaced_during_an_event_goes_on_from_its_volume() {
     let cluster = Cluster::start();
@@ -280,7 +282,7 @@ fn a_pod_that_is_replaced_during_an_event_goes_on_from_its_volume() {
         "{output}"
     );
     let (_watcher, records) = cluster.watch(&address);
-    // The start may have been seen before.
+    // The watcher may have seen the start before.
     let steps: Vec<_> = records
         .filter_map(|record| step(&record))
         .filter(|step| step != "change started")
@@ -353,7 +355,7 @@ fn without_its_state_a_node_goes_back_into_service_only_once_its_events_are_over
     });
     assert!(!cluster.is_cordoned());
 
-    // Without an answer nothing is known.
+    // Without an answer, nothing is known about events.
     cluster.configure_with("http://127.0.0.1:1", "ready_timeout = \"1s\"");
     let output = cluster.run("drain", &event("A", "Reboot", Some(900)));
     assert!(output.status.success(), "{}", text(&output));
@@ -427,7 +429,7 @@ fn an_event_for_which_nothing_is_drained_is_shown_on_the_node() {
     }
     assert_eq!(cluster.pod_names(), ["web-1"]);
 
-    // Without an event, and for other machines' events, nothing is shown.
+    // Without an event, and for other machines' events, the command shows nothing.
     let output = wait::output(&mut cluster.fleet(&["announce"]));
     assert!(
         text(&output).starts_with("exit code Some(2)")
@@ -446,7 +448,7 @@ fn the_end_of_one_event_leaves_another_one_on_the_node() {
         let output = wait::output_of(cluster.hook_with(&variables, "announce", event));
         assert!(output.status.success(), "{}", text(&output));
     };
-    // The machine has an event of its own there before long.
+    // The machine soon has an event of its own there.
     cluster.wait_for("an event", || {
         let output =
             wait::output(Command::new(program()).args(["list", "--json", "--endpoint", &address]));

@@ -1,4 +1,5 @@
-//! The chart's own containers, with the gate on Leases: what the base runs, with its arguments and its configuration.
+//! The chart's own containers, with the gate on Leases: the base's commands, with its arguments and
+//! its configuration.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,7 +11,7 @@ use crate::cluster::chart::objects;
 use crate::cluster::{Cluster, text};
 use crate::end_to_end::{Ended, program, records, replay, step};
 
-/// The first object of a kind in the base, which is the chart as it is rendered by default.
+/// The first object of a kind in the base, which is the chart as rendered by default.
 fn object(kind: &str) -> Value {
     objects()
         .into_iter()
@@ -35,7 +36,8 @@ impl Cluster {
             )
     }
 
-    /// Writes the files of the configuration, with a group of which one machine may be out of service.
+    /// Writes the files of the configuration, with a group of which one machine may be out of
+    /// service.
     fn write_chart_files(&self, metadata: &str) {
         let files = object("ConfigMap");
         let data = &files["data"];
@@ -96,7 +98,8 @@ impl Cluster {
             "--endpoint",
             address,
         ]);
-        // The notice is short, and a machine that prepares by its last call is no matter of this.
+        // The notice is short, and a machine that prepares by its last call is not the subject of
+        // this test.
         command.args(["--last-call", "1s"]);
         command
             .env("KUBECONFIG", self.folder.path().join("agent"))
@@ -168,7 +171,7 @@ fn a_node_is_drained_after_the_gates_yes_and_its_place_is_free_once_it_is_back_a
         cluster.places()
     );
 
-    // An update of the DaemonSet: the pod's files are new, and its volume is not.
+    // An update of the DaemonSet: the pod's files are new, but not its volume.
     drop((watcher, daemon, records));
     for file in ["policy.toml", "fleet.toml", "socket"] {
         let _ = std::fs::remove_file(cluster.folder.path().join(file));
@@ -183,7 +186,7 @@ fn a_node_is_drained_after_the_gates_yes_and_its_place_is_free_once_it_is_back_a
     );
     let _daemon = cluster.run_gate();
     let (_watcher, records) = cluster.run_watch(&address);
-    // The start may have been seen before.
+    // The watcher may have seen the start before.
     let steps: Vec<_> = records
         .filter_map(|record| step(&record))
         .filter(|step| step != "change started")

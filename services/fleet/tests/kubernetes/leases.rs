@@ -1,4 +1,4 @@
-//! Registers in Leases, beyond what `tests/suite/conformance.rs` has for every engine.
+//! Registers in Leases, beyond the checks of every engine in `tests/suite/conformance.rs`.
 
 use scheduled_events_gate::engine::kubernetes::KubernetesEngine;
 use scheduled_events_gate::engine::{Engine, Revision, Swap};

@@ -1,5 +1,6 @@
-//! Nodes and Leases against a Kubernetes API server: the imitation of this folder, or with `KUBERNETES_TEST_CONFIG` (a
-//! kubeconfig with all rights) a real one. `run` starts a real one where it can.
+//! Nodes and Leases against a Kubernetes API server: the imitation of this folder, or with
+//! `KUBERNETES_TEST_CONFIG` (a kubeconfig with all rights) a real one. `run` starts a real one
+//! where it can.
 
 mod cluster;
 mod end_to_end;

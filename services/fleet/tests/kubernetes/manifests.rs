@@ -1,4 +1,5 @@
-//! What `packaging/kubernetes` installs: valid objects, no right too many and none too few.
+//! The objects that `packaging/kubernetes` installs: valid, with no right too many and none too
+//! few.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ use crate::cluster::chart::{hub, objects, of_kind, own_evictions};
 use crate::cluster::{Cluster, event, text};
 use crate::fake::rbac::Right;
 
-/// Reads an object as its type, and compares what the type knows with what the file has.
+/// Reads an object as its type, and compares the members that the type has with those of the file.
 fn check<T: DeserializeOwned + serde::Serialize>(object: &Value) {
     let known: T =
         serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object}"));
@@ -209,7 +210,8 @@ fn the_page_shows_the_defaults_and_a_relay() {
     let mut node = NodeFile::parse(block).unwrap().node;
     node.name = None;
     assert_eq!(node, NodeConfig::default());
-    // The relay's folder is on the volume that the chart mounts, and so is what it reads.
+    // The relay's folder is on the volume that the chart mounts, and so are the files that it
+    // reads.
     let relay = RelayFile::parse(relay).unwrap();
     assert!(relay.relay.state.starts_with("/var/lib/scheduled-events/"));
     assert_eq!(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::chart::Access;
 use crate::cluster::{Cluster, event, text};
-use crate::fake::{Fault, FaultKind, Seen};
+use crate::fake::{AnsweredRequest, Fault, FaultKind};
 
 const RECORD: &str = "scheduled-events/out-of-service";
 const PROGRESS: &str = "scheduled-events/progress";
@@ -49,7 +49,7 @@ fn a_node_is_drained_and_put_back() {
             "ScheduledEventOver"
         ]
     );
-    // Once more changes nothing.
+    // A repetition changes nothing.
     let before = without_its_controller(&cluster);
     cluster.succeed("uncordon", &reboot);
     assert_eq!(without_its_controller(&cluster), before);
@@ -65,7 +65,7 @@ fn the_condition_shows_a_drain_by_the_last_call() {
     assert!(output.status.success(), "{}", text(&output));
     let by_last_call = "; drained by the last call, without the gate's yes";
     assert!(message().ends_with(by_last_call), "{}", message());
-    // Changes that are shown later, also of another event, leave it there.
+    // Changes that are shown later, even of another event, leave it there.
     for (change, id) in [("started", "A"), ("scheduled", "B")] {
         let variables = [("SCHEDULED_EVENTS_CHANGE", change)];
         let output = wait::output_of(cluster.hook_with(
@@ -86,7 +86,7 @@ fn the_condition_shows_a_drain_by_the_last_call() {
     assert!(!message().contains("last call"));
 }
 
-/// A kubelet runs 110 pods at most by default.
+/// By default a kubelet runs at most 110 pods.
 #[test]
 fn a_full_node_is_drained() {
     let cluster = Cluster::start();
@@ -144,7 +144,7 @@ fn an_overloaded_server_is_left_alone_for_as_long_as_it_asks() {
         .iter()
         .find(|eviction| eviction.code == 429)
         .expect("a refused eviction");
-    // Requests that were sent before the answer came do not count.
+    // Requests that were sent before the answer arrived do not count.
     let again = evictions
         .iter()
         .filter(|eviction| eviction.path == refused.path)
@@ -232,7 +232,7 @@ fn a_node_leaves_the_load_balancers_while_it_is_out_of_service() {
     assert_eq!(label().as_deref(), Some("scheduled-events"));
     cluster.succeed("uncordon", &event("A", "Reboot", None));
     assert_eq!(label(), None);
-    // One that an operator has taken out before stays out.
+    // A label that an operator has set before stays.
     cluster.patch_node(
         "kubectl-label",
         &json!({"metadata": {"labels": {LABEL: ""}}}),
@@ -313,7 +313,7 @@ fn with_force_pods_are_deleted_past_their_budget_before_the_event_starts() {
     let begin = Instant::now();
     cluster.succeed("drain", &event("A", "Preempt", Some(12)));
     assert_eq!(cluster.pod_names(), [""; 0]);
-    // Half of the twelve seconds less the margin.
+    // Half of the twelve seconds, less the margin.
     assert!(
         begin.elapsed() >= Duration::from_secs(4),
         "the budget has its time first: {:?}",
@@ -454,7 +454,7 @@ fn a_taint_that_comes_between_reading_and_writing_is_not_lost() {
             .iter()
             .any(|patch| patch.code == 409)
     );
-    // It goes again at the moment in which the node comes back.
+    // It disappears again when the node comes back.
     let ours = json!({"key": RECORD, "value": "Reboot", "effect": "NoSchedule"});
     before_next_patch(json!([ours]));
     cluster.succeed("uncordon", &event("A", "Reboot", None));
@@ -462,7 +462,7 @@ fn a_taint_that_comes_between_reading_and_writing_is_not_lost() {
     assert!(!cluster.is_cordoned());
 }
 
-/// As when a controller writes the node all the time.
+/// A controller writes the node all the time.
 #[test]
 fn a_node_that_always_changed_meanwhile_is_asked_for_once_a_second_and_not_for_ever() {
     let cluster = Cluster::imitated();
@@ -519,7 +519,7 @@ fn a_watch_whose_version_is_too_old_begins_again() {
 #[test]
 fn a_pod_with_two_budgets_is_reported() {
     let cluster = Cluster::start();
-    // The controller looks at the pods of every new budget, and for a new pod only at one of its budgets.
+    // The controller reads the pods of every new budget, and for a new pod only one of its budgets.
     cluster.add_pod("web-1", |_| {});
     cluster.add_budget("web", 0);
     cluster.add_named_budget("second", "web", 0);
@@ -630,8 +630,9 @@ fn certificates_are_always_verified() {
     assert!(!cluster.is_cordoned());
 }
 
-/// The node without what every change of it changes, and without what is only for people.
-/// The node, on a real cluster without what its controller writes, which it may do late: it taints nodes that were cordoned.
+/// The node without the members that every change of it changes, and without those for people. On a
+/// real cluster, also without those that its controller writes, which it may do late: it taints
+/// cordoned nodes.
 fn without_its_controller(cluster: &Cluster) -> Node {
     let node = cluster.node();
     if cluster.fake.is_some() {
@@ -649,7 +650,7 @@ fn without_its_controller(cluster: &Cluster) -> Node {
 fn without_versions(mut node: Node) -> Node {
     node.metadata.resource_version = None;
     node.metadata.managed_fields = None;
-    // A controller of a real cluster adds it to every node, some time.
+    // A controller of a real cluster adds it to every node at some time.
     if let Some(annotations) = &mut node.metadata.annotations {
         annotations.remove("node.alpha.kubernetes.io/ttl");
         if annotations.is_empty() {
@@ -686,8 +687,8 @@ impl Cluster {
         text(&output)
     }
 
-    /// The agent's requests, where they can be seen.
-    fn seen(&self, method: &str, path: &str) -> Vec<Seen> {
+    /// The agent's requests, where the test can read them.
+    fn seen(&self, method: &str, path: &str) -> Vec<AnsweredRequest> {
         let seen = self
             .fake
             .as_ref()
@@ -705,8 +706,8 @@ impl Cluster {
             .count()
     }
 
-    /// Waits until a budget has refused so many evictions. On a real cluster, the first one shows on the node, and the others follow
-    /// once a second while less than a minute is left.
+    /// Waits until a budget has refused this many evictions. On a real cluster, the first one shows
+    /// on the node, and the others follow once a second while less than a minute is left.
     fn wait_for_refusals(&self, count: usize) {
         if self.fake.is_some() {
             self.wait_for("evictions", || (self.evictions(429) >= count).then_some(()));

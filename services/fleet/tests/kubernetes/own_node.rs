@@ -1,4 +1,5 @@
-//! The chart's admission policies: a pod changes its own node and no other, and removes pods from its own node only.
+//! The chart's admission policies: a pod changes its own node and no other, and removes pods from
+//! its own node only.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
@@ -9,12 +10,12 @@ use serde_json::{Value, json};
 use crate::cluster::chart::Access;
 use crate::cluster::{Cluster, client, event, text};
 
-/// What the policies answer.
+/// The policies' messages.
 const NODE: &str = "only the node that the token is bound to may be changed";
 const DELETIONS: &str = "only pods of the node that the token is bound to may be deleted";
 const EVICTIONS: &str = "only pods of the node that the token is bound to may be evicted";
 
-/// What the server answers to a request that it refuses.
+/// The server's message when it refuses a request.
 fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> String {
     match result {
         Err(kube::Error::Api(status)) => format!("{} {}", status.code, status.message),
@@ -37,7 +38,7 @@ async fn change(client: &Client, node: &str, subresource: bool) -> Result<Node, 
 }
 
 impl Cluster {
-    /// Waits until the server enforces the policies, which it does a moment after they were created.
+    /// Waits until the server enforces the policies, which happens a moment after their creation.
     fn wait_for_policies(&self, other: &Self, access: Access) {
         let patch = Patch::Merge(json!({"metadata": {"labels": {"test": "policies"}}}));
         let parameters = PatchParams {
@@ -98,7 +99,7 @@ fn a_pod_changes_no_node_but_its_own() {
             .block_on(change(&agent, &cluster.node, subresource))
             .unwrap();
     }
-    // The command that a wrong NODE_NAME leads to.
+    // The command that a wrong NODE_NAME causes.
     let output = wait::output(&mut cluster.fleet(&["drain", "--node", &other.node]));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains(NODE), "{}", text(&output));
@@ -109,7 +110,7 @@ fn a_pod_changes_no_node_but_its_own() {
                 .is_none()
     );
 
-    // A token that is bound to no pod, as `kubectl create token` makes it.
+    // A token that is bound to no pod, as `kubectl create token` issues it.
     let unbound = cluster.folder.path().join("unbound");
     cluster.write_agent_kubeconfig(&unbound, None);
     let unbound = cluster.block_on(client(&unbound));
@@ -117,7 +118,7 @@ fn a_pod_changes_no_node_but_its_own() {
         let answer = refusal(cluster.block_on(change(&unbound, node, false)));
         assert!(answer.contains(NODE), "{answer}");
     }
-    // Others are not limited by these policies.
+    // These policies do not limit others.
     other.patch_node("test", &json!({"metadata": {"labels": {"test": "others"}}}));
 }
 

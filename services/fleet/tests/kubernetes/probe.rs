@@ -1,4 +1,5 @@
-//! The liveness probe of the chart: it distinguishes a daemon that is stuck from a store that is down.
+//! The liveness probe of the chart: it distinguishes a daemon that is stuck from a store that is
+//! down.
 
 use std::process::{Child, Stdio};
 

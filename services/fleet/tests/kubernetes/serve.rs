@@ -11,7 +11,7 @@ fn for_ever() {
     let kubeconfig =
         PathBuf::from(std::env::var_os("SERVE_KUBECONFIG").expect("SERVE_KUBECONFIG names a file"));
     let server = FakeApi::start(None::<Vec<Right>>);
-    // The file appears complete.
+    // The file appears only when it is complete.
     let part = kubeconfig.with_extension("part");
     server.write_kubeconfig(&part, true);
     std::fs::rename(&part, &kubeconfig).expect("the kubeconfig");

@@ -1,6 +1,6 @@
-//! Imitates the watcher's audit file. Held by `client/src/audit/file.rs`: each line ends with its number; the file is synced and
-//! renamed to `FILE.1`, after that one to `FILE.2`, and so on to `FILE.4`, before a line that would exceed its size; a line that
-//! a crash left unfinished gets a line feed.
+//! Imitates the watcher's audit file. Held by `client/src/audit/file.rs`: each line ends with its
+//! number; the file is synced and renamed to `FILE.1`, after that one to `FILE.2`, and so on to
+//! `FILE.4`, before a line that would exceed its size; a crash's unfinished line gets a line feed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -48,7 +48,8 @@ impl AuditFile {
         self.file.write_all(line.as_bytes()).unwrap();
     }
 
-    /// Appends the start of a line, as a crash leaves it, and then its line feed, as the next start of the watcher writes it.
+    /// Appends the start of a line, as a crash leaves it, and the line feed that the next start of
+    /// the watcher writes after it.
     pub(crate) fn append_torn(&mut self) {
         self.file
             .write_all(b"{\"record\":\"change\",\"chan")

@@ -1,4 +1,4 @@
-//! Killed at random moments: nothing is lost, and what is repeated is counted.
+//! Kills at random moments: nothing is lost, and repetitions are counted.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -14,7 +14,7 @@ const KILLS: u64 = 25;
 #[test]
 fn nothing_is_lost_when_the_process_is_killed() {
     let fixture = Fixture::new();
-    // A slow server, so that kills hit requests in flight, which fails now and then.
+    // A slow server that sometimes fails, so that kills hit requests in flight.
     let server = Receiver::start(|_, count| {
         thread::sleep(Duration::from_millis(5));
         Some(Answer::status(if count % 13 == 7 { 503 } else { 200 }))
@@ -23,7 +23,7 @@ fn nothing_is_lost_when_the_process_is_killed() {
     let mut audit = fixture.audit();
     audit.size_max = 20_000;
     let mut written = 0;
-    // Any sequence does: it only has to differ from kill to kill.
+    // Any sequence serves that differs from kill to kill.
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..KILLS {
         let relay = fixture.start();

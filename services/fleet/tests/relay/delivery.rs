@@ -1,4 +1,4 @@
-//! What is forwarded, when, and how often.
+//! Which records are forwarded, when, and how many times.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn rotation_loses_nothing_and_what_was_rotated_away_is_a_gap() {
             audit.append_torn();
         }
         if number % 10 == 0 {
-            // The relay is not allowed to be further away than the files that are kept.
+            // The relay must not fall behind the files that are kept.
             server.wait_for(number + 1);
         }
         if number % 3 == 0 {
@@ -114,7 +114,7 @@ fn truncated_removed_and_replaced_files_are_read_on() {
     }
     let relay = fixture.start();
     server.wait_for(5);
-    // Truncated, and longer than before at once.
+    // Truncated, and at once longer than before.
     audit.truncate();
     for number in 0..10 {
         audit.append(&change("scheduled", number));
@@ -124,7 +124,8 @@ fn truncated_removed_and_replaced_files_are_read_on() {
         (1..=15).collect::<Vec<_>>()
     );
     relay.terminate();
-    // Other files, whose numbers begin again: all of them are forwarded, since their records were not.
+    // Other files, whose numbers begin again: all of their records are forwarded, since none was
+    // before.
     fs::remove_file(fixture.path("audit")).unwrap();
     let mut audit = fixture.audit();
     for number in 0..3 {
@@ -132,7 +133,7 @@ fn truncated_removed_and_replaced_files_are_read_on() {
     }
     let relay = fixture.start();
     assert_eq!(sequences(&server.wait_for(18)[15..]), [1, 2, 3]);
-    // Also while it runs, and with numbers that it has seen.
+    // The same while it runs, and with numbers that it has already read.
     fs::remove_file(fixture.path("audit")).unwrap();
     let mut audit = fixture.audit();
     for number in 0..5 {

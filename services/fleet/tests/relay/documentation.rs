@@ -51,7 +51,7 @@ fn each_configuration_of_the_documentation_is_accepted() {
         fixture.write("chat.json", &blocks(&page, "jinja")[0]);
         let folder = fixture.path("").display().to_string();
         fixture.configure(&configuration.replace("/etc/scheduled-events/", &folder));
-        // There are no records, so that nothing is sent.
+        // There are no records, so nothing is sent.
         let mut child = fixture
             .command()
             .env("CREDENTIALS_DIRECTORY", &folder)

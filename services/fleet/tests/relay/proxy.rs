@@ -1,4 +1,4 @@
-//! The proxy of a configuration, with a real one: it forwards requests and makes tunnels.
+//! The proxy of a configuration, tested with a real one: it forwards requests and opens tunnels.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -15,10 +15,10 @@ use crate::support::{Fixture, target, wait_until};
 /// `fleet:pr0xysecret` in base64.
 const CREDENTIALS: &str = "Basic ZmxlZXQ6cHIweHlzZWNyZXQ=";
 
-/// A proxy that resolves each name to one server, and refuses who has not its credentials.
+/// A proxy that resolves each name to one server, and refuses requests without its credentials.
 struct HttpProxy {
     server: TestServer,
-    /// The first lines of the requests that it let pass.
+    /// The first lines of the requests that it forwarded.
     passed: Arc<Mutex<Vec<String>>>,
 }
 
@@ -69,7 +69,7 @@ fn serve(
     };
     let given = header("proxy-authorization");
     if given.as_deref() != credentials {
-        // It repeats what it got.
+        // It repeats the received credentials.
         let body = format!("refused {}", given.unwrap_or_default());
         let length = body.len();
         let answer = format!(
@@ -93,7 +93,7 @@ fn serve(
             .ok()
             .map(drop);
     }
-    // The server gets the path alone.
+    // The server receives only the path.
     let target = head[0].split(' ').nth(1)?;
     let path = target
         .strip_prefix("http://")?

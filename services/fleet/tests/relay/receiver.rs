@@ -1,6 +1,7 @@
-//! Imitates an HTTP server that records are forwarded to; each test says which one, and how it answers.
+//! Imitates an HTTP server that receives records; each test defines which one, and how it answers.
 //!
-//! It is strict where RFC 9112 is: a request has a Host, a Content-Length that is its body's, and no proxy's absolute target.
+//! It is strict where RFC 9112 is: a request has a Host, the Content-Length of its body, and no
+//! absolute target of a proxy.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -78,8 +79,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// A server that answers with what `behaviour` returns for a request and the number of requests before it; `None` closes the
-    /// connection without an answer.
+    /// A server that answers with the result of `behaviour` for a request and the number of
+    /// requests before it; `None` closes the connection without an answer.
     pub(crate) fn start(
         behaviour: impl Fn(&Received, usize) -> Option<Answer> + Send + Sync + 'static,
     ) -> Self {
@@ -104,12 +105,12 @@ impl Receiver {
         self.server.address()
     }
 
-    /// What was received so far.
+    /// The requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.log.received.lock().unwrap().clone()
     }
 
-    /// What was received with a status of success.
+    /// The requests so far that were answered with success.
     pub(crate) fn accepted(&self) -> Vec<Received> {
         self.received()
             .into_iter()
@@ -117,7 +118,7 @@ impl Receiver {
             .collect()
     }
 
-    /// Waits until this is true of what was received, and returns it.
+    /// Waits until this is true of the requests so far, and returns them.
     pub(crate) fn wait(
         &self,
         what: &str,

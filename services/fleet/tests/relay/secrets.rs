@@ -1,4 +1,4 @@
-//! Secrets: where they are sent, and that no log has them.
+//! Secrets: where they are sent, and that no log contains them.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -18,7 +18,7 @@ use crate::support::{Fixture, target};
 #[test]
 fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
     let fixture = Fixture::new();
-    // An answer that repeats all of the request, as some error pages do.
+    // An answer that repeats the whole request, as some error pages do.
     let server = Receiver::start(|received, _| {
         let body = String::from_utf8_lossy(&received.body);
         let mut text = format!("cannot POST {} {body}", received.target);
@@ -235,7 +235,7 @@ fn a_secret_can_be_a_systemd_credential_and_be_replaced_while_the_relay_runs() {
     assert!(!fixture.log().contains("old"), "{}", fixture.log());
 }
 
-/// A server with TLS and this certificate, which counts the requests that it gets.
+/// A server with TLS and this certificate, which counts its requests.
 pub(crate) fn tls_server(
     certified: &CertifiedKey<rcgen::KeyPair>,
 ) -> (TestServer, Arc<AtomicUsize>) {

@@ -1,5 +1,5 @@
-//! Each target against its service: the real one where Debian has it, a strict fake elsewhere. The first line of each fake
-//! states which facts hold it.
+//! Each target against its service: the real one where Debian has it, a strict fake elsewhere. The
+//! first line of each fake states the facts that it is based on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::audit_file::change;
 use crate::receiver::{Answer, Received, Receiver};
 use crate::support::{Fixture, wait_until};
 
-/// Text that means something to every target.
+/// Text that has a meaning in every target.
 const HOSTILE: &str = "<!channel> <https://evil.example|x> & *b* _i_ [x](https://evil.example) {{DATE(2026-01-01T00:00:00Z,SHORT)}} \
                        {{ 7 * 7 }} <at>all</at> \u{202e}\u{1b}[2J\"\\ \n#";
 
@@ -56,8 +56,9 @@ fn members<const N: usize>(value: &Value, known: [&str; N]) {
     }
 }
 
-/// Imitates Slack's incoming webhooks. Held by Slack's reference of Block Kit: a section has text of at most 3000 characters, a
-/// context at most 10 elements; `plain_text` has `text` and `emoji`; `&`, `<` and `>` must be escaped; success is 200 with `ok`.
+/// Imitates Slack's incoming webhooks. Held by Slack's reference of Block Kit: a section has text
+/// of at most 3000 characters, a context at most 10 elements; `plain_text` has `text` and `emoji`;
+/// `&`, `<` and `>` must be escaped; success is 200 with `ok`.
 fn slack(received: &Received) -> Answer {
     let body = received.json();
     members(&body, ["text", "blocks", "unfurl_links", "unfurl_media"]);
@@ -133,8 +134,9 @@ fn slack_gets_what_people_want_to_know_and_reads_no_markup_in_it() {
     assert_eq!(fixture.log(), "");
 }
 
-/// Imitates a workflow of Teams that a webhook starts. Held by Microsoft's description of its body, one adaptive card in
-/// `attachments`, by the schema of adaptive cards 1.4 for what is used of it, by the limit of 28 KB, and by the answer 202.
+/// Imitates a workflow of Teams that a webhook starts. Held by Microsoft's description of its body,
+/// one adaptive card in `attachments`, by the used part of the schema of adaptive cards 1.4, by the
+/// limit of 28 KB, and by the answer 202.
 fn teams(received: &Received) -> Answer {
     assert!(received.body.len() <= 28 * 1024, "{}", received.body.len());
     let body = received.json();
@@ -155,7 +157,7 @@ fn teams(received: &Received) -> Answer {
         (&"AdaptiveCard".into(), &"1.4".into())
     );
     for element in card["body"].as_array().unwrap() {
-        // A TextBlock has Markdown.
+        // A TextBlock interprets Markdown.
         members(element, ["type", "inlines", "spacing"]);
         assert_eq!(element["type"], "RichTextBlock");
         for run in element["inlines"].as_array().unwrap() {
@@ -191,7 +193,7 @@ fn teams_gets_cards_without_markdown() {
     audit.append(&change("scheduled", 1));
     audit.append(&large);
     let relay = fixture.start();
-    // The first one twice: 200 was no success.
+    // The first one twice: its 200 was no success.
     let received = server.wait_for(3);
     relay.terminate();
     assert_eq!(received[0].body, received[1].body);
@@ -203,9 +205,10 @@ fn teams_gets_cards_without_markdown() {
     );
 }
 
-/// Imitates PagerDuty's Events API, version 2. Held by its reference: the required members, the words of `event_action` and
-/// `severity`, at most 255 characters in `dedup_key` and 1024 in `summary`; 202 with `status`; one alert for each key, which
-/// `resolve` closes, and which a later `trigger` opens again.
+/// Imitates PagerDuty's Events API, version 2. Held by its reference: the required members, the
+/// words of `event_action` and `severity`, at most 255 characters in `dedup_key` and 1024 in
+/// `summary`; 202 with `status`; one alert for each key, which `resolve` closes, and which a later
+/// `trigger` opens again.
 struct PagerDuty {
     alerts: Mutex<BTreeMap<String, bool>>,
 }
@@ -306,7 +309,8 @@ fn pagerduty_has_one_alert_for_an_event_of_several_machines_and_resolves_it() {
     assert_eq!(received[4].json()["payload"]["severity"], "critical");
 }
 
-/// Debian's Alertmanager, with its data in the test's folder, which sends its notifications to `server`.
+/// Debian's Alertmanager, with its data in the test's folder, which sends its notifications to
+/// `server`.
 struct Alertmanager {
     process: Child,
     url: String,
@@ -348,7 +352,7 @@ impl Alertmanager {
         }
     }
 
-    /// The alerts that it has.
+    /// Its alerts.
     fn alerts(&self) -> Vec<Value> {
         let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).unwrap();
         stream
@@ -404,7 +408,7 @@ fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_lear
         "Reboot scheduled on WestNO_0"
     );
     assert_eq!(alert["annotations"]["not_before"], "2026-11-22T22:26:58Z");
-    // One that started and is over at once is not an alert any more.
+    // An event that started and ended at once is no longer an alert.
     audit.append(&change("started", 1));
     audit.append(&change("completed", 1));
     server.wait("a resolved alert", |received| {
@@ -415,7 +419,8 @@ fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_lear
         })
     });
     wait_until("one alert", || manager.alerts().len() == 1);
-    // Alertmanager restarts, and forgets. So does the relay, whose first act is to repeat what is open.
+    // Alertmanager restarts, and forgets. The relay restarts, too, and first repeats the open
+    // events.
     let address = url.trim_start_matches("http://").to_owned();
     drop(manager);
     relay.kill();
@@ -430,7 +435,7 @@ fn alertmanager_notifies_about_open_events_resolves_those_that_are_over_and_lear
     relay.terminate();
 }
 
-/// The traces that were received, of all requests.
+/// The spans of all received requests.
 fn spans(received: &[Received]) -> Vec<(String, opentelemetry_proto::tonic::trace::v1::Span)> {
     let requests = received
         .iter()
@@ -461,7 +466,8 @@ fn spans(received: &[Received]) -> Vec<(String, opentelemetry_proto::tonic::trac
 
 #[test]
 fn opentelemetry_gets_logs_and_one_trace_for_an_event_of_several_machines() {
-    // A receiver of OpenTelemetry's protocol, version 1: its bodies are decoded with the types of opentelemetry-proto.
+    // A receiver of OpenTelemetry's protocol, version 1: it decodes bodies with the types of
+    // opentelemetry-proto.
     let server = Receiver::start(|received, count| {
         assert_eq!(received.header("content-type"), Some("application/json"));
         Some(match count {
@@ -583,10 +589,10 @@ fn opentelemetry_gets_logs_and_one_trace_for_an_event_of_several_machines() {
     assert!(log.contains("rejected a part: too old"), "{log}");
 }
 
-/// Imitates an Event Hub and the metadata service's tokens. Held by Microsoft's reference of "Send event": POST to
-/// `/HUB/messages` with an api-version, the content type, `BrokerProperties` in JSON, a bearer token; 201 on success, 401 for a token
-/// that is not valid; and by that of managed identities: GET with `Metadata: true`, api-version 2018-02-01, a resource, numbers as
-/// strings.
+/// Imitates an Event Hub and the metadata service's tokens. Held by Microsoft's reference of "Send
+/// event": POST to `/HUB/messages` with an api-version, the content type, `BrokerProperties` in
+/// JSON, a bearer token; 201 on success, 401 for an invalid token; and by that of managed
+/// identities: GET with `Metadata: true`, api-version 2018-02-01, a resource, numbers as strings.
 #[derive(Default)]
 struct EventHub {
     tokens: Mutex<u32>,

@@ -140,7 +140,7 @@ pub(crate) fn target(name: &str, kind: &str, url: &str, more: &str) -> String {
     format!("[[relay.target]]\nname = {name:?}\nkind = {kind:?}\nurl = {url:?}\n{more}\n")
 }
 
-/// The position that is saved for a target.
+/// The saved position of a target.
 pub(crate) fn saved_position(state: &Path, target: &str) -> Option<u64> {
     let text = fs::read(state.join(format!("{target}.json"))).ok()?;
     serde_json::from_slice::<serde_json::Value>(&text).unwrap()["position"]["sequence"].as_u64()

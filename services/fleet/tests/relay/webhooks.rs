@@ -1,4 +1,4 @@
-//! What a webhook's body and headers are.
+//! The body and the headers of a webhook's requests.
 
 use base64::Engine as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -176,7 +176,7 @@ fn a_template_that_fails_or_never_ends_holds_up_nothing() {
         log.contains("the template fails") && log.contains("makes no valid JSON"),
         "{log}"
     );
-    // One with an error in it is refused at the start.
+    // A template with an error is refused at the start.
     fixture.write("loop", "{% for %}");
     let output = wait::output(&mut fixture.command());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

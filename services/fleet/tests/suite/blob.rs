@@ -34,7 +34,7 @@ fn azurite() {
     block_on(conforms(Rc::new(engine)));
 }
 
-/// The token is replaced while the engine runs. One that is refused does not appear in the error.
+/// The token is replaced while the engine runs. A refused token does not appear in the error.
 #[test]
 fn a_sas_token_is_a_credential_and_can_be_replaced() {
     let azurite = Azurite::start();
@@ -165,8 +165,8 @@ fn a_sas_token_is_in_a_file_and_the_only_credential() {
     }
 }
 
-/// A look at all machines is one request, and not one for each machine, too. Only what is not written for long is read again: it may
-/// be the last word of a machine.
+/// Listing all machines is one request, without another one for each machine. Only a register that
+/// was not written for long is read again: it may be the machine's last one.
 #[test]
 fn a_look_at_ages_does_not_read_again_what_is_written_all_the_time() {
     let azurite = Azurite::start();
@@ -205,7 +205,7 @@ fn a_look_at_ages_does_not_read_again_what_is_written_all_the_time() {
     });
 }
 
-/// Imitates the storage service, which accepts nothing but a token. Returns the head of the request.
+/// Imitates the storage service, which accepts only a token. Returns the head of the request.
 fn storage(listener: &TcpListener) -> String {
     let mut stream = wait::accept(listener);
     let mut head = Vec::new();
@@ -250,8 +250,9 @@ fn the_managed_identity_is_asked_for_a_token() {
     );
 }
 
-/// Imitates the login service and the storage service of a pod on AKS: the one's answer has the members that Microsoft
-/// documents, and the other has no blobs. Returns each request's head and body.
+/// Imitates the login service and the storage service of a pod on AKS: the answer of the first has
+/// the members that Microsoft documents, and the second has no blobs. Returns each request's head
+/// and body.
 fn login_and_storage(listener: &TcpListener, requests: usize) -> Vec<(String, String)> {
     let mut seen = Vec::new();
     while seen.len() < requests {
@@ -296,7 +297,7 @@ fn a_pod_exchanges_its_federated_token() {
     std::fs::write(&config, text).expect("written");
     // A token, then the events, the groups and the machines.
     let server = std::thread::spawn(move || login_and_storage(&listener, 4));
-    // What AKS sets in a pod with a workload identity.
+    // The variables that AKS sets in a pod with a workload identity.
     let mut command = std::process::Command::new(FLEET_COMMAND);
     command
         .arg("--config")

@@ -1,4 +1,4 @@
-//! The commands that docs/fleet.md gives to an operator, "By hand", do what the page shows.
+//! The operator's commands in the section "By hand" of docs/fleet.md do what the page shows.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::three_machines::{MACHINES, replay};
 /// The event of the page.
 const EVENT: &str = "368d8799-233c-4d16-8e3a-0c6c6ab4efec";
 
-/// The commands of the page's section, each with what it prints.
+/// The commands of the page's section, each with its output.
 fn commands() -> Vec<(String, String)> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md");
     let page = std::fs::read_to_string(page).expect("the page");
@@ -120,7 +120,7 @@ fn an_operator_types_what_the_guide_says() {
         let (_, events, _) = run(Command::new(watcher_command()).args(["list", "--json"]));
         (events.contains(&listed) && events.contains("\"Started\"")).then_some(())
     });
-    // What is valid stays.
+    // A valid register stays.
     let (code, text, errors) = run(gate.fleet().args(["delete-register", "groups/web"]));
     assert_eq!((code, &*text), (Some(1), ""), "{errors}");
     assert!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use scheduled_events_gate::engine::folder::FolderEngine;
 use scheduled_events_gate::engine::memory::MemoryEngine;
 use scheduled_events_gate::engine::{
-    Engine, PartChange, Parts, Revision, StoreTime, Swap, Versioned,
+    Engine, Revision, SplitRegisters, SplitWrite, StoreTime, Swap, Versioned,
 };
 use tokio::task::LocalSet;
 
@@ -20,8 +20,8 @@ pub(crate) async fn conforms(engine: Rc<dyn Engine>) {
     prefixes(&*engine).await;
     ages(&*engine).await;
     values(&*engine).await;
-    if let Some(parts) = engine.parts() {
-        parts_of_a_register(&*engine, parts).await;
+    if let Some(split) = engine.split_registers() {
+        a_split_register(&*engine, split).await;
     }
     many_writers(engine).await;
 }
@@ -51,7 +51,8 @@ async fn one_register(engine: &dyn Engine) {
         Swap::Conflict,
         "the revision is old"
     );
-    // The same value again is a new revision: a write that was refused must not look like one that was carried out.
+    // The same value again is a new revision: a refused write must not look like one that was
+    // carried out.
     let third = done(engine.swap(key, Some(&second), "two").await.unwrap());
     assert_eq!(
         engine.swap(key, Some(&second), "four").await.unwrap(),
@@ -110,7 +111,7 @@ async fn prefixes(engine: &dyn Engine) {
     assert_eq!(engine.list("machines/").await.unwrap(), []);
 }
 
-/// Registers are listed with their revisions, and the store has a clock that goes on by itself.
+/// Registers are listed with their revisions, and the store has a clock that advances by itself.
 async fn ages(engine: &dyn Engine) {
     let first = done(engine.swap("ages/a", None, "1").await.unwrap());
     let before = engine.clock().expect("an answer shows the clock").now;
@@ -177,9 +178,9 @@ async fn values(engine: &dyn Engine) {
     }
 }
 
-async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
+async fn a_split_register(engine: &dyn Engine, split: &dyn SplitRegisters) {
     let (key, prefix) = ("events/parted", "marks/parted/");
-    let change = PartChange {
+    let change = SplitWrite {
         key,
         expected: None,
         value: None,
@@ -188,13 +189,13 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
         since: None,
         needs_unchanged_parts: false,
     };
-    let nothing = parts.read_parts(key, prefix, None).await.unwrap();
+    let nothing = split.read_parts(key, prefix, None).await.unwrap();
     assert_eq!((&nothing.register, nothing.parts.len()), (&None, 0));
-    let first = PartChange {
+    let first = SplitWrite {
         value: Some("register"),
         ..change
     };
-    let one = parts
+    let one = split
         .change_part(first)
         .await
         .unwrap()
@@ -218,17 +219,18 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
             .value,
         "1"
     );
-    assert_eq!(parts.change_part(first).await.unwrap(), None, "it exists");
+    assert_eq!(split.change_part(first).await.unwrap(), None, "it exists");
 
-    // Another part is written although the first one was written meanwhile, and only what is new is returned.
+    // Another part is written although the first one was written meanwhile, and only new parts are
+    // returned.
     let revision = Some(&register.revision);
-    let second = PartChange {
+    let second = SplitWrite {
         expected: revision,
         part: ("b", "2"),
         since: Some(&one.moment),
         ..change
     };
-    let two = parts
+    let two = split
         .change_part(second)
         .await
         .unwrap()
@@ -237,10 +239,10 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
         (two.register.as_ref(), &two.parts),
         (Some(&register), &vec![("b".to_owned(), "2".to_owned())])
     );
-    let all = parts.read_parts(key, prefix, None).await.unwrap();
+    let all = split.read_parts(key, prefix, None).await.unwrap();
     assert_eq!((all.parts.len(), &all.moment), (2, &two.moment));
     assert_eq!(
-        parts
+        split
             .read_parts(key, prefix, Some(&two.moment))
             .await
             .unwrap()
@@ -248,23 +250,23 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
         []
     );
 
-    // A change that needs all parts as they were.
-    let careful = PartChange {
+    // A change that requires all parts to be unchanged.
+    let careful = SplitWrite {
         value: Some("decided"),
         needs_unchanged_parts: true,
         ..second
     };
     assert_eq!(
-        parts.change_part(careful).await.unwrap(),
+        split.change_part(careful).await.unwrap(),
         None,
         "b was written after that moment"
     );
-    let careful = PartChange {
+    let careful = SplitWrite {
         since: Some(&two.moment),
         part: ("c", "3"),
         ..careful
     };
-    let three = parts
+    let three = split
         .change_part(careful)
         .await
         .unwrap()
@@ -272,35 +274,35 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
     let decided = three.register.expect("it was written");
     assert_eq!((decided.value.as_str(), three.parts.len()), ("decided", 1));
     assert_eq!(
-        parts.change_part(second).await.unwrap(),
+        split.change_part(second).await.unwrap(),
         None,
         "the register was changed"
     );
-    let new = PartChange {
+    let new = SplitWrite {
         expected: Some(&decided.revision),
         since: Some(&three.moment),
         part: ("d", "4"),
         ..careful
     };
-    let late = PartChange {
+    let late = SplitWrite {
         since: Some(&two.moment),
         ..new
     };
     assert_eq!(
-        parts.change_part(late).await.unwrap(),
+        split.change_part(late).await.unwrap(),
         None,
         "a part was created after that moment"
     );
 
     assert!(
-        !parts
+        !split
             .delete_parts(key, &register.revision, prefix)
             .await
             .unwrap(),
         "the revision is old"
     );
     assert!(
-        parts
+        split
             .delete_parts(key, &decided.revision, prefix)
             .await
             .unwrap()
@@ -309,8 +311,9 @@ async fn parts_of_a_register(engine: &dyn Engine, parts: &dyn Parts) {
     assert_eq!(engine.read(key).await.unwrap(), None);
 }
 
-/// A hundred writers at once, each of which adds its name. None gets lost, and none is added twice. An engine that is too busy to
-/// answer leaves unknown whether it was added, so that a writer looks again.
+/// A hundred concurrent writers, each of which adds its name. None is lost, and none is added
+/// twice. An engine that is too busy to answer leaves unknown whether a name was added, so the
+/// writer reads again.
 async fn many_writers(engine: Rc<dyn Engine>) {
     let key = "groups/contended";
     let writers = LocalSet::new();
@@ -350,7 +353,7 @@ fn memory() {
 fn folder() {
     let folder = tempfile::tempdir().expect("a folder");
     block_on(conforms(Rc::new(FolderEngine::new(folder.path()))));
-    // The file of a writer that was killed does no harm, and no other file remains.
+    // The file of a killed writer does no harm, and no other file remains.
     let names = std::fs::read_dir(folder.path()).expect("the folder");
     let names: Vec<_> = names
         .map(|entry| {
@@ -464,14 +467,14 @@ fn etcd_with_one_of_two_servers() {
     );
 }
 
-/// As the daemon's tasks do, several calls are in progress at the same time.
+/// Several calls are in progress at the same time, as in the daemon's tasks.
 #[test]
 fn etcd_with_one_of_three_servers_that_hangs_or_refuses() {
     let server = EtcdServer::start();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let hung = format!("http://{}", listener.local_addr().expect("an address"));
     block_on(async {
-        // Who connects gets no answer.
+        // Clients that connect get no answer.
         let engine = EtcdServer::engine_at(&[&hung, &server.url, &server.url]);
         let (first, second, third) = tokio::join!(
             engine.read("groups/a"),

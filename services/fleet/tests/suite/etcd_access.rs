@@ -1,4 +1,4 @@
-//! A real etcd that is not open to everybody: TLS, client certificates, users and passwords.
+//! A real etcd with restricted access: TLS, client certificates, users and passwords.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,8 @@ impl Authority {
         self.folder.path().join("ca.pem")
     }
 
-    /// A certificate for this name, and its key: `NAME.pem` and `NAME.key`, and both in `NAME-identity.pem`.
+    /// A certificate for this name, and its key: `NAME.pem` and `NAME.key`, and both in
+    /// `NAME-identity.pem`.
     fn issue(&self, name: &str) -> [PathBuf; 3] {
         let key = KeyPair::generate().expect("a key");
         let mut parameters = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
@@ -69,7 +70,7 @@ impl Authority {
     }
 }
 
-/// Reads and writes a register; the error, if there is one.
+/// Reads and writes a register, and returns the error if there is one.
 fn try_out(config: &EtcdConfig) -> Result<(), String> {
     let engine = EtcdEngine::new(config)?;
     block_on(async {
@@ -187,7 +188,7 @@ fn certificates_are_verified_on_both_sides() {
         },
         expected,
     );
-    // A file that is none, before anything is sent.
+    // A file that is none is refused before anything is sent.
     assert_refused(
         &EtcdConfig {
             identity: Some(authority.ca()),
@@ -280,7 +281,7 @@ fn a_user_with_a_password() {
         &nobody,
         "it asks for a user: set `etcd.user` and `etcd.password_file`",
     );
-    // The role is for the fleet's keys only.
+    // The role covers only the fleet's keys.
     assert_refused(
         &EtcdConfig {
             prefix: "/other/".into(),
@@ -288,7 +289,7 @@ fn a_user_with_a_password() {
         },
         "permission denied",
     );
-    // A password is not sent in clear.
+    // A password is not sent without TLS.
     let far = EtcdConfig {
         endpoints: vec!["http://10.0.0.4:2379".into()],
         ..good.clone()
@@ -314,14 +315,16 @@ fn a_user_with_a_password() {
     );
 }
 
-/// A signed token names the revision of etcd's users at which it was made, and is refused once that has changed.
+/// A signed token names the revision of etcd's users at which it was issued, and is refused once
+/// that has changed.
 #[test]
 fn users_that_change_need_no_restart() {
     let folder = TempDir::new().expect("a folder");
     let key = folder.path().join("key");
     std::fs::write(&key, KeyPair::generate().expect("a key").serialize_pem()).expect("written");
     let tokens = format!("jwt,priv-key={},sign-method=ES256,ttl=10m", key.display());
-    // The least work for a password, so that logging in takes no longer than a request may on a machine that is busy.
+    // The least work for a password, so that a login takes no longer than a request may on a busy
+    // machine.
     let options = ["--bcrypt-cost", "4", "--auth-token", &tokens].map(OsStr::new);
     let server = EtcdServer::start_with("http", &options, &|url| EtcdServer::config_of(&[url]));
     let password = folder.path().join("password");
@@ -358,7 +361,7 @@ fn users_that_change_need_no_restart() {
     read_in_time(&engine);
 }
 
-/// Reads again if an attempt takes too long, as on a machine that is busy; any other error is one.
+/// Reads again if an attempt takes too long, as on a busy machine; any other error is returned.
 fn read_in_time(engine: &EtcdEngine) {
     wait_for("a read", || match block_on(engine.read("groups/web")) {
         Ok(_) => Some(()),

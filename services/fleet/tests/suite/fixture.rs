@@ -33,19 +33,20 @@ pub(crate) struct EtcdServer {
 }
 
 impl EtcdServer {
-    /// Starts one. Debian's package `etcd-server` has it.
+    /// Starts one. Debian's package `etcd-server` contains it.
     pub(crate) fn start() -> Self {
         Self::start_with("http", &[], &|url| Self::config_of(&[url]))
     }
 
-    /// The same with more arguments, and how it is reached then.
+    /// Starts one with more arguments; `config` returns the configuration of its clients.
     pub(crate) fn start_with(
         scheme: &str,
         arguments: &[&OsStr],
         config: &dyn Fn(&str) -> EtcdConfig,
     ) -> Self {
         for _ in 0..5 {
-            // Another process can still take the ports before etcd does; then it ends, and others are tried.
+            // Another process can still take the ports before etcd does; then etcd ends, and the
+            // next attempt uses others.
             let [client, peer] = [free_port(), free_port()];
             let folder = TempDir::new().expect("a folder");
             let (url, peer) = (
@@ -142,7 +143,7 @@ pub(crate) const FLEET_COMMAND: &str = env!("CARGO_BIN_EXE_scheduled-events-flee
 pub(crate) struct Azurite {
     /// The address of a container.
     pub(crate) url: String,
-    #[allow(dead_code)] // Its processor time is measured elsewhere.
+    #[allow(dead_code)] // Another test measures its processor time.
     pub(crate) process: Process,
 }
 
@@ -181,7 +182,8 @@ fn signature(text: &str) -> String {
 /// A SAS token for the container with these permissions.
 pub(crate) fn sas(permissions: &str) -> String {
     let (expiry, version) = ("2099-01-01T00:00:00Z", "2021-08-06");
-    // What is empty: start; identifier and addresses, before the protocols; snapshot, scope of encryption, five headers.
+    // The empty parts: start; identifier and addresses, before the protocols; snapshot, scope of
+    // encryption, five headers.
     let text = format!(
         "{permissions}\n\n{expiry}\n/blob/devstoreaccount1/fleet\n\n\nhttps,http\n{version}\nc\n\n\n\n\n\n\n"
     );
@@ -192,7 +194,8 @@ pub(crate) fn sas(permissions: &str) -> String {
     format!("sv={version}&sr=c&sp={permissions}&se={expiry}&spr=https,http&sig={signature}")
 }
 
-/// Creates the container, signed with the account's well-known key: the library that the engine uses has no call for it.
+/// Creates the container, signed with the account's well-known key: the engine's library has no
+/// call for it.
 async fn create_container(url: &str) -> bool {
     let mut date = Command::new("date");
     let date = wait::output(

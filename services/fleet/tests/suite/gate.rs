@@ -1,4 +1,5 @@
-//! Daemons that share a folder, each asked as the watcher asks, and each with an audit file that the test writes.
+//! Daemons that share a folder; each answers the test as it answers the watcher, and the test
+//! writes its audit file.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::fixture::{FLEET_COMMAND, Process, wait_for};
 
-/// Machines that share registers: in a folder unless the test chooses another store, or `make test-kubernetes` runs it on a cluster.
+/// Machines that share registers: in a folder unless the test chooses another store, or `make
+/// test-kubernetes` runs it on a cluster.
 pub(crate) struct Fleet {
     root: TempDir,
     cluster: Option<crate::cluster::Cluster>,
@@ -33,7 +35,7 @@ pub(crate) struct Gate {
 
 /// An answer of `ask`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskAnswer {
     Yes,
     AnotherApproves,
     NotYet(String),
@@ -96,7 +98,7 @@ impl Fleet {
         }
     }
 
-    /// Machines that are started from now on have other groups.
+    /// Changes the groups of machines that start from now on.
     pub(crate) fn change_groups(&mut self, from: &str, to: &str) {
         assert!(self.groups.contains(from), "{from}");
         self.groups = self.groups.replace(from, to);
@@ -106,7 +108,7 @@ impl Fleet {
         self.root.path()
     }
 
-    /// Starts the daemon of a machine. A machine without a zone asks nobody for it.
+    /// Starts the daemon of a machine. A machine without a zone asks no metadata service for it.
     pub(crate) fn start(&self, machine: &str, zone: Option<&str>) -> Gate {
         self.start_with(machine, zone, "heartbeat = \"200ms\"")
     }
@@ -149,13 +151,13 @@ impl Fleet {
     }
 }
 
-/// Imitates the metadata service: it knows one machine's name and its zone.
+/// Imitates the metadata service: it returns one machine's name and its zone.
 fn metadata_service(machine: &str, zone: &str) -> TestServer {
     let body = json!({ "name": machine, "zone": zone }).to_string();
     answers(move || body.clone())
 }
 
-/// A server that answers every request with what this returns.
+/// A server that answers every request with the result of `body`.
 pub(crate) fn answers(body: impl Fn() -> String + Send + Sync + 'static) -> TestServer {
     TestServer::start(move |connection| {
         let (mut stream, mut head) = (&**connection, Vec::new());
@@ -175,7 +177,7 @@ pub(crate) fn answers(body: impl Fn() -> String + Send + Sync + 'static) -> Test
     })
 }
 
-/// An event, as the hooks of the command get it.
+/// An event, as the command's hooks receive it.
 pub(crate) fn event(id: &str, event_type: &str, machines: &[&str]) -> Value {
     json!({ "event_id": id, "event_type": event_type, "event_status": "Scheduled", "resources": machines })
 }
@@ -210,14 +212,14 @@ impl Gate {
         command
     }
 
-    /// What `status` prints.
+    /// The output of `status`.
     pub(crate) fn status(&self, options: &[&str]) -> String {
         let output = wait::output(self.fleet().arg("status").args(options));
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
     }
 
-    pub(crate) fn ask(&self, phase: &str, event: &Value) -> Asked {
+    pub(crate) fn ask(&self, phase: &str, event: &Value) -> AskAnswer {
         let mut command = self.fleet();
         command.arg("ask").env("SCHEDULED_EVENTS_PHASE", phase);
         let mut child = command
@@ -236,9 +238,9 @@ impl Gate {
             .trim_end()
             .to_owned();
         match status.code() {
-            Some(0) => Asked::Yes,
-            Some(75) => Asked::AnotherApproves,
-            Some(1) => Asked::NotYet(why),
+            Some(0) => AskAnswer::Yes,
+            Some(75) => AskAnswer::AnotherApproves,
+            Some(1) => AskAnswer::NotYet(why),
             code => panic!("exit code {code:?}: {why}"),
         }
     }
@@ -260,7 +262,7 @@ impl Gate {
         self.record(json!({ "record": "prepare", "event_id": id, "outcome": "ready" }));
     }
 
-    /// The event is over, and the machine back in service.
+    /// Records that the event is over, and the machine back in service.
     pub(crate) fn recovered(&self, id: &str) {
         self.record(
             json!({ "record": "change", "change": "completed", "event_id": id, "mine": true }),
@@ -273,7 +275,7 @@ impl Gate {
     /// Asks until the answer is yes.
     pub(crate) fn wait_for_yes(&self, phase: &str, event: &Value) {
         wait_for("a yes", || {
-            (self.ask(phase, event) == Asked::Yes).then_some(())
+            (self.ask(phase, event) == AskAnswer::Yes).then_some(())
         });
     }
 }

@@ -1,4 +1,5 @@
-//! Which machines of a group may be out of service together, and when: real daemons on a shared folder.
+//! Which machines of a group may be out of service together, and when: real daemons on a shared
+//! folder.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +8,14 @@ use jiff::ToSpan;
 use serde_json::{Value, json};
 
 use crate::fixture::wait_for;
-use crate::gate::{Asked, Fleet, event};
+use crate::gate::{AskAnswer, Fleet, event};
 
 const ALWAYS_CLOSED_BUT: &str =
     "windows = [{ days = [\"DAY\"], from = \"00:00\", to = \"00:00\" }]";
 
-pub(crate) fn not_yet(answer: Asked) -> String {
+pub(crate) fn not_yet(answer: AskAnswer) -> String {
     match answer {
-        Asked::NotYet(why) => why,
+        AskAnswer::NotYet(why) => why,
         answer => panic!("found {answer:?}, expected not yet"),
     }
 }
@@ -29,16 +30,16 @@ fn a_number_of_machines_and_a_pause_between_them() {
         event("e1", "Reboot", &["web_1"]),
         event("e2", "Reboot", &["WEB_2"]),
     );
-    assert_eq!(first.ask("prepare", &one), Asked::Yes);
+    assert_eq!(first.ask("prepare", &one), AskAnswer::Yes);
     let why = not_yet(second.ask("prepare", &two));
     assert_eq!(
         why,
         "1 of the group web are out of service or about to be, at most 1 may be: web_1"
     );
-    // What is prepared for and approved keeps its place until the machine has recovered.
+    // A machine that is prepared, for an approved event, keeps its place until it has recovered.
     first.prepared("e1");
-    assert_eq!(first.ask("approve", &one), Asked::Yes);
-    assert_ne!(second.ask("prepare", &two), Asked::Yes);
+    assert_eq!(first.ask("approve", &one), AskAnswer::Yes);
+    assert_ne!(second.ask("prepare", &two), AskAnswer::Yes);
     let recovered = Instant::now();
     first.recovered("e1");
     second.wait_for_yes("prepare", &two);
@@ -56,8 +57,8 @@ fn a_share_of_the_machines() {
     );
     let gates = ["db_1", "db_2", "db_3"].map(|machine| fleet.start(machine, None));
     let events = ["db_1", "db_2", "db_3"].map(|machine| event(machine, "Reboot", &[machine]));
-    assert_eq!(gates[0].ask("prepare", &events[0]), Asked::Yes);
-    assert_eq!(gates[1].ask("prepare", &events[1]), Asked::Yes);
+    assert_eq!(gates[0].ask("prepare", &events[0]), AskAnswer::Yes);
+    assert_eq!(gates[1].ask("prepare", &events[1]), AskAnswer::Yes);
     let why = not_yet(gates[2].ask("prepare", &events[2]));
     assert_eq!(
         why,
@@ -84,14 +85,14 @@ fn each_zone_counts_for_itself() {
             == 4)
             .then_some(())
     });
-    assert_eq!(gates[0].ask("prepare", &events[0]), Asked::Yes);
-    // The other machine of the zone waits, and that of another zone does not.
+    assert_eq!(gates[0].ask("prepare", &events[0]), AskAnswer::Yes);
+    // The other machine of the zone waits, but not that of another zone.
     let why = not_yet(gates[1].ask("prepare", &events[1]));
     assert_eq!(
         why,
         "1 of the group db/zone-1 are out of service or about to be, at most 1 may be: a1"
     );
-    assert_eq!(gates[2].ask("prepare", &events[2]), Asked::Yes);
+    assert_eq!(gates[2].ask("prepare", &events[2]), AskAnswer::Yes);
     assert!(not_yet(gates[3].ask("prepare", &events[3])).contains("db/zone-2"));
 }
 
@@ -108,7 +109,7 @@ fn a_machine_knows_its_own_zone_before_anybody_else_does() {
     );
     assert_eq!(
         gate.ask("prepare", &event("e", "Reboot", &["a1"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     let status = gate.status(&[]);
     assert!(
@@ -117,7 +118,7 @@ fn a_machine_knows_its_own_zone_before_anybody_else_does() {
     );
 }
 
-/// The name of the day that is so many days from now, in UTC.
+/// The name of the day that is this many days from now, in UTC.
 fn day_in(days: i64) -> String {
     let day = Timestamp::now() + (days * 24).hours();
     day.strftime("%a").to_string()
@@ -142,7 +143,7 @@ fn a_maintenance_window() {
     };
     let fleet = Fleet::new(&group(&windows));
     let mut gate = fleet.start("web_1", None);
-    // One that can wait does.
+    // An event that can wait does.
     let patient = starts_in(event("e1", "Reboot", &["web_1"]), 24 * 7);
     let why = not_yet(gate.ask("prepare", &patient));
     assert!(
@@ -161,9 +162,9 @@ fn a_maintenance_window() {
     );
     assert!(status.contains("no place is taken"), "{status}");
 
-    // One that cannot is prepared for, and Azure starts it.
+    // An event that cannot wait is prepared for, and Azure starts it.
     let urgent = starts_in(event("e2", "Reboot", &["web_1"]), 1);
-    assert_eq!(gate.ask("prepare", &urgent), Asked::Yes);
+    assert_eq!(gate.ask("prepare", &urgent), AskAnswer::Yes);
     gate.prepared("e2");
     let why = not_yet(gate.ask("approve", &urgent));
     assert!(
@@ -175,24 +176,24 @@ fn a_maintenance_window() {
 
     // A Preempt waits for no window.
     let preempt = starts_in(event("e3", "Preempt", &["web_1", "db_1"]), 24 * 7);
-    assert_eq!(gate.ask("prepare", &preempt), Asked::Yes);
+    assert_eq!(gate.ask("prepare", &preempt), AskAnswer::Yes);
     assert_eq!(not_yet(gate.ask("approve", &preempt)), "not ready: db_1");
 
-    // In the window both go on.
+    // In the window both continue.
     gate.daemon = None;
     let text = std::fs::read_to_string(&gate.config).expect("the configuration");
     let today = ALWAYS_CLOSED_BUT.replace("\"DAY\"", &format!("{:?}, {:?}", day_in(0), day_in(1)));
     std::fs::write(&gate.config, text.replace(&windows, &today)).expect("written");
     gate.start_daemon();
-    assert_eq!(gate.ask("prepare", &patient), Asked::Yes);
-    assert_eq!(gate.ask("approve", &urgent), Asked::Yes);
+    assert_eq!(gate.ask("prepare", &patient), AskAnswer::Yes);
+    assert_eq!(gate.ask("approve", &urgent), AskAnswer::Yes);
 
-    // What began in it is finished after its end.
+    // An event that began in the window continues after its end.
     gate.daemon = None;
     std::fs::write(&gate.config, text).expect("written");
     gate.start_daemon();
-    assert_eq!(gate.ask("prepare", &patient), Asked::Yes);
-    assert_eq!(gate.ask("approve", &patient), Asked::Yes);
+    assert_eq!(gate.ask("prepare", &patient), AskAnswer::Yes);
+    assert_eq!(gate.ask("approve", &patient), AskAnswer::Yes);
 }
 
 #[test]
@@ -202,20 +203,20 @@ fn a_preempt_waits_for_nobody_but_the_machines_that_it_names() {
     let (first, second) = (fleet.start("web_1", None), fleet.start("web_2", None));
     assert_eq!(
         first.ask("prepare", &event("e1", "Reboot", &["web_1"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     // The group is full, and a Preempt takes no place in it.
     let alone = event("p1", "Preempt", &["web_2"]);
-    assert_eq!(second.ask("prepare", &alone), Asked::Yes);
-    assert_eq!(second.ask("approve", &alone), Asked::Yes);
-    // One of two machines needs both of them.
+    assert_eq!(second.ask("prepare", &alone), AskAnswer::Yes);
+    assert_eq!(second.ask("approve", &alone), AskAnswer::Yes);
+    // An event of two machines needs both of them.
     let both = event("p2", "Preempt", &["web_1", "web_2"]);
-    assert_eq!(second.ask("prepare", &both), Asked::Yes);
+    assert_eq!(second.ask("prepare", &both), AskAnswer::Yes);
     assert_eq!(not_yet(second.ask("approve", &both)), "not ready: web_1");
-    assert_eq!(first.ask("prepare", &both), Asked::Yes);
-    assert_eq!(first.ask("approve", &both), Asked::Yes);
-    assert_eq!(second.ask("approve", &both), Asked::AnotherApproves);
-    // Alone it needs no register at all: nobody can read one here.
+    assert_eq!(first.ask("prepare", &both), AskAnswer::Yes);
+    assert_eq!(first.ask("approve", &both), AskAnswer::Yes);
+    assert_eq!(second.ask("approve", &both), AskAnswer::AnotherApproves);
+    // An event of one machine alone needs no register at all: here none can be read.
     let registers = fleet.path().join("registers");
     wait_for("a moment in which no daemon writes", || {
         let _ = std::fs::remove_dir_all(&registers);
@@ -223,10 +224,10 @@ fn a_preempt_waits_for_nobody_but_the_machines_that_it_names() {
     });
     assert_eq!(
         second.ask("prepare", &event("p3", "Preempt", &["web_2"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     assert_ne!(
         second.ask("prepare", &event("e3", "Reboot", &["web_2"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
 }

@@ -1,4 +1,5 @@
-//! Whatever becomes of the daemon, the store or a free place: a machine prepares by its last call, and nobody approves.
+//! Whatever happens to the daemon, the store or a free place: a machine prepares by its last call,
+//! and no machine approves.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,7 +12,8 @@ use tempfile::TempDir;
 use crate::fixture::{EtcdServer, Process, block_on, wait_for};
 use crate::three_machines::{MACHINES, Machine, POLICY, replay};
 
-/// How long before `NotBefore`: three seconds after the first sight of the event, whose notice is 15 minutes.
+/// How long before `NotBefore`: three seconds after the event is first seen, whose notice is 15
+/// minutes.
 const LAST_CALL: &str = "14m57s";
 
 /// Watches as a machine, with the gate of its configuration.
@@ -25,7 +27,7 @@ fn stop(process: &Process) {
     kill_process(Pid::from_child(&process.0), Signal::STOP).expect("sent");
 }
 
-/// What goes wrong.
+/// Makes something fail.
 type Failure = fn(&mut Machine, &mut EtcdServer);
 
 fn nothing(_: &mut Machine, _: &mut EtcdServer) {}

@@ -1,4 +1,5 @@
-//! A daemon that finds slots of its own machine of which it knows nothing: its disk is new, or its audit file is gone.
+//! A daemon finds slots of its own machine that it does not know: its disk is new, or its audit
+//! file is gone.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
     // There is no watcher that could be in service.
     events.lock().expect("the events").pop();
     stays("no watcher runs");
-    // One that was out of service when its records ended.
+    // The machine was out of service when its records ended.
     gate.record(json!({ "record": "prepare", "event_id": "other", "outcome": "begun" }));
     stays("the watcher is out of service");
     events.lock().expect("the events").push("GONE");
@@ -83,9 +84,10 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
     }
 }
 
-/// The machine was out of service when its audit file was lost, or nobody prepared it before the event started, and `--recover-all` runs
-/// the recovery all the same. That fails at first: the node of a cluster is not ready yet. Or the watcher was killed while it prepared, and
-/// was away when the event ended.
+/// The machine was out of service when its audit file was lost, or nobody prepared it before the
+/// event started and `--recover-all` runs the recovery all the same, which fails at first: the node
+/// of a cluster is not ready yet. Or the watcher was killed while it prepared, and did not run when
+/// the event ended.
 #[test]
 fn a_slot_without_the_record_of_a_complete_preparation_is_kept_until_the_machine_has_recovered() {
     let fleet =

@@ -1,4 +1,5 @@
-//! Tests that need more than one module: engines against real servers, and the daemon with the command.
+//! Tests that need more than one module: engines against real servers, and the daemon with the
+//! command.
 
 mod blob;
 mod by_hand;

@@ -1,4 +1,5 @@
-//! Machines that die, are replaced, are renamed, or whose clock jumps: real daemons on a shared folder.
+//! Machines that die, are replaced, are renamed, or whose clock jumps: real daemons on a shared
+//! folder.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,10 +11,10 @@ use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::{Value, json};
 
 use crate::fixture::{block_on, wait_for};
-use crate::gate::{Asked, Fleet, Gate, event};
+use crate::gate::{AskAnswer, Fleet, Gate, event};
 use crate::groups::{not_yet, starts_in};
 
-/// A machine is silent soon, and forgotten soon after.
+/// Settings with which a machine is silent soon, and forgotten soon after.
 const QUICK: &str =
     "heartbeat = \"200ms\"\nsilent_after = \"3s\"\nforget_after = \"6s\"\nreturn_within = \"1s\"";
 
@@ -64,14 +65,14 @@ fn a_dead_machine_counts_as_out_of_service_until_it_is_back() {
     wait_for_state(&gates[0], "web_2", "silent");
     let mine = event("e", "Reboot", &["web_1"]);
     let refused = |gate: &Gate| match gate.ask("prepare", &mine) {
-        Asked::NotYet(why) => assert!(
+        AskAnswer::NotYet(why) => assert!(
             why.ends_with("at most 1 may be: web_2; silent: web_2"),
             "{why}"
         ),
         answer => panic!("found {answer:?}, expected not yet"),
     };
     refused(&gates[0]);
-    // A daemon that is started again takes the dead one for dead, and nobody else.
+    // A restarted daemon considers only the dead machine dead.
     gates[0].daemon = None;
     gates[0].start_daemon();
     refused(&gates[0]);
@@ -79,7 +80,8 @@ fn a_dead_machine_counts_as_out_of_service_until_it_is_back() {
     gates[0].wait_for_yes("prepare", &mine);
 }
 
-/// Everything that a set replaces, twice: no place is held afterwards, no register is left, and nobody typed anything.
+/// All machines of a set are replaced, twice: afterwards no place is held and no register is left,
+/// and nobody typed anything.
 #[test]
 fn nothing_is_left_of_machines_that_were_replaced() {
     let fleet = Fleet::new(&group(3));
@@ -128,7 +130,8 @@ fn nothing_is_left_of_machines_that_were_replaced() {
     });
 }
 
-/// Two machines are deleted while they hold a place for an event of three: one is announced to end, the other one is not.
+/// Two machines are deleted while they hold a place for an event of three: the end of one was
+/// announced, that of the other was not.
 #[test]
 fn nothing_is_left_of_machines_that_a_scale_in_deletes_during_an_event() {
     let fleet = Fleet::new(&group(3));
@@ -148,7 +151,8 @@ fn nothing_is_left_of_machines_that_a_scale_in_deletes_during_an_event() {
     });
     unannounced.daemon = None;
     wait_for_state(&stays, "web_3", "silent");
-    // The event names who is left. What still runs, and what may run, keeps its place.
+    // The event names the machine that is left. A machine that still runs, or may run, keeps its
+    // place.
     let left = event("e", "Reboot", &["web_1"]);
     stays.wait_for_yes("prepare", &left);
     assert!(
@@ -160,7 +164,7 @@ fn nothing_is_left_of_machines_that_a_scale_in_deletes_during_an_event() {
     stays.prepared("e");
     stays.wait_for_yes("approve", &left);
     stays.recovered("e");
-    // Who looks at the machines before it takes a place forgets those that are gone.
+    // A machine that reads the machines before it takes a place forgets those that are gone.
     let mut looks = 0;
     wait_for("no place and no register of theirs", || {
         looks += 1;
@@ -184,7 +188,7 @@ fn a_machine_that_is_renamed_leaves_no_place_behind() {
     let mut gate = fleet.start_with("web_old", None, QUICK);
     assert_eq!(
         gate.ask("prepare", &event("e", "Reboot", &["web_old"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     gate.prepared("e");
     gate.daemon = None;
@@ -209,7 +213,7 @@ fn a_machine_that_is_renamed_leaves_no_place_behind() {
     });
 }
 
-/// Whether a machine has a place in the group. A reservation is none.
+/// Whether a machine has a place in the group. A reservation does not count.
 fn has_place(fleet: &Fleet, machine: &str) -> bool {
     let groups = registers(fleet, "groups/").into_iter();
     let mut groups =
@@ -223,10 +227,10 @@ fn a_place_that_comes_back_from_a_backup_is_given_back_again() {
     let gate = fleet.start_with("web_1", None, QUICK);
     assert_eq!(
         gate.ask("prepare", &event("e", "Reboot", &["web_1"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     gate.prepared("e");
-    // An idle machine reads nothing: that its own register is another one shows it that it has to look.
+    // An idle machine reads nothing: the difference in its own register shows it that it must read.
     let backup = ["groups/", "machines/"]
         .map(|prefix| registers(&fleet, prefix))
         .concat();
@@ -268,7 +272,7 @@ fn a_place_of_a_machine_that_never_comes_back_is_freed() {
     gone.wait_for_yes("approve", &last);
     gone.daemon = None;
     wait_for_state(&other, "web_1", "silent");
-    // It may still run, so that silence alone frees nothing.
+    // It may still run, so silence alone frees nothing.
     std::thread::sleep(Duration::from_secs(3));
     assert!(has_place(&fleet, "web_1"));
     other.record(
@@ -291,13 +295,13 @@ fn a_machine_that_prepares_at_its_last_call_counts_as_out_of_service() {
         event("late", "Reboot", &["web_2"]),
         event("next", "Reboot", &["web_3"]),
     );
-    assert_ne!(b.ask("prepare", &late), Asked::Yes);
+    assert_ne!(b.ask("prepare", &late), AskAnswer::Yes);
     b.record(json!({ "record": "gate", "event_id": "late", "event_type": "Reboot", "phase": "prepare", "outcome": "last-call" }));
     b.record(json!({ "record": "prepare", "event_id": "late", "outcome": "begun" }));
     wait_for("its place", || has_place(&fleet, "web_2").then_some(()));
     assert_ne!(
         b.ask("prepare", &late),
-        Asked::Yes,
+        AskAnswer::Yes,
         "no place is free all the same"
     );
     a.prepared("e");
@@ -327,14 +331,15 @@ impl WallClock {
 
     /// How many seconds it is off.
     fn set(&self, seconds: &str) {
-        // Atomically, since the clock is read at any moment.
+        // Atomically, since the process reads the clock at any moment.
         let new = self.0.with_extension("new");
         std::fs::write(&new, seconds).expect("written");
         std::fs::rename(&new, &self.0).expect("renamed");
     }
 }
 
-/// Nobody is taken for silent or is forgotten while the clock jumps, and events go on in the order of their `NotBefore`.
+/// While the clock jumps, no machine counts as silent or is forgotten, and events continue in the
+/// order of their `NotBefore`.
 fn jumps_by_a_day(gates: &[Gate; 3], clock: &WallClock) {
     let [a, b, holder] = gates;
     for (round, seconds) in ["+86400", "-86400", "+0"].into_iter().enumerate() {
@@ -374,7 +379,7 @@ fn jumps_by_a_day(gates: &[Gate; 3], clock: &WallClock) {
             );
             holder.wait_for_yes("prepare", &held);
             // It is refused, and reserves the group.
-            assert_ne!(first.ask("prepare", &earlier), Asked::Yes, "{seconds}");
+            assert_ne!(first.ask("prepare", &earlier), AskAnswer::Yes, "{seconds}");
             ends(holder, &held_id);
             let reserved = format!("is reserved for an earlier event: {earlier_id}");
             wait_for("a free place", || {

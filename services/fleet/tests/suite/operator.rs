@@ -1,4 +1,4 @@
-//! What an operator types: `status` and `free`, on registers in a folder.
+//! An operator's commands: `status` and `free`, on registers in a folder.
 
 use std::ffi::OsStr;
 use std::os::unix::net::UnixStream;
@@ -141,7 +141,7 @@ fn only_the_gate_needs_an_engine() {
     let config = root.path().join("fleet.toml");
     std::fs::write(&config, "machine = \"WestNO_0\"\n").expect("a configuration");
     for command in ["run", "status"] {
-        // The option may be before the subcommand and after it.
+        // The option may precede or follow the subcommand.
         let (option, config) = (OsStr::new("--config"), config.as_os_str());
         for words in [
             [option, config, OsStr::new(command)],
@@ -267,7 +267,7 @@ fn a_system_without_certificate_authorities_is_enough_for_servers_without_tls() 
     );
 }
 
-/// All Rust sources of this package, without the line breaks of their texts.
+/// All Rust sources of this package, with line breaks within string literals removed.
 fn sources(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder)
         .expect("a folder")
@@ -358,7 +358,7 @@ fn a_register_that_cannot_be_read_holds_up_no_other() {
     block_on(engine.swap("events/e0/0", None, "[")).expect("written");
     block_on(engine.swap("machines/a", None, "[")).expect("written");
     block_on(engine.swap("groups/web", None, group)).expect("written");
-    // A file of which the file system has lost the contents.
+    // A file whose contents the file system has lost.
     std::fs::create_dir(registers.join("groups/empty")).expect("a folder");
     std::fs::write(registers.join("groups/empty/.3"), "").expect("written");
 
@@ -509,7 +509,7 @@ fn the_slot_of_a_machine_that_runs_its_daemon_is_freed_by_force_only() {
     assert_eq!(run(root.path(), &["free", ""]).status.code(), Some(2));
 }
 
-/// A pipe that nobody writes to blocks who opens it, as a mount does whose server is gone.
+/// A pipe without a writer blocks its reader, like a mount whose server is gone.
 #[test]
 fn a_folder_that_hangs_holds_up_neither_a_preempt_nor_the_end_of_the_daemon() {
     let root = TempDir::new().expect("a folder");

@@ -1,4 +1,4 @@
-//! Which event comes next, and for which event a mark is: real daemons on a shared folder.
+//! Which event comes next, and which event a mark is for: real daemons on a shared folder.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,12 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::fixture::wait_for;
-use crate::gate::{Asked, Fleet, Gate, event};
+use crate::gate::{AskAnswer, Fleet, Gate, event};
 use crate::groups::{not_yet, starts_in};
 
 const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"3s\"";
 
-/// Starts so many daemons, and waits for their first heartbeats: nobody waits for a machine that seems to be gone.
+/// Starts this many daemons, and waits for their first heartbeats: no event waits for a machine
+/// that seems to be gone.
 fn start(fleet: &Fleet, names: &[String]) -> Vec<Gate> {
     let gates: Vec<_> = names
         .iter()
@@ -27,7 +28,7 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("web_{number}")).collect()
 }
 
-/// An event of five machines among single ones, where two may be out of service.
+/// An event of five machines among events of one, where two may be out of service.
 #[test]
 fn a_large_event_has_its_turn_among_small_ones() {
     let fleet =
@@ -72,7 +73,7 @@ fn a_large_event_has_its_turn_among_small_ones() {
     }
     gates[7].wait_for_yes("prepare", &late);
 
-    // Nothing waits for a machine that is gone.
+    // No event waits for a machine that is gone.
     let next = of("next", &[0, 1, 2], 1);
     let why = not_yet(gates[0].ask("prepare", &next));
     assert!(
@@ -91,7 +92,7 @@ fn a_large_event_has_its_turn_among_small_ones() {
     gates[3].wait_for_yes("prepare", &after);
 }
 
-/// Ends the stream when it is dropped, also by a test that fails.
+/// Ends the stream when it is dropped, even if the test fails.
 struct EndOfStream<'a>(&'a AtomicBool);
 
 impl Drop for EndOfStream<'_> {
@@ -100,12 +101,12 @@ impl Drop for EndOfStream<'_> {
     }
 }
 
-/// A machine has an event after the other, until the stream is over.
+/// A machine has one event after another, until the stream is over.
 fn have_events(gate: &Gate, name: &str, is_over: &AtomicBool, granted: &AtomicUsize) {
     while !is_over.load(Ordering::SeqCst) {
         let id = format!("{name}-{}", granted.load(Ordering::SeqCst));
         let single = starts_in(event(&id, "Reboot", &[name]), 3);
-        while gate.ask("prepare", &single) != Asked::Yes {
+        while gate.ask("prepare", &single) != AskAnswer::Yes {
             if is_over.load(Ordering::SeqCst) {
                 return;
             }
@@ -117,8 +118,8 @@ fn have_events(gate: &Gate, name: &str, is_over: &AtomicBool, granted: &AtomicUs
     }
 }
 
-/// An event of five machines, where two may be out of service, while three others have an event after the other: there is always
-/// one that could take a free place.
+/// An event of five machines, where two may be out of service, while three others have one event
+/// after another: there is always one that could take a free place.
 #[test]
 fn a_large_event_has_its_turn_in_a_stream_of_single_ones() {
     let fleet =
@@ -178,13 +179,13 @@ fn events_are_taken_in_the_order_of_not_before() {
     });
     gates[5].wait_for_yes("prepare", &earlier);
     for (gate, id) in [(&gates[0], "first"), (&gates[5], "earlier")] {
-        assert_ne!(gates[4].ask("prepare", &later), Asked::Yes);
+        assert_ne!(gates[4].ask("prepare", &later), AskAnswer::Yes);
         gate.prepared(id);
         gate.recovered(id);
     }
     wait_for("the large event", || {
-        assert_ne!(gates[4].ask("prepare", &later), Asked::Yes);
-        (gates[1].ask("prepare", &large) == Asked::Yes).then_some(())
+        assert_ne!(gates[4].ask("prepare", &later), AskAnswer::Yes);
+        (gates[1].ask("prepare", &large) == AskAnswer::Yes).then_some(())
     });
     for gate in &gates[1..=3] {
         gate.wait_for_yes("prepare", &large);
@@ -224,12 +225,12 @@ fn a_mark_is_for_the_event_as_it_is() {
         );
     }
     b.wait_for_yes("prepare", &announced);
-    // A watcher that waits asks again; the mark of one that does not is withdrawn.
+    // A watcher that waits asks again; a mark whose watcher does not wait is withdrawn.
     assert_eq!(not_yet(a.ask("approve", &announced)), "not ready: b");
     b.prepared("e");
-    assert_eq!(b.ask("approve", &announced), Asked::Yes);
-    assert_eq!(a.ask("approve", &announced), Asked::AnotherApproves);
-    // It comes back under its id: what was decided does not count.
+    assert_eq!(b.ask("approve", &announced), AskAnswer::Yes);
+    assert_eq!(a.ask("approve", &announced), AskAnswer::AnotherApproves);
+    // The event comes back under its id: the earlier decision does not count.
     for gate in [&a, &b] {
         gate.recovered("e");
         gate.record(
@@ -241,7 +242,7 @@ fn a_mark_is_for_the_event_as_it_is() {
     assert_eq!(not_yet(a.ask("approve", &announced)), "not ready: b");
     b.wait_for_yes("prepare", &announced);
     b.prepared("e");
-    assert_eq!(b.ask("approve", &announced), Asked::Yes);
+    assert_eq!(b.ask("approve", &announced), AskAnswer::Yes);
 }
 
 #[test]

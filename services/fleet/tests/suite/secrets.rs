@@ -1,6 +1,7 @@
-//! A marked secret in every field of every configuration: no output has it.
+//! A marked secret in every field of every configuration: no output contains it.
 //!
-//! The fields come from the configuration types themselves, which name them when they refuse an unknown one.
+//! The fields come from the configuration types themselves, which list them when they refuse an
+//! unknown one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -29,20 +30,20 @@ const TIME: Duration = Duration::from_secs(2);
 /// How long all of them may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What a field of a configuration is.
+/// The kind of a field of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// A table, whose fields are listed for themselves.
+    /// A table, whose fields are listed separately.
     Table,
-    /// Text, or what is written as text.
+    /// Text, or a value that is written as text.
     Text,
-    /// A list of such.
+    /// A list of texts.
     List,
-    /// A table of such, with names of the operator's choice.
+    /// A table of texts, whose keys the operator chooses.
     Map,
     /// The file of a secret.
     Secret,
-    /// A table of such.
+    /// A table of such files.
     Secrets,
 }
 
@@ -164,7 +165,7 @@ const FIELDS: [(&str, &[(&str, Kind)]); 10] = [
     ),
 ];
 
-/// How a table begins.
+/// The first line of a table.
 fn opening(table: &str) -> String {
     match table {
         "" => String::new(),
@@ -226,13 +227,13 @@ fn each_field_of_the_configuration_types_is_covered() {
 enum Server {
     /// It repeats them in an answer with this status.
     Repeats(u16),
-    /// It wants a password first, and repeats that.
+    /// It first asks for a password, and repeats that.
     AsksForPassword,
     /// It answers with a redirect that repeats them.
     Redirects,
-    /// It speaks no TLS.
+    /// It does not use TLS.
     NoTls,
-    /// There is none.
+    /// There is no server.
     Unreachable,
 }
 
@@ -243,7 +244,7 @@ fn start(server: Server) -> (Option<TestServer>, String) {
         let _ = stream.set_read_timeout(Some(Duration::from_millis(300)));
         let mut request = Vec::new();
         let mut buffer = [0; 4096];
-        // Until it pauses.
+        // Until the client pauses.
         while let Ok(count) = stream.read(&mut buffer)
             && count > 0
         {
@@ -369,7 +370,7 @@ fn text(values: &Values) -> String {
         let Some(fields) = values.get(table) else {
             continue;
         };
-        // The group of a window is open.
+        // The group's window is open.
         text += &if table == "group.windows" {
             "[[group.windows]]\n".to_owned()
         } else {
@@ -384,7 +385,8 @@ fn text(values: &Values) -> String {
     text
 }
 
-/// Runs all commands with a configuration until they have written this, and returns all that they have written.
+/// Runs all commands with a configuration until they have written the expected texts, and returns
+/// their output.
 fn outputs(folder: &Path, configuration: &str, expected: &[&str]) -> String {
     let file = folder.join("fleet.toml");
     fs::write(&file, configuration).expect("written");
@@ -450,15 +452,15 @@ fn outputs(folder: &Path, configuration: &str, expected: &[&str]) -> String {
     text
 }
 
-/// The values with a secret that a field gets, in TOML, and the content of a file that they name.
+/// The values with a secret for a field, in TOML, and the content of the file that they name.
 fn marked(folder: &Path, kind: Kind) -> Vec<String> {
     let addresses = [
         format!("http://user:{MARK}@127.0.0.1:1/x?sig={MARK}"),
         format!("https://127.0.0.1:1/x?sv=1&sig={MARK}"),
         format!("user:{MARK}@127.0.0.1"),
     ];
-    // The last one is no address that a message could be searched for. Settings that are neither an address nor a secret have it as
-    // it is.
+    // The last one is no address that a message could be searched for. Settings that are neither an
+    // address nor a secret contain it unchanged.
     let quoted: Vec<_> = addresses
         .iter()
         .map(|address| format!("{address:?}"))
@@ -558,7 +560,7 @@ fn no_output_has_a_secret_whatever_field_it_is_in() {
     );
 }
 
-/// An operator still sees which server, and which setting or target.
+/// An operator still sees which server, and which setting or target, is concerned.
 #[test]
 fn errors_of_servers_name_them_and_no_secret() {
     let servers = [
@@ -587,7 +589,7 @@ fn errors_of_servers_name_them_and_no_secret() {
                     let folder = TempDir::new().expect("a folder");
                     let mut values = configuration(folder.path(), table, kind, &address);
                     if kind == "event-hubs" {
-                        // Then it is asked for.
+                        // The metadata service is asked for it then.
                         values.get_mut("").expect("settings").remove("machine");
                     }
                     let is_accepted =

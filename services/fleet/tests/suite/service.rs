@@ -1,4 +1,4 @@
-//! The daemon as a service: what it reports to systemd, a socket that systemd passes, and what it counts.
+//! The daemon as a service: its reports to systemd, a socket that systemd passes, and its counters.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -10,7 +10,7 @@ use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use crate::fixture::{FLEET_COMMAND, Process, wait_for};
-use crate::gate::{Asked, Fleet, Gate, event};
+use crate::gate::{AskAnswer, Fleet, Gate, event};
 
 /// Imitates systemd: receives notifications.
 struct Notifications(UnixDatagram);
@@ -51,7 +51,7 @@ fn systemd_is_notified() {
     notifications.wait_for("WATCHDOG=1");
     assert_eq!(
         gate.ask("prepare", &event("e1", "Reboot", &["web_1", "web_2"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     notifications.wait_for("STATUS=1 event; the audit file: ");
     // A change of another machine's event, as the watcher's first record.
@@ -61,7 +61,7 @@ fn systemd_is_notified() {
     notifications.wait_for("STATUS=1 event; e1: yes");
     assert_ne!(
         gate.ask("approve", &event("e1", "Reboot", &["web_1", "web_2"])),
-        Asked::Yes
+        AskAnswer::Yes
     );
     notifications.wait_for("STATUS=1 event; e1: not yet: not ready: web_2");
     notifications.wait_for("WATCHDOG=1");
@@ -74,7 +74,7 @@ fn systemd_is_notified() {
 
 /// Starts the daemon as systemd does for a `.socket` unit: the socket is descriptor 3.
 fn start_with_socket(gate: &Gate, listener: &UnixListener) -> Process {
-    // As its standard error at first: what other tests start meanwhile does not inherit it.
+    // It is first the standard error: processes that other tests start meanwhile do not inherit it.
     let mut command = Command::new("sh");
     let script = "log=$1; shift; exec 3>&2 2>\"$log\"; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
     command
@@ -101,16 +101,16 @@ fn a_socket_of_systemd() {
     let listener = UnixListener::bind(&socket).expect("a socket");
     let alone = event("e1", "Reboot", &["web_1"]);
     for _ in 0..2 {
-        // A question that comes before the daemon runs waits for it.
+        // A question that arrives before the daemon runs waits for it.
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| gate.ask("prepare", &alone));
             std::thread::sleep(Duration::from_millis(300));
             let daemon = start_with_socket(&gate, &listener);
-            assert_eq!(asked.join().expect("an answer"), Asked::Yes);
+            assert_eq!(asked.join().expect("an answer"), AskAnswer::Yes);
             drop(daemon);
         });
     }
-    // A socket at another path would be of no use.
+    // A socket at another path would be useless.
     let elsewhere = UnixListener::bind(gate.folder.join("elsewhere")).expect("a socket");
     let mut daemon = start_with_socket(&gate, &elsewhere);
     let status = wait_for("its end", || daemon.0.try_wait().expect("its state"));
@@ -150,19 +150,19 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     let names = ["web_1", "web_2"];
     let decided = event("e1", "Reboot", &names);
     for gate in [&first, &second] {
-        assert_eq!(gate.ask("prepare", &decided), Asked::Yes);
+        assert_eq!(gate.ask("prepare", &decided), AskAnswer::Yes);
         gate.prepared("e1");
     }
-    assert_ne!(first.ask("approve", &decided), Asked::Yes);
-    assert_eq!(second.ask("approve", &decided), Asked::Yes);
+    assert_ne!(first.ask("approve", &decided), AskAnswer::Yes);
+    assert_eq!(second.ask("approve", &decided), AskAnswer::Yes);
     // One posts, and the event starts for both.
     second.record(json!({ "record": "approval", "event_ids": ["e1"], "status": 200 }));
     started(&second, "e1");
     started(&first, "e1");
-    // Then one that nobody decided, and one that nobody asked about.
+    // Then an event that nobody decided, and one that nobody asked about.
     assert_eq!(
         second.ask("prepare", &event("e2", "Reboot", &names)),
-        Asked::Yes
+        AskAnswer::Yes
     );
     started(&second, "e2");
     started(&second, "E3");
@@ -188,7 +188,7 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
     );
     assert!(!log.contains("e1 was started"), "{log}");
 
-    // A daemon that is started again reads the same records again.
+    // A restarted daemon reads the same records again.
     second.daemon = None;
     second.recovered("e3");
     second.start_daemon();

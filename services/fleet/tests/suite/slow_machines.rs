@@ -1,4 +1,5 @@
-//! A place lasts until its machine is back: watchers that are killed at any moment, machines that boot slowly, recoveries that fail.
+//! A place lasts until its machine is back: watchers are killed at any moment, machines boot
+//! slowly, recoveries fail.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,10 +10,10 @@ use tempfile::TempDir;
 use crate::fixture::{EtcdServer, block_on, wait_for};
 use crate::three_machines::{MACHINES, Machine, POLICY, replay_of_one, wait_for_free_places};
 
-/// So long it is looked at that a place stays taken.
+/// How long the test checks that a place stays taken.
 const STAYS: Duration = Duration::from_secs(2);
 
-/// A machine with an event of its own, and another one that sees it.
+/// A machine with an event of its own, and another one that sees the event.
 struct Story<'a> {
     root: &'a Path,
     etcd: &'a EtcdServer,
@@ -36,7 +37,7 @@ impl Story<'_> {
         group.is_some_and(|group| group.value.contains(MACHINES[0]))
     }
 
-    /// The machine's place stays taken, whatever others see of it.
+    /// Checks that the machine's place stays taken, whatever other machines see of it.
     fn stays(&self, why: &str) {
         let begin = Instant::now();
         while begin.elapsed() < STAYS {
@@ -49,7 +50,7 @@ impl Story<'_> {
         self.machine.start_watcher(self.root, self.url);
     }
 
-    /// The event is over for the other machine, which sees all events of the set.
+    /// Waits until the event is over for the other machine, which sees all events of the set.
     fn wait_for_the_end(&self) {
         wait_for_record(&self.other, "change", |record| {
             record["change"] == "completed"
@@ -81,7 +82,7 @@ fn killed_while_it_prepares(story: &mut Story<'_>) {
 fn killed_between_preparation_and_recovery(story: &mut Story<'_>) {
     story.machine.allow_preparation();
     wait_for_record(&story.machine, "approval", |record| record["status"] == 200);
-    // It boots for longer than the event lasts, and is silent.
+    // Its boot takes longer than the event lasts, and it is silent.
     (story.machine.watcher, story.machine.daemon) = (None, None);
     story.wait_for_the_end();
     story.stays("the machine boots");
@@ -120,7 +121,8 @@ fn a_recovery_that_fails_ten_times(story: &mut Story<'_>) {
         if times == 10 {
             story.stays("its recovery has failed ten times");
         }
-        // One that was just started tries it at once; the other one waits for minutes in the end.
+        // A watcher that has just started tries it at once; one that has run for long waits for
+        // minutes in the end.
         story.machine.watcher = None;
         story.start_watcher();
     }
@@ -149,7 +151,8 @@ fn a_place_is_free_only_once_its_machine_has_recovered() {
                 let (_replay, url) = replay_of_one(root);
                 let [machine, other] = [MACHINES[0], MACHINES[1]].map(|name| {
                     let mut machine = Machine::new(name, root, &etcd, &url);
-                    // Each is silent soon, and others free its place a quarter of an hour after the event, as by default.
+                    // Each is silent soon, and others free its place a quarter of an hour after the
+                    // event, as by default.
                     machine.configure("silent_after = \"3s\"");
                     machine.start_daemon();
                     machine.start_watcher(root, &url);

@@ -1,5 +1,5 @@
-//! Processes that are killed in the middle of the story of docs/fleet.md: another machine posts what is decided, and a daemon that is
-//! started again goes on.
+//! Processes are killed in the middle of the story of docs/fleet.md: another machine posts the
+//! decided approval, and a restarted daemon continues.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use crate::fixture::{EtcdServer, FLEET_COMMAND, wait_for};
 use crate::three_machines::{MACHINES, Machine, POLICY, replay, wait_for_free_places};
 
-/// The gate of each machine. The first one that may approve is killed right then, with its daemon and its watcher.
+/// The gate of each machine. The first machine that may approve is killed at that moment, with its
+/// daemon and its watcher.
 const DEADLY_GATE: &str = r#"#!/bin/sh
 "$FLEET" --config "$1/fleet.toml" ask
 code=$?
@@ -52,7 +53,7 @@ fn another_machine_posts_for_one_that_is_killed_after_its_decision() {
         machine.start_watcher_with(root, &url, &command);
         write_processes(machine);
     }
-    // Only now somebody can decide.
+    // Only now a machine can decide.
     machines.iter().for_each(Machine::allow_preparation);
     let killed = wait_for("a decision", || {
         std::fs::read_to_string(root.join("killed/machine")).ok()
@@ -70,7 +71,8 @@ fn another_machine_posts_for_one_that_is_killed_after_its_decision() {
             .collect()
     };
     let approvals: Vec<(&str, Value)> = machines.iter().flat_map::<Vec<_>, _>(by).collect();
-    // Both others may have posted: a watcher asks every five seconds, and by then the turn of each has come. It does no harm.
+    // Both others may have posted: a watcher asks every five seconds, and by then each has had its
+    // turn. A duplicate does no harm.
     assert!(
         approvals.iter().any(|(_, record)| record["status"] == 200),
         "{approvals:?}"
@@ -115,7 +117,8 @@ fn a_daemon_that_is_killed_and_started_again_goes_on() {
             .any(|line| line.contains("WestNO_0") && line.contains(" ready "))
             .then_some(())
     });
-    // All are killed, and know nothing when they start again but what the registers and the audit files have.
+    // All are killed. When they start again, they know only what the registers and the audit files
+    // contain.
     for machine in &mut machines {
         machine.daemon = None;
     }
@@ -134,6 +137,6 @@ fn a_daemon_that_is_killed_and_started_again_goes_on() {
         .collect();
     assert_eq!(approvals.len(), 1, "{approvals:?}");
     assert_eq!(approvals[0]["status"], 200);
-    // Their places are given back by daemons that did not take them.
+    // Daemons that did not take the places give them back.
     wait_for_free_places(&etcd);
 }

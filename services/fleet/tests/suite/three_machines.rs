@@ -108,7 +108,7 @@ impl Machine {
             .arg(root.join("policy.toml"))
             .arg("--audit")
             .arg(self.folder.join("audit"));
-        // A recovery waits as long as the test holds it, and fails as often as the test wants it to.
+        // A recovery waits as long as the test holds it, and fails as often as the test requires.
         let [hold, fail] =
             ["hold", "fail"].map(|name| self.folder.join(name).display().to_string());
         let recover = format!(
@@ -153,7 +153,7 @@ impl Machine {
     }
 }
 
-/// A replay server with the event of all machines; its address.
+/// Starts a replay server with an event of all machines, and returns its address.
 pub(crate) fn replay(root: &Path) -> (Process, String) {
     replay_of(root, SCENARIO)
 }
@@ -179,7 +179,7 @@ fn replay_of(root: &Path, text: &str) -> (Process, String) {
     let mut lines = BufReader::new(process.0.stdout.take().expect("its output"));
     let mut line = String::new();
     lines.read_line(&mut line).expect("its address");
-    // It goes on writing.
+    // It continues to write.
     std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
     let url = line
         .trim()
@@ -235,7 +235,7 @@ fn nobody_approves_before_all_are_ready() {
         "somebody approved"
     );
 
-    // The last one is ready: somebody approves, once.
+    // The last one is ready: one machine approves, once.
     machines[2].allow_preparation();
     let approvals = || {
         machines

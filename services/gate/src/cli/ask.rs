@@ -1,7 +1,8 @@
 //! `ask`: the command for `scheduled-events watch --gate`.
 //!
-//! It has no network of its own: it hands the event to the daemon, and ends with the exit code that the watcher expects. If
-//! there is no daemon, the answer is not yet: an approval that nobody decided must not be posted.
+//! It uses no network: it passes the event to the daemon, and ends with the exit code that the
+//! watcher expects. If no daemon runs, the answer is "not yet": an approval that nobody decided
+//! must not be posted.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,11 +10,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use scheduled_events_core::GateAnswer;
 use scheduled_events_core::record::Printable;
 use serde_json::value::RawValue;
 
 use crate::config::Config;
-use crate::daemon::message::{LINE_MAX, Reply, Word};
+use crate::daemon::message::{LINE_MAX, Reply};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::log;
 
@@ -53,9 +55,9 @@ pub fn ask(config: &Config) -> Result<ExitCode, Failure> {
         log::line(&Printable(&reply.why).to_string());
     }
     Ok(match reply.answer {
-        Word::Open => ExitCode::SUCCESS,
-        Word::AnotherApproves => ExitCode::from(ANOTHER_APPROVES),
-        Word::Closed => ExitCode::FAILURE,
+        GateAnswer::Open => ExitCode::SUCCESS,
+        GateAnswer::AnotherApproves => ExitCode::from(ANOTHER_APPROVES),
+        GateAnswer::Closed => ExitCode::FAILURE,
     })
 }
 
@@ -67,7 +69,7 @@ fn exchange(
 ) -> Result<Reply, String> {
     let socket = path.display();
     let problem = |error: std::io::Error| match error.kind() {
-        // What a socket with a time limit reports.
+        // The error of a socket whose time limit has passed.
         ErrorKind::WouldBlock => {
             let seconds = patience.as_secs_f32();
             format!(
@@ -81,7 +83,7 @@ fn exchange(
     })?;
     stream.set_read_timeout(Some(patience)).map_err(problem)?;
     stream.set_write_timeout(Some(patience)).map_err(problem)?;
-    // The event may be spread over several lines.
+    // The event may span several lines.
     let event = event.get().replace(['\n', '\r'], " ");
     stream
         .write_all(format!("{{\"phase\":\"{phase}\",\"event\":{event}}}\n").as_bytes())
@@ -109,7 +111,7 @@ mod tests {
             exchange(&path, "prepare", &event, Duration::from_millis(500)).expect_err("no answer")
         };
         assert!(ask().starts_with(&format!("no daemon listens at {}", path.display())));
-        // It accepts nothing, as a process that was stopped.
+        // Accepts no connection, like a process that is stopped.
         let _listener = UnixListener::bind(&path).expect("a socket");
         let problem = ask();
         assert!(

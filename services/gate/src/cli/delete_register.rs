@@ -1,10 +1,11 @@
-//! `delete-register`: deletes a register that cannot be read. The machines themselves leave such a one as it is.
+//! `delete-register`: deletes a register that cannot be read. The machines leave such a register as
+//! it is.
 
 use scheduled_events_core::record::Printable;
 
 use crate::config::Config;
 use crate::engine::{self, EngineError};
-use crate::register::{EventRegister, GroupRegister, MachineRegister, MarkPart};
+use crate::register::{EventRegister, GroupRegister, MachineRegister, MarkRegister};
 use crate::store::{Invalid, check};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::output::print;
@@ -24,7 +25,7 @@ pub async fn delete_register(config: &Config, key: &str, force: bool) -> Result<
         "events" => |value| check::<EventRegister>(value).map(drop),
         "groups" => |value| check::<GroupRegister>(value).map(drop),
         "machines" => |value| check::<MachineRegister>(value).map(drop),
-        "marks" => |value| check::<MarkPart>(value).map(drop),
+        "marks" => |value| check::<MarkRegister>(value).map(drop),
         _ => {
             return Err(Failure::usage(format!(
                 "found the register {key:?}, expected one such as groups/web, as `status` names it"

@@ -1,5 +1,5 @@
-//! `free`: frees the slots of a machine that will not come back, and forgets the machine. One that runs its daemon may be out of service
-//! still, so its slots are only freed by force.
+//! `free`: frees the slots of a machine that will not come back, and forgets the machine. A machine
+//! whose daemon runs may still be out of service, so only `--force` frees its slots.
 
 use tokio::time::sleep;
 
@@ -63,7 +63,7 @@ pub async fn free(config: &Config, machine: &Name, force: bool) -> Result<(), Fa
         }
     }
     if let Some(revision) = &silent {
-        // It may have come back at this moment.
+        // The machine may have come back at this moment.
         if engine.delete(&key, revision).await.map_err(refused)? {
             print(&format!("deleted the register of {machine}\n"))?;
         }

@@ -1,7 +1,7 @@
 //! `probe`: whether this machine's daemon works, for the liveness probe of a container.
 //!
-//! It asks nothing that the daemon would have to ask the store, so a store that is down does not fail it: to start the daemon
-//! again would not help then.
+//! Its request needs no answer of the store, so a store that is down does not fail the probe: a
+//! restart of the daemon would not help then.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::Shutdown;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::config::Config;
 use scheduled_events_common::failure::Failure;
 
-/// How long the daemon may take. It does nothing that takes long between two looks at its socket.
+/// How long the daemon may take. It does nothing that keeps it from its socket for longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks the daemon whether it works.
@@ -23,8 +23,8 @@ pub fn probe(config: &Config) -> Result<(), Failure> {
     knock(&config.socket, PATIENCE).map_err(Failure::refused)
 }
 
-/// Connects, asks nothing, and waits until the daemon ends the connection. The kernel alone accepts connections for a process that is
-/// stuck, but does not end them.
+/// Connects, sends nothing, and waits until the daemon closes the connection. For a process that is
+/// stuck, the kernel accepts connections, but does not close them.
 fn knock(path: &Path, patience: Duration) -> Result<(), String> {
     let socket = path.display();
     let mut stream = UnixStream::connect(path)

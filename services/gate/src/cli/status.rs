@@ -1,4 +1,4 @@
-//! `status`: what the common registers say, for people or as JSON.
+//! `status`: shows the common registers, for people or as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,9 +15,9 @@ use crate::driver::{MARKS, marks_prefix, now};
 use crate::engine::{self, Aged, Engine, EngineError, StoreTime};
 use crate::event::Event;
 use crate::group::shares;
-use crate::members::{Member, Patience, Presence, presence};
+use crate::members::{Member, Presence, SilenceLimits, presence};
 use crate::register::{
-    EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp,
+    EventRegister, GroupRegister, MachineRegister, Mark, MarkRegister, Marked, Stamp,
 };
 use crate::store::{decode, list};
 use scheduled_events_common::failure::Failure;
@@ -26,7 +26,7 @@ use scheduled_events_common::names::Name;
 use scheduled_events_common::output::{moment, output_width, print};
 use scheduled_events_common::table::Table;
 
-/// The longest id that is shown, and the longest in a table that would be wider than the terminal.
+/// The longest id that is shown; tables wider than the terminal cut ids further.
 const ID_MAX: usize = 128;
 const ID_SHORT: usize = 8;
 
@@ -50,7 +50,7 @@ impl Machine {
 
 /// All registers.
 struct Registers {
-    /// By the event's id and the rest of the key.
+    /// By the event's id and the rest of its key.
     events: Vec<(String, EventRegister)>,
     groups: Vec<(String, GroupRegister)>,
     machines: BTreeMap<Name, Machine>,
@@ -83,16 +83,16 @@ pub async fn status(config: &Config, json: bool) -> Result<(), Failure> {
 
 impl Registers {
     async fn read(engine: &dyn Engine, config: &Config) -> Result<Self, EngineError> {
-        // Only such an engine has marks that are registers of their own.
-        let (marks, mut problems) = match engine.parts() {
-            Some(_) => list::<MarkPart>(engine, MARKS).await?,
+        // Only such an engine keeps marks in registers of their own.
+        let (marks, mut problems) = match engine.split_registers() {
+            Some(_) => list::<MarkRegister>(engine, MARKS).await?,
             None => Default::default(),
         };
         let (events, more) = list::<EventRegister>(engine, "events/").await?;
         problems.extend(more);
         let with_marks = |(key, mut event): (String, EventRegister)| {
             let prefix = marks_prefix(&key);
-            for (_, MarkPart { machine, mark, at }) in
+            for (_, MarkRegister { machine, mark, at }) in
                 marks.iter().filter(|(key, _)| key.starts_with(&prefix))
             {
                 event.marks.insert(
@@ -114,7 +114,7 @@ impl Registers {
                 group,
             )
         });
-        let patience = Patience {
+        let patience = SilenceLimits {
             silent_after: config.silent_after,
             forget_after: config.forget_after,
         };
@@ -159,7 +159,8 @@ impl Registers {
         })
     }
 
-    /// As wide as the terminal, if that is possible: tables that are wider have the beginnings of the ids only.
+    /// The tables, as wide as the terminal if possible: wider tables show only the beginnings of
+    /// the ids.
     fn text(&self, groups: &[GroupConfig], width: Option<usize>) -> String {
         let tables = self.tables(ID_MAX, None);
         let is_wide = |width| tables.lines().any(|line| line.chars().count() > width);
@@ -201,7 +202,7 @@ impl Registers {
         text
     }
 
-    /// The events, the groups and the machines. Ids have at most so many characters.
+    /// The events, the groups and the machines. Ids are cut to `id_max` characters.
     fn tables(&self, id_max: usize, width: Option<usize>) -> String {
         let mut text = String::new();
         let none = |what: &str| match self.problems.len() {
@@ -382,7 +383,7 @@ impl Registers {
         self.machines.iter().map(member).collect()
     }
 
-    /// What a machine's mark says, and since when.
+    /// The state in a machine's mark, and since when it applies.
     fn state_of(event: &EventRegister, machine: &Name) -> (&'static str, Option<Stamp>) {
         match event.marks.get(machine) {
             None => ("not heard of", None),
@@ -416,7 +417,7 @@ impl Registers {
             );
         }
         let announced = Event::new(id, &event.event_type, event.resources.clone());
-        // It waits for no place and no window.
+        // It waits for neither a place nor a window.
         if announced.is_urgent {
             return Some(why);
         }
@@ -481,7 +482,7 @@ impl Registers {
     }
 }
 
-/// An id from outside, escaped, and its beginning if it is longer.
+/// An id from outside, escaped and cut to its first `max` characters.
 fn cut(id: &str, max: usize) -> String {
     let escaped = id.escape_debug().to_string();
     match escaped.char_indices().nth(max) {
@@ -490,7 +491,7 @@ fn cut(id: &str, max: usize) -> String {
     }
 }
 
-/// How long ago something was, by this machine's clock.
+/// The age of a moment, by this machine's clock.
 fn ago(at: Option<Stamp>) -> String {
     let Some(at) = at else { return String::new() };
     let seconds = Duration::from_secs(now().saturating_sub(at));
@@ -565,13 +566,13 @@ mod tests {
             full[2].starts_with("outside the maintenance windows of the group WEB until ")
                 && full.len() == 3
         );
-        // One place is left, and it has two machines.
+        // One place is left, and the event has two machines.
         assert_eq!(
             full_of(&event, 3)[0],
             "the group web/zone-1 has too few places for this event: x, y"
         );
         assert!(full_of(&event, 4)[0].starts_with("outside the maintenance windows"));
-        // One that takes no places waits for none.
+        // An event that takes no places waits for none.
         event.event_type = "Preempt".into();
         assert_eq!(full_of(&event, 2), [""; 0]);
     }

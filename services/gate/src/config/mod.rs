@@ -1,6 +1,7 @@
 //! The configuration file, in TOML, as far as the gate needs it. The drain of a node and the relay read their tables of the same file.
 //!
-//! Unknown keys are errors, since a misspelt one would silently be a default. An error names file, line and column.
+//! Unknown keys are errors, since a misspelt key would silently mean a default. An error names
+//! file, line and column.
 
 pub mod window;
 
@@ -17,23 +18,26 @@ use scheduled_events_common::config::{default_audit, default_metadata, machine, 
 use scheduled_events_common::secret::SecretFile;
 use scheduled_events_common::toml_file::{self, Invalid, duration, invalid};
 
-/// So many heartbeats at least must be missing before a machine is silent: one may come late, or fail.
+/// How many heartbeats at least a machine must miss before it is silent: one may be late or fail.
 const SILENT_AFTER_BEATS: u32 = 3;
 
-/// The configuration of one machine. All machines of a fleet have the same engine and the same groups.
+/// The configuration of one machine. All machines of a fleet have the same engine and the same
+/// groups.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// This machine's name, as in the `Resources` of events. Without it, instance metadata is asked.
+    /// This machine's name, as in the `Resources` of events; by default, the name in instance
+    /// metadata.
     #[serde(default, deserialize_with = "machine")]
     pub machine: Option<String>,
-    /// Where the machines keep their common registers. Only the gate needs it: `drain`, `uncordon` and `relay` do not.
+    /// The kind of store that keeps the common registers. Only the gate needs it: `drain`,
+    /// `uncordon` and `relay` do not.
     pub engine: Option<EngineKind>,
     /// The daemon's Unix socket.
     #[serde(default = "default_socket", deserialize_with = "path")]
     pub socket: PathBuf,
-    /// The file of `scheduled-events watch --audit`, from which the daemon learns that events are over and that the machine
-    /// is back in service.
+    /// The file of `scheduled-events watch --audit`. From it the daemon learns which events are
+    /// over, and whether the machine is back in service.
     #[serde(default = "default_audit", deserialize_with = "path")]
     pub audit: PathBuf,
     /// A file with metrics for Prometheus, for the textfile collector of `node_exporter`.
@@ -41,17 +45,18 @@ pub struct Config {
     /// The delay after which the next machine posts an approval that is decided and was not posted.
     #[serde(default = "default_take_over", deserialize_with = "duration")]
     pub take_over_after: Duration,
-    /// How often this machine's heartbeat counter is raised.
+    /// How often this machine raises its heartbeat counter.
     #[serde(default = "default_heartbeat", deserialize_with = "interval")]
     pub heartbeat: Duration,
-    /// A machine whose heartbeat did not change for so long is silent, and counts as out of service: at least three times
-    /// [`Self::heartbeat`].
+    /// A machine whose heartbeat has not changed for this long is silent, and counts as out of
+    /// service: at least three times [`Self::heartbeat`].
     #[serde(default = "default_silent", deserialize_with = "duration")]
     pub silent_after: Duration,
-    /// How long after an event's end others free the slot of a machine that is silent.
+    /// How long after an event's end other machines free the slot of a silent machine.
     #[serde(default = "default_return", deserialize_with = "duration")]
     pub return_within: Duration,
-    /// A machine that is silent for so long is no member any more: at least [`Self::silent_after`].
+    /// A machine that has been silent for this long is no longer a member: at least
+    /// [`Self::silent_after`].
     #[serde(default = "default_forget", deserialize_with = "duration")]
     pub forget_after: Duration,
     /// The metadata service.
@@ -79,7 +84,7 @@ pub struct Config {
     pub by_hub: bool,
 }
 
-/// Where the machines keep their common registers.
+/// The kind of store for the common registers.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
@@ -97,12 +102,13 @@ pub enum EngineKind {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtcdConfig {
-    /// The client addresses of the servers. If one does not answer, the next one is asked.
+    /// The client addresses of the servers. If one does not answer, the engine asks the next.
     pub endpoints: Vec<String>,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     #[serde(default = "default_prefix")]
     pub prefix: String,
-    /// Certificates of the authority that signed the servers' ones, in PEM; without it, the system's roots.
+    /// The certificates of the authority that signed those of the servers, in PEM; by default, the
+    /// system's roots.
     pub ca: Option<PathBuf>,
     /// This client's certificate and its key, in one PEM file.
     pub identity: Option<PathBuf>,
@@ -112,24 +118,27 @@ pub struct EtcdConfig {
     pub password_file: Option<PathBuf>,
 }
 
-/// How to reach Azure Blob storage. The credential is the managed identity, on AKS the workload identity, or a SAS token.
+/// How to reach Azure Blob storage. The credential is the managed identity, on AKS the workload
+/// identity, or a SAS token.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlobConfig {
     /// The container: `https://ACCOUNT.blob.core.windows.net/CONTAINER`.
     pub url: String,
-    /// The address is that of Azurite, the emulator, and the credential its well-known key.
+    /// Whether the address is that of Azurite, the emulator, and the credential its well-known key.
     #[serde(default)]
     pub emulator: bool,
     /// The client id of a user-assigned managed identity.
     pub client_id: Option<String>,
-    /// A file with a SAS token, instead of an identity: the path, or the name of a systemd credential.
+    /// A file with a SAS token, instead of an identity: the path, or the name of a systemd
+    /// credential.
     pub sas_file: Option<SecretFile>,
-    /// Where tokens of the managed identity come from; by default the metadata service.
+    /// The source of the managed identity's tokens; by default, the metadata service.
     pub identity_endpoint: Option<String>,
 }
 
-/// Where the Leases are. The server and the credential are those of the pod, or of the user's kubeconfig.
+/// Where the Leases are. The server and the credential come from the pod, or from the user's
+/// kubeconfig.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesConfig {
@@ -146,7 +155,7 @@ pub struct FolderConfig {
     pub path: PathBuf,
 }
 
-/// Machines of which only some may be out of service together.
+/// Machines of which only a limited number may be out of service together.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
@@ -159,10 +168,10 @@ pub struct GroupConfig {
     /// Count each availability zone for itself.
     #[serde(default)]
     pub per_zone: bool,
-    /// How long a machine keeps its place after its recovery, before the next one may go.
+    /// How long a machine keeps its place after its recovery, before the next machine may go.
     #[serde(default, deserialize_with = "duration")]
     pub pause: Duration,
-    /// When they may be taken out of service; without any, always.
+    /// When these machines may go out of service; without windows, always.
     #[serde(default)]
     pub windows: Vec<WindowConfig>,
 }
@@ -170,14 +179,14 @@ pub struct GroupConfig {
 /// A number of machines, or a share of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many machines.
+    /// A number of machines.
     Count(u32),
-    /// So many of a hundred, rounded down, but at least one.
+    /// A percentage of the machines, rounded down, but at least one.
     Percent(u32),
 }
 
 impl std::fmt::Display for Limit {
-    /// As in the configuration.
+    /// As written in the configuration.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Count(count) => write!(f, "{count}"),
@@ -237,7 +246,7 @@ impl Config {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// The offset of what is wrong, where it has one, and a sentence about it.
+    /// The offset of the error, where it has one, and a sentence about it.
     ///
     /// ```
     /// use scheduled_events_gate::config::{Config, EngineKind};
@@ -298,7 +307,7 @@ impl Config {
             let name = group.name.get_ref();
             let allowed =
                 |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-            // The name is a part of keys, and of paths in the folder engine.
+            // The name is part of keys, and of paths in the folder engine.
             if name.is_empty()
                 || name.len() > 63
                 || name.starts_with('.')
@@ -352,7 +361,7 @@ const fn default_forget() -> Duration {
     Duration::from_secs(60 * 60)
 }
 
-/// A duration after which something is done again.
+/// An interval, which must not be zero.
 fn interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let found = duration(deserializer)?;
     if found.is_zero() {
@@ -390,7 +399,7 @@ mod tests {
             Config::parse(&format!("engine = \"kubernetes\"\n{windows}")).expect("a configuration");
         assert_eq!(windows.groups[0].windows.len(), 2);
         assert_eq!(config.groups[0].max_unavailable, Limit::Count(1));
-        // The defaults that the page states.
+        // The defaults that the page lists.
         for (key, default) in [
             ("take_over_after", config.take_over_after),
             ("heartbeat", config.heartbeat),

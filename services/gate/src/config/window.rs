@@ -1,7 +1,7 @@
 //! Maintenance windows: when machines of a group may be taken out of service.
 //!
-//! A window defers what can wait for it, and nothing else: Azure starts an event at its `NotBefore`, whatever anybody wishes. The
-//! times are those of the configured time zone, by this machine's clock.
+//! A window defers only what can wait for it: Azure starts an event at its `NotBefore` in any case.
+//! The times are in the configured time zone, by this machine's clock.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use jiff::{Timestamp, ToSpan};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-/// A window that comes back every week.
+/// A weekly window.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowConfig {
-    /// The days on which it begins; without it, every day.
+    /// The days on which it begins; by default, every day.
     #[serde(default = "every_day", deserialize_with = "days")]
     pub days: Vec<Weekday>,
     /// When it begins.
@@ -24,7 +24,7 @@ pub struct WindowConfig {
     /// When it ends. If that is not later than `from`, it is on the next day.
     #[serde(deserialize_with = "time_of_day")]
     pub to: Time,
-    /// Where these times are, as in the IANA time zone database; without it, UTC.
+    /// The time zone of these times, as in the IANA database; by default, UTC.
     #[serde(default = "utc", deserialize_with = "time_zone")]
     pub time_zone: TimeZone,
 }
@@ -38,14 +38,15 @@ pub struct Closed {
     pub can_wait: bool,
 }
 
-/// When the next window begins; `None`: one is open, or there is none, which is the same.
+/// When the next window begins; `None` if one is open or there are none, both of which allow the
+/// event.
 pub fn opening(windows: &[WindowConfig], now: Timestamp) -> Option<Timestamp> {
     let next: Option<Vec<_>> = windows.iter().map(|window| window.opening(now)).collect();
     next?.into_iter().min()
 }
 
 impl WindowConfig {
-    /// The same text for windows that are equal.
+    /// A text that is the same for equal windows.
     pub(crate) fn canonical(&self) -> String {
         let days: BTreeSet<_> = self
             .days
@@ -56,10 +57,11 @@ impl WindowConfig {
         format!("{days:?} {} {} {zone}", self.from, self.to)
     }
 
-    /// When it begins next; `None`: it is open.
+    /// When it begins next; `None` if it is open.
     fn opening(&self, now: Timestamp) -> Option<Timestamp> {
         let today = now.to_zoned(self.time_zone.clone()).date();
-        // One that began yesterday may be open; the next one is at most a week away, today not counted.
+        // A window that began yesterday may be open; the next one begins at most a week after
+        // today.
         for offset in -1..=8 {
             let Ok(date) = today.checked_add(offset.days()) else {
                 continue;
@@ -72,7 +74,7 @@ impl WindowConfig {
             } else {
                 date.tomorrow()
             };
-            // A time that the clocks skip is the one after it.
+            // A time that the clocks skip becomes the time after the gap.
             let at = |time: Time, date: jiff::civil::Date| {
                 date.to_datetime(time).to_zoned(self.time_zone.clone())
             };
@@ -89,7 +91,7 @@ impl WindowConfig {
                 return None;
             }
         }
-        // Beyond the calendar of the library.
+        // Later than the library's calendar.
         Some(Timestamp::MAX)
     }
 }
@@ -158,7 +160,7 @@ mod tests {
     use crate::group::closed_windows;
     use scheduled_events_common::toml_file;
 
-    /// Groups, each with these windows.
+    /// Groups that each have one of these windows.
     fn groups(windows: &str) -> Vec<GroupConfig> {
         let text = format!(
             "engine = \"folder\"\nfolder.path = \"/x\"\n[[group]]\nname = \"Web\"\nmachines = [\"web_*\"]\n\
@@ -169,7 +171,8 @@ mod tests {
             .groups
     }
 
-    /// When the next of these windows begins, seen from each of these times; "open" if one is.
+    /// For each of these times, checks when the next of these windows begins; "open" if one is
+    /// open.
     fn check(windows: &str, expected: &[(&str, &str)]) {
         let groups = groups(windows);
         for (now, expected) in expected {

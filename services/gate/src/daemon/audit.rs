@@ -1,7 +1,8 @@
-//! What the daemon learns from the watcher's audit file: which events are over, and whether this machine has recovered.
+//! Reads from the watcher's audit file which events are over, and whether this machine has
+//! recovered.
 //!
-//! The file is read from its beginning, rotated files included, so that a daemon that was started again knows as much as
-//! before. Lines that are not records, or of kinds that are not known, are skipped.
+//! The daemon reads the file from the beginning, rotated files included, so a restarted daemon
+//! knows as much as before. It skips lines that are not records, and records of unknown kinds.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -19,54 +20,62 @@ const LINE_MAX: u64 = 1024 * 1024;
 /// How many rotated files there may be.
 const ROTATED_MAX: u32 = 9;
 
-/// How long after an event's end it counts as certain that no preparation for it was started: the record of one follows its end, as that
-/// of a recovery does.
+/// How long after an event's end the daemon waits before it is certain that no preparation was
+/// started: the record of a preparation follows the event's end, as that of a recovery does.
 const RECORD_TIME: Duration = Duration::from_secs(10);
 
-/// What the audit file says about events.
+/// The history of events in the audit file.
 #[derive(Debug)]
 pub(super) struct Audit {
     path: PathBuf,
-    /// The file that is read, and its device and inode.
+    /// The open file, with its device and inode.
     reader: Option<(BufReader<File>, (u64, u64))>,
-    /// The rotated files were read. Later ones were read before they were rotated.
+    /// Whether the rotated files were read. Files that are rotated later were read before.
     has_read_rotated: bool,
-    /// What an earlier process was asked about was read. Later questions are known without the file.
+    /// Whether the questions to an earlier process were read. This process knows later questions
+    /// without the file.
     has_read_history: bool,
-    /// A line whose end is not written yet.
+    /// A line that is not complete yet.
     partial: String,
     events: HashMap<String, EventHistory>,
-    /// Own events that started without an approval of this machine, oldest first. Another machine may have approved them.
+    /// This machine's events that started without its approval, oldest first. Another machine may
+    /// have approved them.
     pub(super) started: VecDeque<String>,
     /// Events that are over, and since when, oldest first. Other machines may hold slots for them.
     pub(super) ended: VecDeque<(String, Instant)>,
-    /// Events that this machine prepares for although the gate has not answered yes, oldest first. It may hold no slot.
+    /// Events for which this machine prepares although the gate has not answered yes, oldest first.
+    /// It may hold no slot for them.
     pub(super) last_calls: VecDeque<String>,
     /// How many records were read.
     pub(super) records: u64,
 }
 
-/// What was recorded about an event.
+/// The records about an event.
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 struct EventHistory {
-    /// The machine does not come back after it.
+    /// Whether the machine does not come back after the event.
     is_final: bool,
-    /// It takes no slots.
+    /// Whether the event takes no slots.
     is_urgent: bool,
-    /// The last call has come, and the preparation is about to begin.
+    /// Whether the last call has come, and the preparation is about to begin.
     is_called: bool,
     over_since: Option<Instant>,
-    /// Whether a preparation for it would be known: its announcement was recorded, or the watcher was allowed to prepare.
+    /// Whether the records would show a preparation: they have the announcement, or the watcher was
+    /// allowed to prepare.
     is_known_from_start: bool,
-    /// It has started, and may be recovered from although nobody prepared for it: `watch --recover-all` does that.
+    /// Whether it has started. A machine can recover from such an event without a preparation:
+    /// `watch --recover-all` does that.
     has_started: bool,
-    /// This machine was prepared for it, or a preparation or a recovery was tried.
+    /// Whether this machine was prepared for it, or tried a preparation or a recovery.
     was_prepared: bool,
-    /// Since when this machine is back in service after it.
+    /// Since when this machine is back in service after an event that is over; `None` if it is not,
+    /// or if nothing is known. If the record of a preparation may be lost, or if the event started
+    /// without one, the machine counts as back only `return_within` after the end.
     recovered_since: Option<Instant>,
     was_approved: bool,
-    /// It was over, and came back under its id. Nothing was asked about it since, as far as is known.
+    /// Whether the event was over and came back under its id, and, as far as is known, nobody has
+    /// asked about it since.
     has_returned: bool,
 }
 
@@ -114,7 +123,7 @@ impl Audit {
         }
     }
 
-    /// Reads what was appended since the last call.
+    /// Reads the records that were appended since the last call.
     pub(super) fn read_new(&mut self, now: Instant) -> io::Result<()> {
         self.read_files(now)?;
         self.has_read_history = true;
@@ -123,7 +132,7 @@ impl Audit {
 
     fn read_files(&mut self, now: Instant) -> io::Result<()> {
         if !self.has_read_rotated {
-            // An attempt that failed is repeated from the beginning.
+            // After a failure, reading starts again from the beginning.
             self.started.clear();
             self.ended.clear();
             self.last_calls.clear();
@@ -142,7 +151,7 @@ impl Audit {
         }
         loop {
             if let Some((mut reader, identity)) = self.reader.take() {
-                // Before what is left is read: nothing is written any more to a file that was rotated.
+                // Checked before the rest of the file is read: nobody writes to a rotated file.
                 let is_current = std::fs::metadata(&self.path)
                     .is_ok_and(|found| identity == (found.dev(), found.ino()));
                 self.read_lines(&mut reader, now)?;
@@ -191,7 +200,7 @@ impl Audit {
             .filter(|_| !record.event_id.is_empty())
         {
             let event = self.event(&record.event_id);
-            // Another machine's does not take this one away.
+            // Another machine's departure does not take this one away.
             event.is_final =
                 matches!(event_type, "Terminate" | "Preempt") && record.mine != Some(false);
             event.is_urgent = event_type == "Preempt";
@@ -214,7 +223,7 @@ impl Audit {
                             self.started.push_back(record.event_id.to_ascii_lowercase());
                         }
                     }
-                    // An id that comes back is open again.
+                    // An id that comes back is an open event again.
                     change => {
                         event.returns_if_over();
                         event.is_known_from_start |= change == "scheduled";
@@ -239,7 +248,8 @@ impl Audit {
                 event.has_returned &= !was_asked_before;
             }
             "gate" if !self.has_read_history => self.event(&record.event_id).has_returned = false,
-            // A dry run does nothing, and a recovery from another machine's event says nothing of this one.
+            // A dry run does nothing, and a recovery from another machine's event is no recovery of
+            // this machine.
             "recover" if record.outcome != "dry-run" => {
                 let is_done = matches!(record.outcome.as_str(), "done" | "no-command");
                 for id in record
@@ -269,12 +279,12 @@ impl Audit {
         self.events.entry(id.to_ascii_lowercase()).or_default()
     }
 
-    /// Since when the event is over; `None`: it is not, as far as is known.
+    /// When the event ended; `None` if it has not, or if nothing is known.
     pub(super) fn over_since(&self, id: &str) -> Option<Instant> {
         self.events.get(id)?.over_since
     }
 
-    /// The ids of the events that have been over for so long.
+    /// The ids of the events that ended at least `time` ago.
     pub(super) fn over_for(&self, time: Duration) -> impl Iterator<Item = &str> {
         let is_old = move |event: &EventHistory| {
             event
@@ -287,8 +297,9 @@ impl Audit {
             .map(|(id, _)| id.as_str())
     }
 
-    /// Since when this machine is back in service after an event that is over; `None`: it is not, as far as is known. If the record of a
-    /// preparation may be lost, or the event has started without one, the machine has so long to recover.
+    /// Since when this machine is back in service after an event that is over; `None` if it is not,
+    /// or if nothing is known. If the record of a preparation may be lost, or if the event has
+    /// started without one, the machine is back once the time for a recovery has passed.
     pub(super) fn in_service_since(
         &self,
         id: &str,
@@ -312,21 +323,23 @@ impl Audit {
         }
     }
 
-    /// Whether this machine went back into service although the event is not over: the preparation was not needed any more.
+    /// Whether this machine went back into service although the event is not over, because the
+    /// preparation was no longer needed.
     pub(super) fn is_back_early(&self, id: &str) -> bool {
         self.events
             .get(id)
             .is_some_and(|event| event.over_since.is_none() && event.recovered_since.is_some())
     }
 
-    /// Whether this machine has prepared for an event after which it does not come back, and has not recovered since.
+    /// Whether this machine has prepared for an event after which it does not come back, and has
+    /// not recovered since.
     pub(super) fn is_leaving(&self) -> bool {
         self.events
             .values()
             .any(|event| event.is_final && event.was_prepared && event.recovered_since.is_none())
     }
 
-    /// Whether this machine is out of service for an event that takes slots, as far as is known.
+    /// Whether this machine is known to be out of service for an event that takes slots.
     pub(super) fn is_out_for(&self, id: &str) -> bool {
         let is_out = |event: &EventHistory| {
             event.was_prepared && event.recovered_since.is_none() && !event.is_urgent
@@ -334,7 +347,7 @@ impl Audit {
         self.events.get(id).is_some_and(is_out)
     }
 
-    /// Whether the watcher has run, and this machine is in service as far as its records say.
+    /// Whether the watcher has run, and its records have this machine in service.
     pub(super) fn is_in_service(&self) -> bool {
         self.exists()
             && !self
@@ -343,18 +356,18 @@ impl Audit {
                 .any(|event| event.was_prepared && event.recovered_since.is_none())
     }
 
-    /// Whether the event was over and came back, and nothing was asked about it since.
+    /// Whether the event was over and came back, and nobody has asked about it since.
     pub(super) fn has_returned(&self, id: &str) -> bool {
         self.events.get(id).is_some_and(|event| event.has_returned)
     }
 
-    /// It is asked about.
+    /// Records that the watcher asks about the event.
     pub(super) fn forget_return(&mut self, id: &str) {
         self.event(id).has_returned = false;
     }
 
-    /// The watcher was allowed to prepare. A preparation that this machine has recovered from counts no more; one that it has not, as
-    /// one by the last call, does.
+    /// Records that the watcher was allowed to prepare. An earlier preparation that this machine
+    /// has recovered from no longer counts; one by the last call, without a recovery, does.
     pub(super) fn expect_preparation(&mut self, id: &str) {
         let event = self.event(id);
         event.is_known_from_start = true;
@@ -389,7 +402,8 @@ mod tests {
              {\"record\":\"change\",\"change\":\"ended\",\"event_id\":\"A1\",\"mine\":true}\n",
         );
         let start = Instant::now();
-        // The watcher renames the file before it makes the next one, and somebody may remove it.
+        // The watcher renames the file before it creates the next one, and an operator may remove
+        // it.
         for look in 0..3 {
             audit
                 .read_new(start + Duration::from_secs(look))
@@ -411,14 +425,15 @@ mod tests {
         file.write_all(text.as_bytes()).expect("written");
     }
 
-    /// Each file is rotated as soon as it has a record, at any moment of a look at it.
+    /// The test rotates each file as soon as it has a record, at any moment of a read.
     #[test]
     fn no_record_is_lost_that_is_written_just_before_the_file_is_rotated() {
         const FILES: u64 = 300;
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("audit");
         let inode = || std::fs::metadata(&path).expect("the file").ino();
-        // Of the file that is read. One that was rotated twice between two looks would be missed.
+        // Counts records that were read. The test could miss one whose file is rotated twice
+        // between two reads.
         let (is_read, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         line(&path, "");
         let mut audit = Audit::new(&path);
@@ -485,7 +500,7 @@ mod tests {
         assert_eq!(audit.last_calls, ["e"]);
         audit.expect_preparation("e");
         assert!(audit.is_out_for("e") && audit.is_leaving() && !audit.is_in_service());
-        // Another machine's event neither takes this one out of service nor away.
+        // Another machine's event takes this machine neither out of service nor away.
         line(
             &path,
             &format!(
@@ -503,7 +518,7 @@ mod tests {
         );
         audit.read_new(Instant::now()).expect("read");
         assert!(audit.last_calls.len() == 1 && !audit.is_leaving());
-        // What it has recovered from is the past.
+        // A preparation that it has recovered from no longer counts.
         audit.expect_preparation("e");
         assert!(!audit.is_out_for("e"));
     }
@@ -537,7 +552,7 @@ mod tests {
             audit.in_service_since("e", after(910), RETURN_WITHIN),
             Some(start)
         );
-        // One that was not prepared for may be recovered from.
+        // A machine can recover from an event without a preparation.
         let scheduled = started.replace("started", "scheduled");
         assert_eq!(
             read(&[&scheduled, started, over]).in_service_since("e", after(909), RETURN_WITHIN),
@@ -576,7 +591,7 @@ mod tests {
             "another machine's"
         );
         assert!(read(&[&recovery("dry-run", true)]).is_in_service());
-        // This process has allowed the preparation, and would know of it.
+        // This process allowed the preparation, so it would know of it.
         let mut audit = read(&[over]);
         audit.expect_preparation("e");
         assert_eq!(
@@ -595,7 +610,7 @@ mod tests {
             &path,
             "{\"record\":\"prepare\",\"event_id\":\"e\",\"outcome\":\"begun\"}\n",
         );
-        // The watcher was killed, and is started again after the event.
+        // The watcher is killed, and starts again after the event.
         line(
             &path,
             "{\"record\":\"change\",\"change\":\"ended\",\"event_id\":\"e\"}\n",
@@ -634,7 +649,7 @@ mod tests {
         );
         audit.read_new(start).expect("read");
         assert_eq!(audit.over_since("a1"), None);
-        // Half a line is kept until its end is there.
+        // The reader keeps half a line until the rest arrives.
         line(&path, "{\"record\":\"change\",\"change\":\"comp");
         audit.read_new(start).expect("read");
         line(&path, "leted\",\"event_id\":\"A1\"}\n");
@@ -646,7 +661,7 @@ mod tests {
             None,
             "it was prepared, and has not recovered"
         );
-        // The file is rotated before it was read to its end.
+        // The file is rotated before the daemon has read all of it.
         for change in ["scheduled", "completed"] {
             line(
                 &path,

@@ -1,4 +1,4 @@
-//! This machine's register: the heartbeat, and what others need to know of the machine.
+//! This machine's register: the heartbeat, and what other machines need to know about this one.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -7,21 +7,22 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
-use super::{ANSWER_TIME, Daemon, Forced, machine_key};
+use super::{ANSWER_TIME, Daemon, UngatedStarts, machine_key};
 use crate::config::GroupConfig;
 use crate::driver;
 use crate::engine::{EngineError, Swap};
 use crate::register::MachineRegister;
 use crate::store;
 
-/// How soon a heartbeat that failed is tried again by a machine that does not come back.
+/// How soon a machine that does not come back repeats a failed heartbeat.
 const LEAVING_RETRY: Duration = Duration::from_secs(2);
 
 impl Daemon {
-    pub(super) async fn beat_for_ever(&self) {
+    pub(super) async fn run_heartbeat(&self) {
         loop {
             let result = self.beat_or_report().await;
-            // What a machine that leaves has to say cannot wait for the next heartbeat: a Preempt has 30 seconds.
+            // The register of a machine that leaves cannot wait for the next heartbeat: a Preempt
+            // has 30 seconds.
             let is_urgent = result.is_err() && self.is_leaving.get();
             let pause = if is_urgent {
                 self.config.heartbeat.min(LEAVING_RETRY)
@@ -36,7 +37,8 @@ impl Daemon {
         }
     }
 
-    /// Raises the heartbeat, and reports a store that does not answer while it is waited for: a mount may hang for ever.
+    /// Raises the heartbeat, and reports a store that does not answer in time: a mount may hang for
+    /// ever.
     async fn beat_or_report(&self) -> Result<(), EngineError> {
         let mut beat = pin!(self.beat_once());
         if let Ok(result) = timeout(ANSWER_TIME, &mut beat).await {
@@ -51,8 +53,9 @@ impl Daemon {
         beat.await
     }
 
-    /// Raises the heartbeat: one write over the last one of this process, without a read. The register is read only at the start,
-    /// after a reply that was lost, and when somebody else has changed it.
+    /// Raises the heartbeat with one write over the last one of this process, without a read. It
+    /// reads the register only at the start, after a lost reply, and after another writer has
+    /// changed it.
     pub(super) async fn beat_once(&self) -> Result<(), EngineError> {
         let key = machine_key(&self.machine);
         let mut last = self.last_beat.take();
@@ -62,8 +65,8 @@ impl Daemon {
                 let (found, revision) = store::read::<MachineRegister>(&*self.engine, &key).await?;
                 self.forced
                     .borrow_mut()
-                    .get_or_insert_with(|| Forced::of(&found));
-                // One that is gone was freed by hand, or forgotten.
+                    .get_or_insert_with(|| UngatedStarts::of(&found));
+                // An operator freed a register that is gone, or a machine forgot it.
                 is_alone &= is_first || found.beat <= self.beat.get();
                 self.beat.set(self.beat.get().max(found.beat));
                 last = revision;
@@ -86,10 +89,12 @@ impl Daemon {
                     break;
                 }
                 Swap::Conflict => {
-                    // Another process has written between a read and a write of this one. Once at the start, that can be the last
-                    // heartbeat of an earlier process.
+                    // Another process has written between a read and a write of this one. If that
+                    // happens once, at the start, it can be the last heartbeat of an earlier
+                    // process.
                     is_alone &= attempt == 0;
-                    // Or the registers are those of a backup, and have slots that were given back since.
+                    // Or the registers come from a backup, and hold slots that were given back
+                    // since.
                     self.next_look.set(Some(Instant::now()));
                 }
             }
@@ -108,7 +113,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// A text about each group of this machine, by the groups' names.
+    /// A text for each group of this machine, by the groups' names.
     fn of_groups(&self, text: impl Fn(&GroupConfig) -> String) -> BTreeMap<String, String> {
         let own = self
             .config
@@ -119,7 +124,7 @@ impl Daemon {
             .collect()
     }
 
-    /// What this machine's register says, but for the beat.
+    /// This machine's register, without the beat.
     pub(super) fn register(&self) -> MachineRegister {
         let forced = self.forced.borrow().clone().unwrap_or_default();
         MachineRegister {

@@ -1,7 +1,9 @@
-//! Slots of this machine that nobody here knows of any more: its disk is new, its pod was replaced, or its audit file is gone.
+//! Slots of this machine that this process does not know: the disk is new, the pod was replaced, or
+//! the audit file is gone.
 //!
-//! They are compared with the machine's own document. Nothing is given back on a guess: an event that is there keeps its slots, and
-//! so does one of which this machine was out of service when the file was last written.
+//! The daemon compares them with the machine's own document. It never gives slots back on a guess:
+//! an event in the document keeps its slots, and so does an event for which this machine was out of
+//! service when the file was last written.
 
 use std::time::Duration;
 
@@ -13,12 +15,13 @@ use crate::engine::EngineError;
 use scheduled_events_common::log;
 use scheduled_events_common::metadata;
 
-/// How far apart two documents must be: one may be older than the other.
+/// The minimum time between the two documents: one may be older than the other.
 const DOCUMENTS_APART: Duration = Duration::from_millis(2500);
 
 impl Daemon {
-    /// Whether an event is over for which this machine holds a slot, although no record says so: two documents do not have it, and the
-    /// watcher, which was not asked about it by this process, is in service.
+    /// Whether an event for which this machine holds a slot is over although no record says so: two
+    /// documents lack it, the watcher has not asked this process about it, and the machine is in
+    /// service.
     ///
     /// # Errors
     /// The document cannot be read.
@@ -28,7 +31,7 @@ impl Daemon {
                 .events
                 .borrow()
                 .values()
-                .any(|asked| asked.event_id == id);
+                .any(|pending| pending.event_id == id);
             let audit = self.audit.borrow();
             is_known || audit.over_since(id).is_some() || !audit.is_in_service()
         };

@@ -1,4 +1,4 @@
-//! The other machines, as the store shows them when somebody asks.
+//! The other machines, as the store shows them when a question needs them.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -12,15 +12,15 @@ use crate::driver::{Members, change_group};
 use crate::engine::{Aged, Clock, EngineError, Reply, Revision, StoreTime};
 use crate::event::Event;
 use crate::group::shares;
-use crate::members::{Member, Patience, Presence, presence};
-use crate::protocol::{Seen, Share};
+use crate::members::{Member, Presence, SilenceLimits, presence};
+use crate::protocol::{GroupHealth, Share};
 use crate::register::{GroupChange, GroupRegister, MachineRegister};
 use crate::store;
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 
 impl Members for Daemon {
-    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>> {
+    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, GroupHealth)>> {
         Box::pin(async move {
             let members = self.look_at_machines().await?;
             Ok(shares(&self.config.groups, event, Some(&members)))
@@ -33,7 +33,7 @@ impl Members for Daemon {
             let found = self.engine.read(&key).await?;
             let register =
                 found.and_then(|found| store::decode::<MachineRegister>(&key, &found.value).ok());
-            // One that was forgotten, or whose register cannot be read.
+            // It was forgotten, or its register cannot be read.
             let Some(register) = register else {
                 return Ok(true);
             };
@@ -47,7 +47,7 @@ impl Members for Daemon {
 }
 
 impl Daemon {
-    /// What was seen of the machines within the time of a heartbeat.
+    /// The machines as last read, if that was within the time of a heartbeat.
     pub(super) fn recent_members(&self) -> Option<Rc<[Member]>> {
         let members = self.members.borrow();
         members
@@ -56,7 +56,7 @@ impl Daemon {
             .map(|(_, members)| members.clone())
     }
 
-    /// Looks at all machines, and forgets those that are gone.
+    /// Reads the registers of all machines, and forgets machines that are gone.
     pub(super) async fn look_at_machines(&self) -> Result<Rc<[Member]>, EngineError> {
         let listed = self.engine.list_aged("machines/").await;
         let again_in = |time| self.next_look_at_machines.set(Some(Instant::now() + time));
@@ -66,7 +66,8 @@ impl Daemon {
         })?;
         let mut members = vec![Member {
             name: self.machine.clone(),
-            // Its own register may not be written yet, and its zone counts from the first question on.
+            // This machine's own register may not be written yet, and its zone counts from the
+            // first question on.
             register: self.register(),
             presence: Presence::Beating,
         }];
@@ -93,7 +94,7 @@ impl Daemon {
         *self.members.borrow_mut() = Some((Instant::now(), members.clone()));
         let mut forgotten = Ok(());
         for (member, key, revision) in gone {
-            // What cannot be deleted holds up no question.
+            // A register that cannot be deleted does not delay the question.
             forgotten = forgotten.and(self.forget_machine(&member, &key, &revision).await);
         }
         match () {
@@ -105,7 +106,8 @@ impl Daemon {
         Ok(members)
     }
 
-    /// Reports the machines that have other limits of a group, and returns whether there are any: all are to have one configuration.
+    /// Reports machines that have other limits for a group, and returns whether there are any: all
+    /// machines must have the same configuration.
     fn report_limits(&self, members: &[Member]) -> bool {
         let groups = self.config.groups.iter();
         let machines: BTreeSet<_> = groups
@@ -124,8 +126,8 @@ impl Daemon {
         !machines.is_empty()
     }
 
-    /// A machine as its register shows it. Of one whose register cannot be read nothing is known, but that it is there: it counts as
-    /// silent, and holds up nobody's register.
+    /// A machine as its register shows it. A machine whose register cannot be read counts as
+    /// silent, so that the damaged register delays no other; only its existence is known.
     fn judge(&self, aged: &Aged) -> (Member, Result<(), EngineError>) {
         let of_key = Name::from(aged.key.trim_start_matches("machines/"));
         let register = match store::decode::<MachineRegister>(&aged.key, &aged.register.value) {
@@ -162,7 +164,8 @@ impl Daemon {
         )
     }
 
-    /// Whether a machine that seems to be gone has been silent while this process looked, for long enough.
+    /// Whether a machine that seems to be gone was silent for long enough while this process
+    /// watched.
     fn is_gone_for_certain(&self, name: &Name, revision: &Revision) -> bool {
         self.sightings.borrow_mut().confirm(
             name,
@@ -172,18 +175,19 @@ impl Daemon {
         )
     }
 
-    pub(super) fn patience(&self) -> Patience {
-        Patience {
+    pub(super) fn patience(&self) -> SilenceLimits {
+        SilenceLimits {
             silent_after: self.config.silent_after,
             forget_after: self.config.forget_after,
         }
     }
 
-    /// Whether a machine is silent, for certain: its heartbeat has stopped, and did not go on while this process looked.
+    /// Whether a machine is silent for certain: its heartbeat stopped, and did not resume while
+    /// this process watched.
     pub(super) async fn is_silent(&self, name: &Name) -> Result<bool, EngineError> {
         let (register, revision) =
             store::read::<MachineRegister>(&*self.engine, &super::machine_key(name)).await?;
-        // A machine without a register has no daemon: it is as silent as one whose daemon has ended.
+        // A machine without a register has no daemon: it counts like one whose daemon has ended.
         let is_beating = revision.is_some()
             && presence(&register, None, self.engine.clock(), self.patience()) == Presence::Beating;
         let mut sightings = self.sightings.borrow_mut();
@@ -199,8 +203,8 @@ impl Daemon {
         ))
     }
 
-    /// Deletes the register of a machine that is gone. The slots of one that was about to leave are free; others keep theirs until
-    /// their event is over.
+    /// Deletes the register of a machine that is gone, and frees its slots if it was about to
+    /// leave. Other machines keep their slots until their event is over.
     async fn forget_machine(
         &self,
         member: &Member,

@@ -1,7 +1,8 @@
-//! What `ask` and the daemon say to each other: one line of JSON each.
+//! The messages between `ask` and the daemon: one line of JSON each.
 
 use std::fmt;
 
+use scheduled_events_core::GateAnswer;
 use serde::{Deserialize, Serialize};
 
 use crate::config::GroupConfig;
@@ -11,7 +12,7 @@ use crate::members::Member;
 use crate::protocol::{Answer, Why};
 use scheduled_events_common::names::Name;
 
-/// The longest line: an event of some ten thousand machines.
+/// The longest line: enough for an event of some ten thousand machines.
 pub const LINE_MAX: usize = 1024 * 1024;
 
 /// The phase that the command asks about.
@@ -24,7 +25,7 @@ pub enum Phase {
     Approve,
 }
 
-/// A question. The event is that of the command, unchanged.
+/// A question. The event is the command's, unchanged.
 #[derive(Debug, Deserialize)]
 pub struct Request {
     /// The phase.
@@ -36,32 +37,22 @@ pub struct Request {
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// In one word.
-    pub answer: Word,
+    /// The answer in one word.
+    pub answer: GateAnswer,
     /// Why, for people.
     pub why: String,
 }
 
-/// The answer in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Word {
-    /// Go on.
-    Open,
-    /// Another machine approves.
-    AnotherApproves,
-    /// Not yet.
-    Closed,
-}
-
 impl Reply {
-    /// The reply with this answer, or with the problem that there is none.
+    /// The reply with this answer, or with the reason why there is none.
     pub fn of(answer: &Result<Answer, String>) -> Self {
         let (word, why) = match answer {
-            Ok(Answer::Open) => (Word::Open, String::new()),
-            Ok(Answer::AnotherApproves { by }) => (Word::AnotherApproves, format!("{by} approves")),
-            Ok(Answer::Closed(why)) => (Word::Closed, why.to_string()),
-            Err(problem) => (Word::Closed, problem.clone()),
+            Ok(Answer::Open) => (GateAnswer::Open, String::new()),
+            Ok(Answer::AnotherApproves { by }) => {
+                (GateAnswer::AnotherApproves, format!("{by} approves"))
+            }
+            Ok(Answer::Closed(why)) => (GateAnswer::Closed, why.to_string()),
+            Err(problem) => (GateAnswer::Closed, problem.clone()),
         };
         Self { answer: word, why }
     }
@@ -70,8 +61,8 @@ impl Reply {
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.answer {
-            Word::Open => "yes",
-            Word::AnotherApproves | Word::Closed => "not yet",
+            GateAnswer::Open => "yes",
+            GateAnswer::AnotherApproves | GateAnswer::Closed => "not yet",
         };
         if self.why.is_empty() {
             f.write_str(word)
@@ -145,7 +136,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// For each group that other machines configure otherwise: which, and what counts.
+/// For each group that other machines configure differently: their names, and which limit counts.
 pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<String> {
     let mut texts = Vec::new();
     for group in groups {

@@ -1,10 +1,14 @@
-//! The daemon of one machine: it answers the watcher's questions, and keeps the common registers up to date.
+//! The daemon of one machine: it answers the watcher's questions, and keeps the common registers up
+//! to date.
 //!
-//! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `heartbeat` what others see of
-//! this machine, `members` what this one sees of others, `lost` what it finds of its own that it does not know, `upkeep` what it does beside answering, `problems` what does not work,
-//! and [`supervision`](scheduled_events_common::supervision) what systemd and Prometheus see. While no event is open and no slot is held, all that it asks of the store is to
-//! write its heartbeat. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
-//! file, the upkeep, which frees slots, and the supervision.
+//! `audit` reads what the watcher records, `server` serves the Unix socket, `message` defines its
+//! messages, `heartbeat` writes what others see of this machine, `members` reads what this machine
+//! sees of others, `lost` finds slots of this machine that this process does not know, `upkeep`
+//! does the work besides answering, `problems` holds what does not work, and
+//! [`supervision`](scheduled_events_common::supervision) reports to systemd and Prometheus. While no event is open
+//! and no slot is held, the daemon's only request to the store is the write of its heartbeat. Five
+//! tasks run concurrently on one thread: the server, the heartbeat, the reader of the audit file,
+//! the upkeep, which frees slots, and the supervision.
 
 mod audit;
 mod heartbeat;
@@ -29,14 +33,14 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
-use crate::driver::{Involvement, Question};
+use crate::driver::{GateRun, Question};
 use crate::engine::{Engine, EngineError, Revision};
 use crate::event::Event;
 use crate::event::events_prefix;
 use crate::group::{closed_windows, shares};
 use crate::members::{Member, Sightings};
 use crate::metrics::Metrics;
-use crate::protocol::{Answer, Part, Why};
+use crate::protocol::{Answer, Participant, Why};
 use crate::register::{EventRegister, MachineRegister};
 use crate::store;
 use audit::Audit;
@@ -49,25 +53,28 @@ use scheduled_events_common::supervision::Supervisor;
 /// How long an answer may take. The watcher waits for ten seconds.
 const ANSWER_TIME: Duration = Duration::from_secs(8);
 
-/// How often the audit file is looked at.
+/// How often the audit file is read.
 const AUDIT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A watcher asks again after five seconds. One that did not ask for so long does not wait for an approval any more.
+/// The watcher asks again after five seconds. A watcher that has not asked for this long no longer
+/// waits for an approval.
 const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(20);
 
-/// How long the register of an event stays after its end, for people to look at.
+/// How long the register of an event stays after its end, so that people can read it.
 const EVENT_KEPT: Duration = Duration::from_secs(15 * 60);
 
-/// So often is looked again at what somebody has to correct: registers that cannot be read, and limits that differ.
+/// How often problems that need an operator are checked again: registers that cannot be read, and
+/// limits that differ.
 const CORRECTED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
-/// So many ids of events that started without a decision are kept.
-const FORCED_KEPT: usize = 32;
+/// How many ids of events that started without a decision are kept.
+const UNGATED_KEPT: usize = 32;
 
-/// A refusal counts for at most this part of the time for which an event has waited, and for two minutes at most: what is free then shall
-/// not wait for those that could take it. So many events that wait for the places of one group hardly load the store. Up to one half is
-/// taken off, differently for each event and each look, so that events that were announced together do not look together, and the machines
-/// of one event do.
+/// The share of an event's waiting time for which a refusal counts, two minutes at most: free
+/// places must not wait long for the events that could take them. With this, many events that wait
+/// for the places of one group hardly load the store. The daemon subtracts up to one half, a
+/// different amount for each event and each read, so that events that were announced together read
+/// at different times, and the machines of one event at the same time.
 const REFUSAL_COUNTS_FOR: u32 = 8;
 const REFUSAL_COUNTS_AT_MOST: Duration = Duration::from_secs(120);
 
@@ -78,74 +85,79 @@ pub struct Daemon {
     zone: Option<String>,
     engine: Box<dyn Engine>,
     /// The events that were asked about, by the key of their register.
-    events: RefCell<HashMap<String, Rc<Asked>>>,
+    events: RefCell<HashMap<String, Rc<PendingEvent>>>,
     audit: RefCell<Audit>,
-    /// The machines that were seen to be silent.
+    /// The machines that were observed to be silent.
     sightings: RefCell<Sightings>,
-    /// The machines at the last look.
+    /// The machines as last read.
     members: RefCell<Option<(Instant, Rc<[Member]>)>>,
-    /// When they are looked at again, although nobody asks: that failed, one of them seemed to be gone, which is not certain yet, or
-    /// somebody has to correct something.
+    /// When to read the machines again although nobody asks: the last read failed, a machine seems
+    /// to be gone, which is not certain yet, or an operator has to correct something.
     next_look_at_machines: Cell<Option<Instant>>,
-    /// This machine has prepared for an event after which it does not come back.
+    /// Whether this machine has prepared for an event after which it does not come back.
     is_leaving: Cell<bool>,
-    /// How many records of the audit file count in that.
+    /// How many records of the audit file `is_leaving` reflects.
     records_seen: Cell<u64>,
-    /// This machine's register is to be written before its time.
+    /// Notified when this machine's register must be written before the next heartbeat.
     has_changed: Notify,
     started_at: Instant,
-    /// When the marks that an earlier process of this machine made are looked for; `None`: they were.
+    /// When to look for marks of an earlier process of this machine; `None` if that is done.
     adopts_at: Cell<Option<Instant>>,
-    /// When the groups are looked at next; `None`: there is no reason to.
+    /// When to read the groups next; `None` if there is no reason to.
     next_look: Cell<Option<Instant>>,
-    /// This machine has claimed slots since the last look.
+    /// Whether this machine has claimed slots since the last read of the groups.
     has_claimed: Cell<bool>,
-    /// Events that are over, and for which other machines held slots at the last look.
+    /// Events that are over, and for which other machines held slots at the last read.
     lingering: RefCell<HashSet<String>>,
-    /// The registers of events that were over before this process began are still there.
+    /// Whether registers of events that were over before this process started may still exist.
     has_past_events: Cell<bool>,
-    /// A machine was forgotten, and nobody else may delete the registers of its events.
+    /// Whether a machine was forgotten, so that nobody else may delete the registers of its events.
     has_forgotten: Cell<bool>,
-    /// How many machines were forgotten by this process, and how many slots of others were freed.
+    /// How many machines this process has forgotten, and how many slots of others it has freed.
     forgotten: Cell<u64>,
     freed: Cell<u64>,
-    /// How many machines had other limits of a group at the last look.
+    /// How many machines had other limits for a group at the last read.
     differing: Cell<usize>,
     beat: Cell<u64>,
     /// The last write of the heartbeat, if its reply has arrived.
     last_beat: RefCell<Option<Revision>>,
-    /// Events of this machine that started without a decision of the gate; `None`: its register was not read yet.
-    forced: RefCell<Option<Forced>>,
-    /// When the reader of the audit file and the upkeep came round last.
-    rounds: [Cell<Instant>; 2],
+    /// Events of this machine that started without a decision of the gate; `None` until its
+    /// register has been read.
+    forced: RefCell<Option<UngatedStarts>>,
+    /// When the audit file was last read.
+    last_audit_read: Cell<Instant>,
+    /// When the upkeep last ran.
+    last_upkeep: Cell<Instant>,
     problems: Problems,
 }
 
-/// Events that started without a decision of the gate: how many, and the last ones.
+/// Events that started without a decision of the gate: their number, and the last ids.
 #[derive(Clone, Default)]
-struct Forced {
+struct UngatedStarts {
     count: u64,
     events: Vec<String>,
 }
 
-/// An event that the watcher asked about.
-struct Asked {
+/// An event that the watcher asked about, until it is over.
+struct PendingEvent {
     event_id: String,
-    involvement: Mutex<Involvement>,
+    run: Mutex<GateRun>,
     questioned_at: Cell<Instant>,
     /// The last answer, for people.
     answer: RefCell<String>,
-    /// There was none: the store does not answer, or a register cannot be read.
+    /// Whether the last question had no answer: the store does not answer, or a register cannot be
+    /// read.
     has_failed: Cell<bool>,
-    /// The event was over for this machine at the last look.
+    /// Whether the event was over for this machine at the last check.
     was_over: Cell<bool>,
-    /// This machine may hold a slot of which `involvement` does not know: one by a last call.
+    /// Whether this machine may hold a slot that `run` does not know: one by a last call.
     may_be_late: Cell<bool>,
-    /// It waits for an earlier one.
+    /// The refusal because an earlier event waits.
     refusal: RefCell<Option<Refusal>>,
 }
 
-/// The last refusal of an event that is not the next one to get places: how many there were, since when, and until when this one counts.
+/// The last refusal of an event that is not next in line for places: how many refusals there were,
+/// since when, and until when this one counts.
 struct Refusal {
     count: u32,
     since: Instant,
@@ -190,35 +202,37 @@ impl Daemon {
             beat: Cell::new(0),
             last_beat: RefCell::default(),
             forced: RefCell::default(),
-            rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
+            last_audit_read: Cell::new(Instant::now()),
+            last_upkeep: Cell::new(Instant::now()),
             problems: Problems::default(),
         })
     }
 
-    /// Where the daemon is asked.
+    /// The path of the daemon's socket.
     pub fn socket(&self) -> &Path {
         &self.config.socket
     }
 
-    /// Raises the heartbeat, reads the audit file and keeps the common registers up to date, for ever: all that [`Self::run`]
-    /// does besides serving the socket.
+    /// Raises the heartbeat, reads the audit file and keeps the common registers up to date,
+    /// without end: everything that [`Self::run`] does besides serving the socket.
     pub async fn maintain(&self) {
         tokio::select! {
-            () = self.beat_for_ever() => {}
-            () = self.read_audit_for_ever() => {}
-            () = self.keep_up_for_ever() => {}
+            () = self.run_heartbeat() => {}
+            () = self.run_audit_reader() => {}
+            () = self.run_upkeep() => {}
         }
     }
 
     /// Answers a question, within eight seconds.
     ///
     /// # Errors
-    /// Why there is no answer: the event does not affect this machine, another machine has its name, or the engine does not answer.
+    /// The reason why there is no answer: the event does not affect this machine, another machine
+    /// has its name, or the engine does not answer.
     pub async fn answer(&self, question: Question, event: Event) -> Result<Answer, String> {
         if !event.resources.contains(&self.machine) {
             return Err(format!("the event does not affect {}", self.machine));
         }
-        // The mark of one machine would count for another one.
+        // The mark of one machine would count for the other.
         if let Some(why) = self.problems.of(Subject::MachineName) {
             return Err(why);
         }
@@ -234,77 +248,85 @@ impl Daemon {
             group.per_zone && event.resources.iter().any(|name| group.has(name))
         };
         if members.is_none() && !event.is_urgent && self.config.groups.iter().any(is_zoned) {
-            // Which registers are concerned depends on the zones of the machines.
+            // The machines' zones determine which registers are concerned.
             let looked = timeout_at(end, self.look_at_machines())
                 .await
                 .map_err(|_| no_answer())?;
             members = Some(looked.map_err(|error| error.to_string())?);
         }
-        let (shares, seen): (Vec<_>, Vec<_>) =
+        let (shares, health): (Vec<_>, Vec<_>) =
             shares(&self.config.groups, &event, members.as_deref())
                 .into_iter()
                 .unzip();
         let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
-        let part = Part::new(
+        let participant = Participant::new(
             self.machine.clone(),
             event,
             shares,
             self.config.take_over_after,
         );
-        let part = Part { closed, ..part };
-        let key = part.event.key();
-        // The watcher records before it asks. A file that cannot be read is reported by the task that reads it.
+        let participant = Participant {
+            closed,
+            ..participant
+        };
+        let key = participant.event.key();
+        // The watcher records before it asks. The task that reads the file reports one that cannot
+        // be read.
         let _ = self.audit.borrow_mut().read_new(Instant::now());
-        if self.audit.borrow().has_returned(&part.event.id) {
-            let forgotten = timeout_at(end, self.forget_decision(&part.event.id, &key)).await;
+        if self.audit.borrow().has_returned(&participant.event.id) {
+            let forgotten =
+                timeout_at(end, self.forget_decision(&participant.event.id, &key)).await;
             forgotten
                 .map_err(|_| no_answer())?
                 .map_err(|error| error.to_string())?;
         }
-        let asked = self
+        let pending = self
             .events
             .borrow_mut()
             .entry(key)
-            .or_insert_with(|| Asked::new(part.clone()))
+            .or_insert_with(|| PendingEvent::new(participant.clone()))
             .clone();
-        asked.questioned_at.set(Instant::now());
-        if let Some(answer) = asked.last_refusal(question, &part.event) {
+        pending.questioned_at.set(Instant::now());
+        if let Some(answer) = pending.last_refusal(question, &participant.event) {
             return Ok(answer);
         }
         let answer = timeout_at(end, async {
-            let mut involvement = asked.involvement.lock().await;
-            involvement.set_shares(&part);
-            involvement.recall_members(members.is_some().then_some(seen));
-            let answer = involvement.ask(&*self.engine, self, question).await?;
-            if involvement.has_slots() || matches!(answer, Answer::Closed(Why::NoSlot { .. })) {
+            let mut run = pending.run.lock().await;
+            run.set_shares(&participant);
+            run.recall_members(members.is_some().then_some(health));
+            let answer = run.ask(&*self.engine, self, question).await?;
+            if run.has_slots() || matches!(answer, Answer::Closed(Why::NoSlot { .. })) {
                 self.has_claimed();
             }
             if (question, &answer) == (Question::Prepare, &Answer::Open) {
-                self.audit.borrow_mut().expect_preparation(&asked.event_id);
+                self.audit
+                    .borrow_mut()
+                    .expect_preparation(&pending.event_id);
             }
-            asked.keep_refusal(question, &part.event, &answer, involvement.is_next());
+            pending.keep_refusal(question, &participant.event, &answer, run.is_next());
             Ok::<_, EngineError>(answer)
         });
         let answer = match answer.await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err(no_answer()),
         };
-        asked.has_failed.set(answer.is_err());
-        *asked.answer.borrow_mut() = Reply::of(&answer).to_string();
+        pending.has_failed.set(answer.is_err());
+        *pending.answer.borrow_mut() = Reply::of(&answer).to_string();
         answer
     }
 
     /// Whether this machine holds no slot, so that it may [leave](Self::leave).
     pub fn may_leave(&self) -> bool {
-        // The groups are looked at for as long as there may be a slot.
+        // The upkeep reads the groups for as long as there may be a slot.
         !self.has_claimed.get() && self.next_look.get().is_none()
     }
 
-    /// Deletes this machine's register: it is a member of the fleet no more. Stop [`Self::maintain`] before, which would make it one again.
-    /// Returns whether that was done. Events that affected no machine that is still a member are deleted with it: nobody else does.
+    /// Deletes this machine's register: it is no longer a member of the fleet. Returns whether that
+    /// was done. Stop [`Self::maintain`] first, which would write the register again. This also
+    /// deletes events whose machines are all gone: nobody else does.
     ///
     /// # Errors
-    /// The engine does not answer, or the register cannot be read: it is left as it is.
+    /// The engine does not answer, or the register cannot be read and is left as it is.
     pub async fn leave(&self) -> Result<bool, EngineError> {
         let own = machine_key(&self.machine);
         let (_, revision) = store::read::<MachineRegister>(&*self.engine, &own).await?;
@@ -315,7 +337,7 @@ impl Daemon {
         }
         let keys: Vec<_> = self.events.borrow().keys().cloned().collect();
         for key in keys {
-            // One that cannot be read is left as it is.
+            // A register that cannot be read stays.
             let Some(found) = self.engine.read(&key).await? else {
                 continue;
             };
@@ -338,7 +360,8 @@ impl Daemon {
         Ok(false)
     }
 
-    /// An event that was over came back under its id. What was decided does not count: machines have recovered since.
+    /// Deletes the decision about an event that was over and came back under its id: machines have
+    /// recovered since.
     async fn forget_decision(&self, id: &str, key: &str) -> Result<(), EngineError> {
         let (register, revision) = store::read::<EventRegister>(&*self.engine, key).await?;
         if let Some(revision) = revision.filter(|_| register.go.is_some()) {
@@ -346,12 +369,12 @@ impl Daemon {
         }
         self.events
             .borrow_mut()
-            .retain(|_, asked| asked.event_id != id);
+            .retain(|_, pending| pending.event_id != id);
         self.audit.borrow_mut().forget_return(id);
         Ok(())
     }
 
-    async fn read_audit_for_ever(&self) {
+    async fn run_audit_reader(&self) {
         loop {
             let result = self.audit.borrow_mut().read_new(Instant::now());
             let result = match result {
@@ -370,12 +393,12 @@ impl Daemon {
                 self.problems
                     .report(Subject::ForcedEvents, self.count_forced().await);
             }
-            self.rounds[0].set(Instant::now());
+            self.last_audit_read.set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
     }
 
-    /// Writes at once whether this machine is about to leave: it may not write again.
+    /// Writes at once that this machine is about to leave, or is not: it may have no later chance.
     fn show_whether_leaving(&self) {
         let audit = self.audit.borrow();
         if self.records_seen.replace(audit.records) != audit.records {
@@ -386,8 +409,8 @@ impl Daemon {
         }
     }
 
-    /// Counts the events of this machine that Azure started although the gate had not decided: one in each round, since the store
-    /// may be slow and the audit file long.
+    /// Counts the events of this machine that Azure started before the gate decided: one in each
+    /// round, since the store may be slow and the audit file long.
     async fn count_forced(&self) -> Result<(), EngineError> {
         let Some(id) = self.audit.borrow().started.front().cloned() else {
             return Ok(());
@@ -397,7 +420,7 @@ impl Daemon {
                 store::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
             self.forced
                 .borrow_mut()
-                .get_or_insert_with(|| Forced::of(&found));
+                .get_or_insert_with(|| UngatedStarts::of(&found));
         }
         let (registers, problems) =
             store::list::<EventRegister>(&*self.engine, &events_prefix(&id)).await?;
@@ -405,7 +428,8 @@ impl Daemon {
         if let Some(problem) = problems.into_iter().next().filter(|_| !is_over) {
             return Err(problem);
         }
-        // A decision precedes the start. Registers of events that are over are deleted: nothing is known of those.
+        // A decision precedes the start. Registers of events that are over are deleted: nothing is
+        // known about those.
         let is_decided = registers.iter().any(|(_, register)| register.go.is_some());
         let is_unknown = registers.is_empty() && is_over;
         let is_new = !is_decided && !is_unknown;
@@ -426,15 +450,15 @@ impl Daemon {
     }
 
     /// Reports to systemd and writes the metrics file.
-    async fn supervise_for_ever(&self) {
+    async fn run_supervision(&self) {
         let mut supervisor = Supervisor::new();
         let mut written: Option<(Metrics, Instant)> = None;
         loop {
             supervisor.show(&self.summary());
-            let oldest = self.rounds.iter().map(|round| round.get().elapsed()).max();
-            supervisor.keep_alive(oldest.unwrap_or_default());
+            let oldest = self.last_audit_read.get().min(self.last_upkeep.get());
+            supervisor.keep_alive(oldest.elapsed());
             let metrics = self.metrics();
-            // Written again when nothing has changed, its time shows that the daemon runs.
+            // An unchanged file is written again: its time shows that the daemon runs.
             let is_due = |(before, at): &(Metrics, Instant)| {
                 *before != metrics || at.elapsed() >= self.config.heartbeat
             };
@@ -452,25 +476,25 @@ impl Daemon {
         }
     }
 
-    /// The events that were asked about and are not over, and the last answer about each.
+    /// The open events that the watcher asked about, each with the last answer.
     fn open_events(&self) -> Vec<(String, String)> {
         let events = self.events.borrow();
         let open = events
             .values()
-            .filter(|asked| self.audit.borrow().over_since(&asked.event_id).is_none());
-        open.map(|asked| (asked.event_id.clone(), asked.answer.borrow().clone()))
+            .filter(|pending| self.audit.borrow().over_since(&pending.event_id).is_none());
+        open.map(|pending| (pending.event_id.clone(), pending.answer.borrow().clone()))
             .collect()
     }
 
-    /// Whether a question about an event that is not over could not be answered.
+    /// Whether a question about an open event could not be answered.
     fn has_event_without_answer(&self) -> bool {
         let events = self.events.borrow();
-        events.values().any(|asked| {
-            asked.has_failed.get() && self.audit.borrow().over_since(&asked.event_id).is_none()
+        events.values().any(|pending| {
+            pending.has_failed.get() && self.audit.borrow().over_since(&pending.event_id).is_none()
         })
     }
 
-    /// What the daemon does, in one line.
+    /// The daemon's state in one line.
     fn summary(&self) -> String {
         let open = self.open_events();
         let events = match open.len() {
@@ -503,8 +527,8 @@ impl Daemon {
     }
 }
 
-impl Forced {
-    /// As a machine's register has them.
+impl UngatedStarts {
+    /// From a machine's register.
     fn of(register: &MachineRegister) -> Self {
         Self {
             count: register.forced,
@@ -519,17 +543,17 @@ impl Forced {
         }
         self.count += 1;
         self.events.push(id.to_owned());
-        let surplus = self.events.len().saturating_sub(FORCED_KEPT);
+        let surplus = self.events.len().saturating_sub(UNGATED_KEPT);
         self.events.drain(..surplus);
         true
     }
 }
 
-impl Asked {
-    fn new(part: Part) -> Rc<Self> {
+impl PendingEvent {
+    fn new(participant: Participant) -> Rc<Self> {
         Rc::new(Self {
-            event_id: part.event.id.clone(),
-            involvement: Mutex::new(Involvement::new(part)),
+            event_id: participant.event.id.clone(),
+            run: Mutex::new(GateRun::new(participant)),
             questioned_at: Cell::new(Instant::now()),
             answer: RefCell::default(),
             has_failed: Cell::default(),
@@ -539,7 +563,7 @@ impl Asked {
         })
     }
 
-    /// The answer without a look at the store, if the last one still counts.
+    /// The last answer, without a request to the store, if it still counts.
     fn last_refusal(&self, question: Question, event: &Event) -> Option<Answer> {
         let refusal = self.refusal.borrow();
         let refusal = refusal

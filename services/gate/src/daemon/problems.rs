@@ -1,4 +1,4 @@
-//! What does not work in the daemon now: for the log, for systemd's status and for the metrics.
+//! The daemon's current problems: for the log, for systemd's status and for the metrics.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,10 +14,11 @@ use scheduled_events_common::log;
 /// The shortest time between two log lines about one problem of one subject.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
 
-/// After so long what failed is tried again: a store that refuses must not be asked four times a second.
+/// How long after a failure the daemon tries again: it must not ask a store that refuses four times
+/// a second.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What can have a problem.
+/// A subject that can have a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     Heartbeat,
@@ -39,7 +40,8 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// Whether its problems are those of the store: it does not answer, or a register in it cannot be read.
+    /// Whether its problems are problems of the store: the store does not answer, or a register in
+    /// it cannot be read.
     fn is_of_the_store(self) -> bool {
         match self {
             Self::Heartbeat
@@ -85,11 +87,11 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What has a problem now.
+/// The subjects that have a problem now.
 #[derive(Default)]
 pub(super) struct Problems(RefCell<BTreeMap<Subject, Problem>>);
 
-/// Why something does not work, and what was logged of it.
+/// Why something does not work, and what was logged about it.
 struct Problem {
     why: String,
     failed_at: Instant,
@@ -123,7 +125,7 @@ impl Problems {
         }
     }
 
-    /// Whether it is time to try this: it has no problem, or has failed some time ago.
+    /// Whether it is time to try this: it has no problem, or its last failure is some time ago.
     pub(super) fn is_due(&self, what: Subject) -> bool {
         self.0
             .borrow()
@@ -131,12 +133,12 @@ impl Problems {
             .is_none_or(|problem| problem.failed_at.elapsed() >= RETRY_INTERVAL)
     }
 
-    /// Whether anything of the store has a problem.
+    /// Whether any problem is one of the store.
     pub(super) fn are_of_the_store(&self) -> bool {
         self.0.borrow().keys().any(|what| what.is_of_the_store())
     }
 
-    /// Why this does not work, if it does not.
+    /// The problem of this subject, if it has one.
     pub(super) fn of(&self, what: Subject) -> Option<String> {
         self.0
             .borrow()
@@ -144,7 +146,8 @@ impl Problems {
             .map(|problem| problem.why.clone())
     }
 
-    /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher has asked.
+    /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher
+    /// has asked.
     pub(super) fn texts(&self, was_asked: bool) -> Vec<String> {
         let problems = self.0.borrow();
         let problems = problems
@@ -166,8 +169,8 @@ impl Problem {
         }
     }
 
-    /// Returns whether this is to be logged: other words than the last ones, but not all the time. With two endpoints that fail in
-    /// turn, each attempt has words of its own.
+    /// Sets the text, and returns whether to log it: if it differs from the last one, but not too
+    /// often. With two endpoints that fail in turn, each attempt has a text of its own.
     fn becomes(&mut self, why: String) -> bool {
         (self.why, self.failed_at) = (why, Instant::now());
         let is_new = self.why != self.logged && self.logged_at.elapsed() >= LOG_PAUSE;

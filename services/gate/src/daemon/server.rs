@@ -23,7 +23,7 @@ use super::message::{LINE_MAX, Phase, Reply, Request};
 use crate::driver::Question;
 use scheduled_events_common::log;
 
-/// How many questions are answered at a time. A watcher asks about one event after the other.
+/// How many questions are answered at a time. A watcher asks about its events one after another.
 const CONNECTIONS_MAX: usize = 64;
 
 /// How long a question may take to arrive.
@@ -40,12 +40,12 @@ impl Daemon {
         tokio::select! {
             result = serve(self.clone(), listener) => result,
             () = self.maintain() => Ok(()),
-            () = self.supervise_for_ever() => Ok(()),
+            () = self.run_supervision() => Ok(()),
         }
     }
 }
 
-/// The socket that systemd passes, if it does; else one that only this user and root can use.
+/// The socket that systemd passes, if it does; otherwise one that only this user and root can use.
 fn listen(path: &Path) -> Result<UnixListener, String> {
     if let Some(listener) = passed_socket(path)? {
         return UnixListener::from_std(listener)
@@ -61,14 +61,15 @@ fn listen(path: &Path) -> Result<UnixListener, String> {
             return Err(problem("listen at", &"it is not a socket"));
         }
         Ok(_) => {
-            // One that an earlier process left. If it still answers, there would be two daemons.
+            // An earlier process left this socket. If it still answers, there would be two daemons.
             if StdStream::connect(path).is_ok() {
                 return Err(problem("listen at", &"another daemon does"));
             }
             fs::remove_file(path).map_err(|error| problem("replace", &error))?;
         }
     }
-    // Systemd makes `/run/scheduled-events`; without it nobody does, and `/run` is empty after each boot.
+    // Systemd creates `/run/scheduled-events`. Without systemd nobody does, and `/run` is empty
+    // after each boot.
     if let Some(folder) = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
@@ -77,13 +78,13 @@ fn listen(path: &Path) -> Result<UnixListener, String> {
         made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
     }
     let listener = bind_private(path).map_err(|error| problem("listen at", &error))?;
-    // Whatever umask was inherited.
+    // Independent of the inherited umask.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .map_err(|error| problem("protect", &error))?;
     Ok(listener)
 }
 
-/// Its file has the socket's own mode, so that there is no moment at which others can connect.
+/// The file is created with the socket's own mode, so that others can never connect.
 fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
     fchmod(&socket, Mode::from_raw_mode(0o600))?;
@@ -126,7 +127,7 @@ fn passed_socket(path: &Path) -> Result<Option<StdListener>, String> {
     Ok(Some(listener))
 }
 
-/// Answers questions for ever.
+/// Answers questions without end.
 async fn serve(daemon: Rc<Daemon>, listener: UnixListener) -> Result<(), String> {
     let mut connections = JoinSet::new();
     loop {
@@ -164,7 +165,7 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
     read.map_err(|_| "it did not arrive in time".to_owned())?
         .map_err(|error| error.to_string())?;
     if line.is_empty() {
-        // Somebody looked whether a daemon is here.
+        // A client only checks whether a daemon runs.
         return Ok(());
     }
     let result = match serde_json::from_slice::<Request>(&line) {
@@ -175,7 +176,8 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
                 Phase::Approve => Question::Approve,
             };
             tokio::select! {
-                // It waited for a daemon, or for the engine, until the watcher gave it up. What it asks may not be true any more.
+                // The question waited for a daemon, or for the engine, until the watcher gave up.
+                // It may no longer be true.
                 biased;
                 () = ended(reader) => return Ok(()),
                 result = daemon.answer(question, request.event) => result,
@@ -190,7 +192,7 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
         .map_err(|error| format!("the reply cannot be written: {error}"))
 }
 
-/// Waits until nobody waits for the answer.
+/// Waits until the client no longer waits for the answer.
 async fn ended(mut reader: BufReader<Take<OwnedReadHalf>>) {
     let stream = reader
         .get_ref()
@@ -198,7 +200,8 @@ async fn ended(mut reader: BufReader<Take<OwnedReadHalf>>) {
         .as_ref()
         .as_fd()
         .try_clone_to_owned();
-    // The end may have come with the question: what the runtime knows of the socket may be older.
+    // The end of the connection may have come with the question: the runtime's knowledge of the
+    // socket may be older.
     if stream.is_ok_and(|stream| matches!(StdStream::from(stream).read(&mut [0]), Ok(0))) {
         return;
     }
@@ -222,7 +225,7 @@ mod tests {
             (mode(&path), mode(path.parent().expect("a folder"))),
             (0o600, 0o700)
         );
-        // It is not taken from a daemon that runs.
+        // A running daemon keeps its socket.
         let problem = listen(&path).expect_err("a daemon runs");
         assert_eq!(
             problem,
@@ -233,7 +236,7 @@ mod tests {
             connected.is_ok() && listener.accept().await.is_ok(),
             "the first one still has it"
         );
-        // One that an earlier daemon left is replaced, and nothing but a socket is.
+        // A socket that an earlier daemon left is replaced; any other file is not.
         drop((listener, connected));
         assert!(StdStream::connect(&path).is_err());
         assert!(listen(&path).is_ok());
@@ -243,7 +246,8 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("the file"), "precious");
     }
 
-    /// The umask is the whole process's: another thread would make a folder that it cannot enter.
+    /// The umask belongs to the whole process: another thread would create a folder that it cannot
+    /// enter.
     #[tokio::test]
     async fn a_socket_is_private_from_the_start_and_changes_nothing_else() {
         let root = tempfile::tempdir().expect("a folder");
@@ -276,7 +280,8 @@ mod tests {
         });
     }
 
-    /// With a socket of systemd, questions wait while no daemon runs. The watcher does not wait for ever.
+    /// With a socket of systemd, questions wait while no daemon runs. The watcher waits only for a
+    /// limited time.
     #[tokio::test]
     async fn a_question_that_nobody_waits_for_any_more_is_not_carried_out() {
         use std::io::{BufRead as _, Write as _};

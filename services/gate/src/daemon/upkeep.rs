@@ -1,7 +1,9 @@
-//! What the daemon does besides answering: it frees slots, withdraws marks, and deletes registers that nobody needs any more.
+//! The daemon's work besides answering: it frees slots, withdraws marks, and deletes registers that
+//! nobody needs.
 //!
-//! It asks the store for nothing while there is no reason to: a slot that this machine holds, an event whose end this process has
-//! seen and for which another machine may hold a slot still, or a mark.
+//! It sends the store no request without a reason, which is: a slot that this machine holds, an
+//! event that ended while this process ran and for which another machine may still hold a slot, or
+//! a mark.
 
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -14,19 +16,19 @@ use super::{
     ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, CORRECTED_WITHIN, Daemon, EVENT_KEPT,
 };
 use crate::config::GroupConfig;
-use crate::driver::{self, Involvement, Question};
+use crate::driver::{self, GateRun, Question};
 use crate::engine::{EngineError, Revision};
 use crate::event::{Event, events_prefix};
 use crate::members::Presence;
-use crate::protocol::Part;
-use crate::register::{EventRegister, GroupChange, GroupRegister, MarkPart};
+use crate::protocol::Participant;
+use crate::register::{EventRegister, GroupChange, GroupRegister, MarkRegister};
 use crate::store;
 use crate::store::Invalid;
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 
 impl Daemon {
-    pub(super) async fn keep_up_for_ever(&self) {
+    pub(super) async fn run_upkeep(&self) {
         loop {
             let is_due = self.is_look_due();
             if self.has_own_to_free() || is_due {
@@ -54,33 +56,34 @@ impl Daemon {
             }
             self.try_if_due(Subject::Marks, self.withdraw_marks()).await;
             self.try_if_due(Subject::Events, self.forget_events()).await;
-            self.rounds[1].set(Instant::now());
+            self.last_upkeep.set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
     }
 
-    /// Does this and reports its result, unless it has just failed.
+    /// Runs this task and reports its result, unless it failed a moment ago.
     async fn try_if_due(&self, what: Subject, task: impl Future<Output = Result<(), EngineError>>) {
         if self.problems.is_due(what) {
             self.problems.report(what, task.await);
         }
     }
 
-    /// A machine that prepares without the gate's yes is out of service all the same: it holds its slots, whatever the limit is. The
-    /// event's other machines take theirs as usual.
+    /// Takes slots for a machine that prepares without the gate's yes: it is out of service in any
+    /// case, so it holds its slots whatever the limit is. The event's other machines take theirs as
+    /// usual.
     async fn occupy(&self) -> Result<(), EngineError> {
         let Some(event_id) = self.audit.borrow().last_calls.front().cloned() else {
             return Ok(());
         };
-        // Of an event before this process began, the recovery has been read, too.
+        // For an event before this process began, the recovery has been read, too.
         if self.audit.borrow().is_out_for(&event_id) {
-            for asked in self
+            for pending in self
                 .events
                 .borrow()
                 .values()
-                .filter(|asked| asked.event_id == event_id)
+                .filter(|pending| pending.event_id == event_id)
             {
-                asked.may_be_late.set(true);
+                pending.may_be_late.set(true);
             }
             for group in self
                 .config
@@ -103,7 +106,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// This machine has claimed slots: the groups are looked at until it has given them back.
+    /// This machine has claimed slots: the groups are read until it has given them back.
     pub(super) fn has_claimed(&self) {
         self.has_claimed.set(true);
         let at = Instant::now() + self.config.heartbeat;
@@ -111,8 +114,9 @@ impl Daemon {
             .set(Some(self.next_look.get().map_or(at, |next| next.min(at))));
     }
 
-    /// Whether it is time to look at the groups. Other machines may hold slots for an event whose end this one has seen: by the time at
-    /// which they may be freed, it is to be certain whether they are silent.
+    /// Whether it is time to read the groups. Other machines may hold slots for an event that ended
+    /// while this process ran: by the time at which these may be freed, it must be certain whether
+    /// the machines are silent.
     fn is_look_due(&self) -> bool {
         let mut audit = self.audit.borrow_mut();
         let delay = self
@@ -133,13 +137,14 @@ impl Daemon {
         has_ended || self.next_look.get().is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Whether an event that was asked about is over for this machine since the last call, so that its slots can be freed. What a
-    /// pause or the engine prevents then is done with a heartbeat.
+    /// Whether, since the last call, an event that was asked about ended for this machine, so that
+    /// its slots can be freed. If a pause or the engine prevents that, the daemon does it with a
+    /// heartbeat.
     fn has_own_to_free(&self) -> bool {
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
-        let ended = events.iter().filter(|asked| {
-            let is_over = self.is_back(&asked.event_id, Duration::ZERO);
-            !asked.was_over.replace(is_over) && is_over
+        let ended = events.iter().filter(|pending| {
+            let is_over = self.is_back(&pending.event_id, Duration::ZERO);
+            !pending.was_over.replace(is_over) && is_over
         });
         ended.count() > 0
     }
@@ -213,17 +218,18 @@ impl Daemon {
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// No event that was asked about relies on a claim that is gone.
+    /// Makes sure that no event relies on a claim that is gone.
     fn saw_group(&self, group: &str, register: &GroupRegister) {
-        for asked in self.events.borrow().values() {
-            // Busy means that it is being asked, and will see for itself.
-            if let Ok(mut involvement) = asked.involvement.try_lock() {
-                involvement.saw_group(group, register);
+        for pending in self.events.borrow().values() {
+            // A locked one is being asked, and reads the register itself.
+            if let Ok(mut run) = pending.run.try_lock() {
+                run.saw_group(group, register);
             }
         }
     }
 
-    /// Gives back the slots that this machine holds, whatever is recorded. The caller knows that it has no event and is in service.
+    /// Gives back the slots that this machine holds, whatever the records are. The caller knows
+    /// that the machine has no event and is in service.
     ///
     /// # Errors
     /// The engine does not answer.
@@ -244,8 +250,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// The other machines that hold slots of a group for an event that is over for long, and are silent for certain. What is left to be
-    /// looked at again is added to `lingering`.
+    /// The other machines that hold slots of a group for an event that ended long ago, and that are
+    /// silent for certain. The events to check again are added to `lingering`.
     async fn silent_holders(
         &self,
         register: &GroupRegister,
@@ -263,7 +269,8 @@ impl Daemon {
                 match self.is_silent(machine).await {
                     Ok(true) => drop(silent.insert(machine.clone())),
                     Ok(false) => {}
-                    // Nothing of it is freed on a guess, and it holds up nobody else's slots.
+                    // A damaged register frees nothing on a guess, and does not delay others'
+                    // slots.
                     Err(error) => result = result.and(Err(error)),
                 }
                 lingering.insert(id.clone());
@@ -278,7 +285,7 @@ impl Daemon {
         self.config.groups.iter().find(|group| group.is_named(name))
     }
 
-    /// Whether an event is over and this machine is back in service for so long.
+    /// Whether an event is over and this machine has been back in service for the pause.
     fn is_back(&self, id: &str, pause: Duration) -> bool {
         let now = Instant::now();
         let since = self
@@ -288,18 +295,19 @@ impl Daemon {
         since.is_some_and(|since| now - since >= pause)
     }
 
-    /// Whether an event that a machine was refused does not wait for a slot any more: it is over, or this machine's watcher does not ask.
+    /// Whether an event that a machine was refused no longer waits for a slot: it is over, or this
+    /// machine's watcher does not ask.
     fn is_past(&self, id: &str, by: &Name) -> bool {
-        let asks = |asked: &Rc<super::Asked>| {
-            asked.event_id == id && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
+        let asks = |pending: &Rc<super::PendingEvent>| {
+            pending.event_id == id && pending.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
         };
-        // An earlier process may have been asked a moment ago.
+        // The watcher may have asked an earlier process a moment ago.
         let would_know = || *by == self.machine && self.started_at.elapsed() >= ASKED_AGAIN_WITHIN;
         self.audit.borrow().over_since(id).is_some()
             || would_know() && !self.events.borrow().values().any(asks)
     }
 
-    /// Whether an event is over for so long that others may free the slots of silent machines.
+    /// Whether an event ended so long ago that others may free the slots of silent machines.
     fn may_free(&self, id: &str) -> bool {
         self.audit
             .borrow()
@@ -307,7 +315,8 @@ impl Daemon {
             .is_some_and(|since| since.elapsed() >= self.config.return_within)
     }
 
-    /// Looks for marks that an earlier process of this machine made. Nobody else withdraws them, should the watcher not ask again.
+    /// Looks for marks of an earlier process of this machine. Nobody else withdraws them if the
+    /// watcher does not ask again.
     async fn adopt_marks(&self) -> Result<(), EngineError> {
         let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
         for (key, register) in registers {
@@ -322,59 +331,60 @@ impl Daemon {
                 ..Event::new(id, &register.event_type, register.resources)
             };
             if event.key() == key {
-                let part = Part::new(
+                let participant = Participant::new(
                     self.machine.clone(),
                     event,
                     Vec::new(),
                     self.config.take_over_after,
                 );
-                let mut involvement = Involvement::new(part);
+                let mut run = GateRun::new(participant);
                 let answer = timeout(
                     ANSWER_TIME,
-                    involvement.ask(&*self.engine, self, Question::Withdraw),
+                    run.ask(&*self.engine, self, Question::Withdraw),
                 )
                 .await;
                 answer.map_err(|_| EngineError("it does not answer".into()))??;
             }
         }
-        // One that cannot be read may have such a mark.
+        // A register that cannot be read may have such a mark.
         self.adopts_at
             .set((!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN));
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Withdraws this machine's mark where the watcher does not wait for an approval any more.
+    /// Withdraws this machine's mark from events for which the watcher no longer waits for an
+    /// approval.
     pub(super) async fn withdraw_marks(&self) -> Result<(), EngineError> {
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
         let mut result = Ok(());
-        for asked in events {
-            let Ok(mut involvement) = asked.involvement.try_lock() else {
+        for pending in events {
+            let Ok(mut run) = pending.run.try_lock() else {
                 continue;
             };
-            let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
-            let is_over = self.audit.borrow().over_since(&asked.event_id).is_some();
-            let is_waiting = !is_over && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
-            let may_be_ready = involvement.may_be_ready();
-            let may_have_slots = involvement.has_slots() || asked.may_be_late.get();
+            let is_back_early = self.audit.borrow().is_back_early(&pending.event_id);
+            let is_over = self.audit.borrow().over_since(&pending.event_id).is_some();
+            let is_waiting = !is_over && pending.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
+            let may_be_ready = run.may_be_ready();
+            let may_have_slots = run.has_slots() || pending.may_be_late.get();
             let question = match (is_back_early, is_waiting) {
-                (true, _) if may_be_ready || (may_have_slots && !involvement.is_decided()) => {
+                (true, _) if may_be_ready || (may_have_slots && !run.is_decided()) => {
                     Question::StandDown
                 }
                 (false, false) if may_be_ready => Question::Withdraw,
                 _ => continue,
             };
-            let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, self, question)).await;
+            let answer = timeout(ANSWER_TIME, run.ask(&*self.engine, self, question)).await;
             let answer = answer.unwrap_or_else(|_| Err(EngineError("it does not answer".into())));
-            asked.may_be_late.set(
-                asked.may_be_late.get() && !(question == Question::StandDown && answer.is_ok()),
+            pending.may_be_late.set(
+                pending.may_be_late.get() && !(question == Question::StandDown && answer.is_ok()),
             );
-            // One that cannot be withdrawn holds up no other.
+            // A mark that cannot be withdrawn delays no other.
             result = result.and(answer.map(|_| ()));
         }
         result
     }
 
-    /// Forgets events that are over, and deletes their registers some time later.
+    /// Forgets events that are over, and later deletes their registers.
     async fn forget_events(&self) -> Result<(), EngineError> {
         let is_old = |id: &str| {
             self.audit
@@ -384,11 +394,13 @@ impl Daemon {
         };
         let old = {
             let events = self.events.borrow();
-            let old = events.iter().filter(|(_, asked)| is_old(&asked.event_id));
+            let old = events
+                .iter()
+                .filter(|(_, pending)| is_old(&pending.event_id));
             old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
         };
         for key in old {
-            // One that cannot be read is left as it is.
+            // A register that cannot be read stays.
             let found = self.engine.read(&key).await?;
             let readable =
                 found.filter(|found| store::decode::<EventRegister>(&key, &found.value).is_ok());
@@ -400,8 +412,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// Deletes the registers of events that were over before this process was asked about anything, and of those all of whose
-    /// machines are forgotten: nobody else does. Once after the start, and after a machine was forgotten.
+    /// Deletes the registers of events that were over before this process was asked anything, and
+    /// of events whose machines are all forgotten: nobody else does. Runs once after the start, and
+    /// after a machine was forgotten.
     pub(super) async fn delete_past_events(&self) -> Result<(), EngineError> {
         let past: HashSet<_> = self
             .audit
@@ -420,7 +433,7 @@ impl Daemon {
             None
         };
         for (key, found) in self.engine.list("events/").await? {
-            // One that cannot be read is left as it is.
+            // A register that cannot be read stays.
             let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else {
                 continue;
             };
@@ -446,22 +459,22 @@ impl Daemon {
         Ok(())
     }
 
-    /// Deletes the register of an event and its marks, unless somebody has changed it meanwhile, or a later version of this program has
-    /// written a mark.
+    /// Deletes the register of an event and its marks, unless another writer has changed it
+    /// meanwhile, or a later version of this program has written a mark.
     pub(super) async fn delete_event(
         &self,
         key: &str,
         revision: &Revision,
     ) -> Result<(), EngineError> {
-        let Some(parts) = self.engine.parts() else {
+        let Some(split) = self.engine.split_registers() else {
             return self.engine.delete(key, revision).await.map(drop);
         };
         let prefix = driver::marks_prefix(key);
-        let marks = parts.read_parts(key, &prefix, None).await?.parts;
+        let marks = split.read_parts(key, &prefix, None).await?.parts;
         let is_later =
-            |value: &str| matches!(store::check::<MarkPart>(value), Err(Invalid::Format(_)));
+            |value: &str| matches!(store::check::<MarkRegister>(value), Err(Invalid::Format(_)));
         if !marks.iter().any(|(_, value)| is_later(value)) {
-            parts.delete_parts(key, revision, &prefix).await?;
+            split.delete_parts(key, revision, &prefix).await?;
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Registers in a container of Azure Blob storage: a blob for each register.
 //!
-//! A write has `If-None-Match: *` or `If-Match: ETag`, which the storage service checks in one step. No blob lease is needed. The
-//! credential is the managed identity, the workload identity of a pod on AKS, or a SAS token; never an account's key.
+//! A write has `If-None-Match: *` or `If-Match: ETag`, which the storage service checks atomically,
+//! so the engine needs no blob lease. The credential is the managed identity, the workload identity
+//! of a pod on AKS, or a SAS token; never an account's key.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -38,17 +39,17 @@ const REQUEST_TIME: Duration = Duration::from_secs(4);
 /// How many blobs of a list are read at once.
 const READS_AT_ONCE: usize = 16;
 
-/// How old a value may be where the age of its register counts.
+/// The greatest age of a value in a list of registers with their ages.
 const VALUE_KEPT: Duration = Duration::from_secs(10 * 60);
 
 /// The well-known key of the account of Azurite, the emulator. It is public.
 pub const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// The value of a register that was not written for so long is current.
+/// A register that was not written for this long has a current value.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
 
-/// What AKS gives a pod with a workload identity.
+/// The environment variables that AKS sets for a pod with a workload identity.
 const WORKLOAD_IDENTITY: [(&str, AzureConfigKey); 4] = [
     ("AZURE_CLIENT_ID", AzureConfigKey::ClientId),
     ("AZURE_TENANT_ID", AzureConfigKey::AuthorityId),
@@ -66,24 +67,25 @@ pub struct BlobEngine {
     /// The container, for messages: the library does not always name it.
     container: String,
     sas: Option<Sas>,
-    /// Values where the age counts, the revision that has each, and when they were read, by key.
+    /// The last values of [`Engine::list_aged`], by key: each with its revision, and when it was
+    /// read.
     values: RefCell<HashMap<String, (Versioned, Instant)>>,
     /// The clock of the service, as the `Date` of its answers shows it.
     clock: Arc<StoreClock>,
 }
 
-/// Makes the HTTP client of this process: without proxy and redirects.
+/// Creates the HTTP client of this process: without proxy and redirects.
 #[derive(Debug)]
 struct Connector(Arc<StoreClock>);
 
-/// Looks at the clock in each answer.
+/// Reads the clock in each answer.
 #[derive(Debug)]
 struct Dated {
     client: HttpClient,
     clock: Arc<StoreClock>,
 }
 
-/// What a call of [`HttpService`] returns, later.
+/// The future of a call of [`HttpService`].
 type Calling<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
 impl HttpService for Dated {
@@ -117,7 +119,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// A SAS token. It is read for each request, so that a new one needs no restart.
+/// A SAS token, read for each request, so that a new one needs no restart.
 #[derive(Clone, Debug)]
 struct Sas(SecretFile);
 
@@ -142,7 +144,7 @@ impl Sas {
         Err("`blob.sas_file` has no SAS token: expected one line such as \"sv=…&sr=c&sp=rwl&se=…&sig=…\"".into())
     }
 
-    /// A text without the signature, if an answer has repeated it.
+    /// The text without the signature, if an answer has repeated it.
     fn redact(&self, text: &str) -> String {
         let signature = self
             .members()
@@ -194,7 +196,7 @@ impl BlobEngine {
         }
         let url = address::check(&config.url).map_err(|why| problem(&why))?;
         let host = url.host_str().ok_or_else(|| problem("it has no host"))?;
-        // A token must not be sent in clear, except to this machine.
+        // A token must not be sent without TLS, except to this machine.
         let is_loopback = host
             .parse::<IpAddr>()
             .is_ok_and(|address| address.is_loopback());
@@ -223,8 +225,8 @@ impl BlobEngine {
             .with_container_name(container)
             .with_endpoint(service.to_owned())
             .with_http_connector(Connector(clock.clone()))
-            // A conditional write that is repeated after a lost reply is refused because of itself, and would be reported as
-            // refused although it was carried out.
+            // The service refuses a repeated conditional write after a lost reply because the first
+            // one was carried out. The library would report a refusal.
             .with_retry(RetryConfig {
                 max_retries: 0,
                 ..RetryConfig::default()
@@ -254,7 +256,8 @@ impl BlobEngine {
         } else if std::env::var_os("AZURE_FEDERATED_TOKEN_FILE").is_some() {
             for (variable, key) in WORKLOAD_IDENTITY {
                 if let Ok(value) = std::env::var(variable) {
-                    // AKS ends the authority's address with a slash, and the library appends another one.
+                    // AKS ends the authority's address with a slash, and the library appends
+                    // another one.
                     builder = builder.with_config(key, value.trim_end_matches('/'));
                 }
             }
@@ -298,7 +301,7 @@ impl BlobEngine {
         ))
     }
 
-    /// The blob, an empty one included: that is how a deleted register looks.
+    /// The blob, including an empty one, which stands for a deleted register.
     async fn get(&self, key: &str) -> Result<Option<Versioned>, EngineError> {
         let found = match self.store.get(&Path::from(key)).await {
             Err(Error::NotFound { .. }) => return Ok(None),
@@ -343,13 +346,13 @@ impl BlobEngine {
             .filter_map(|meta| meta.e_tag.as_mut())
             .filter(|etag| !etag.starts_with('"'))
         {
-            // A list has them without the quotation marks that every other answer has.
+            // A list returns them without the quotation marks that every other answer has.
             *etag = format!("\"{etag}\"");
         }
         Ok(found)
     }
 
-    /// Those of the registers that exist, in any order.
+    /// The registers with these keys that exist, in any order.
     fn read_all(
         &self,
         keys: impl IntoIterator<Item = String>,
@@ -417,8 +420,8 @@ impl Engine for BlobEngine {
         })
     }
 
-    /// Makes the blob empty: deleting it under a condition is not in the library. A lifecycle rule of the storage account can
-    /// delete empty blobs later.
+    /// Makes the blob empty: the library has no conditional delete. A lifecycle rule of the storage
+    /// account can delete empty blobs later.
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
         Box::pin(async move { Ok(self.put(key, update(expected), "").await? != Swap::Conflict) })
     }
@@ -440,8 +443,9 @@ impl Engine for BlobEngine {
         self.clock.now()
     }
 
-    /// A list has no contents. Reading every machine's register at each look would be as many requests as there are machines; a
-    /// register that is written all the time has the same contents as before, but for the heartbeat.
+    /// A list has no contents, and reading every machine's register each time would take as many
+    /// requests as there are machines. So this reuses values: a register that is written again and
+    /// again changes only its heartbeat.
     fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
         Box::pin(async move {
             let blobs: HashMap<String, ObjectMeta> = self
@@ -480,7 +484,7 @@ impl Engine for BlobEngine {
                             .borrow_mut()
                             .insert(key, (register, Instant::now()));
                     }
-                    // What was read is not read again.
+                    // A value that was read is not read again.
                     Err(error) => result = result.and(Err(error)),
                 }
             }
@@ -489,7 +493,7 @@ impl Engine for BlobEngine {
             let mut found = Vec::new();
             for (key, meta) in blobs {
                 let written = Some(written(&meta));
-                // A register that was deleted since the list has no value.
+                // A register that was deleted since the list was read has no value.
                 if let (Some(etag), Some((value, _))) = (meta.e_tag, values.get(&key)) {
                     let register = Versioned {
                         value: value.value.clone(),

@@ -1,4 +1,4 @@
-//! The clock of a store: what its answers show of it.
+//! The clock of a store, as its answers show it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -6,13 +6,14 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{DATE, HeaderMap};
 use tokio::time::Instant;
 
-/// A time by the store's own clock, in milliseconds since that clock's year 1970. It is only compared with other times of the same
-/// store: whether the clock is right does not matter.
+/// A time by the store's own clock, in milliseconds since 1970 on that clock. It is only compared
+/// with other times of the same store, so the clock need not be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoreTime(pub u64);
 
 impl StoreTime {
-    /// How long ago a time was. One that is later by no more than `JUMP_MIN` is now; `None`: it is later by more.
+    /// The time since an earlier one. One that is later by no more than `JUMP_MIN` counts as now;
+    /// `None` if it is later by more.
     pub fn since(self, earlier: Self) -> Option<Duration> {
         let is_ahead = Duration::from_millis(earlier.0.saturating_sub(self.0)) > JUMP_MIN;
         (!is_ahead).then(|| Duration::from_millis(self.0.saturating_sub(earlier.0)))
@@ -28,19 +29,21 @@ impl From<SystemTime> for StoreTime {
     }
 }
 
-/// What a store's clock shows.
+/// The store's time, and how stable its clock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// The time.
     pub now: StoreTime,
-    /// For how long it has not jumped, as far as this process has seen.
+    /// How long this process has seen no jump of the clock.
     pub steady_for: Duration,
 }
 
-/// What the clock may be off without a jump: a `Date` has whole seconds, and the servers of one store have clocks of their own.
+/// The clock's greatest deviation without a jump: a `Date` has whole seconds, and the servers of
+/// one store have clocks of their own.
 const JUMP_MIN: Duration = Duration::from_secs(30);
 
-/// The store's clock as its last answer showed it. Between two answers this process's own clock goes on, which never jumps.
+/// The store's clock as its last answer showed it. Between two answers this process's own clock,
+/// which never jumps, measures the time.
 #[derive(Debug, Default)]
 pub(super) struct StoreClock(Mutex<Option<Shown>>);
 
@@ -59,7 +62,7 @@ impl Shown {
 }
 
 impl StoreClock {
-    /// An answer showed this time.
+    /// Sets the clock to the time that an answer showed.
     pub(super) fn saw(&self, time: StoreTime) {
         let (mut shown, at) = (
             self.0.lock().unwrap_or_else(PoisonError::into_inner),
@@ -77,7 +80,7 @@ impl StoreClock {
         });
     }
 
-    /// An answer had these headers, of which `Date` shows the time.
+    /// Sets the clock to the `Date` in an answer's headers.
     pub(super) fn saw_headers(&self, headers: &HeaderMap) {
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
         if let Some(date) = date.and_then(|date| httpdate::parse_http_date(date).ok()) {
@@ -85,7 +88,7 @@ impl StoreClock {
         }
     }
 
-    /// The time now; `None`: no answer has shown it yet.
+    /// The time now; `None` before the first answer.
     pub(super) fn now(&self) -> Option<Clock> {
         let shown = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
         Some(Clock {
@@ -134,7 +137,7 @@ mod tests {
         );
     }
 
-    /// A store's `Date` can be of the second before that of what it has just written.
+    /// A store's `Date` can be one second before that of its own write.
     #[test]
     fn what_was_written_just_now_is_not_of_a_later_time() {
         let now = StoreTime(784_111_777_000);

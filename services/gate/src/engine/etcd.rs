@@ -1,7 +1,8 @@
 //! Registers in etcd, through the JSON gateway that its servers have since version 3.4.
 //!
-//! A read asks the quorum, and a swap is a transaction that compares the key's `mod_revision`, which is 0 for a key that does
-//! not exist. Marks of an event of many machines are keys of their own: see [`Parts`].
+//! A read asks the quorum, and a swap is a transaction that compares the key's `mod_revision`,
+//! which is 0 for a key that does not exist. The marks of an event of many machines have keys of
+//! their own: see [`SplitRegisters`].
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -14,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::clock::{Clock, StoreClock};
 use super::{
-    Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole, damaged,
+    Engine, EngineError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, Swap,
+    Versioned, damaged,
 };
 use crate::config::EtcdConfig;
 use scheduled_events_common::address::{self, HIDDEN, shown, without_secrets};
@@ -24,7 +26,8 @@ use scheduled_events_common::secret::shown_file;
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
 
-/// How many registers one answer of a list has at most. etcd does not answer with more than some megabytes.
+/// The maximum number of registers in one answer of a list. etcd limits an answer to some
+/// megabytes.
 const PAGE: u32 = 500;
 
 /// The longest response: a page of a list, or an event's marks.
@@ -51,7 +54,7 @@ struct RangeResponse {
     header: Option<Header>,
     #[serde(default)]
     kvs: Vec<KeyValue>,
-    /// The page is not the last one.
+    /// Whether more pages follow.
     #[serde(default)]
     more: bool,
 }
@@ -90,9 +93,9 @@ struct TokenResponse {
 
 /// Why a request failed.
 enum Failure {
-    /// It did not reach the server, so that another one may be asked.
+    /// It did not reach the server, so another one may be asked.
     NotSent(String),
-    /// The token is not valid any more.
+    /// The token is no longer valid.
     Token,
     Other(String),
 }
@@ -209,8 +212,12 @@ impl EtcdEngine {
         ]
     }
 
-    /// What the last two operations of a transaction have read.
-    fn whole(&self, response: TransactionResponse, prefix: &str) -> Result<Whole, EngineError> {
+    /// The results of the last two operations of a transaction.
+    fn whole(
+        &self,
+        response: TransactionResponse,
+        prefix: &str,
+    ) -> Result<SplitRegister, EngineError> {
         let mut ranges = response
             .responses
             .into_iter()
@@ -235,15 +242,15 @@ impl EtcdEngine {
             .into_iter()
             .next()
             .map(|found| found.versioned().map(|(_, register)| register));
-        Ok(Whole {
+        Ok(SplitRegister {
             register: register.transpose()?,
             parts: found,
             moment: Revision(response.header.revision),
         })
     }
 
-    /// Sends a request to the server that answered last, and to the others in turn while it is certain that it did not arrive: a
-    /// swap that was carried out must not be reported as refused.
+    /// Sends a request to the server that answered last, and to the others in turn as long as it
+    /// certainly did not arrive: a swap that was carried out must not be reported as refused.
     async fn call<T: for<'de> Deserialize<'de>>(
         &self,
         path: &str,
@@ -254,7 +261,8 @@ impl EtcdEngine {
         let first = self.current.get();
         let mut attempt = 0;
         loop {
-            // Other calls are in progress meanwhile: those that wait for the same server must not each pass over another one.
+            // Other calls run meanwhile: calls that wait for the same server must not each skip
+            // another one.
             let index = (first + attempt) % count;
             let endpoint = &self.endpoints[index];
             let error = match self.request(endpoint, path, body).await {
@@ -308,7 +316,7 @@ impl EtcdEngine {
         Ok(())
     }
 
-    /// The beginning of an answer, without secrets that it repeats.
+    /// The beginning of an answer, without the secrets that it repeats.
     fn excerpt(&self, text: &str) -> String {
         let token = self.token.borrow();
         let secrets = [
@@ -320,7 +328,7 @@ impl EtcdEngine {
         let text = secrets.filter(|secret| !secret.is_empty()).fold(
             without_secrets(text),
             |text, secret| {
-                // As it is, and as it is in the request.
+                // Unchanged, and as the request encodes it.
                 let quoted = json!(secret).to_string();
                 text.replace(quoted.trim_matches('"'), HIDDEN)
                     .replace(secret, HIDDEN)
@@ -359,7 +367,7 @@ impl EtcdEngine {
             return Ok(body);
         }
         let text = String::from_utf8_lossy(&body);
-        // The last one: etcd's users have changed since a signed token was made.
+        // The last text: etcd's users have changed since a signed token was issued.
         let refusals = [
             "user name is empty",
             "invalid auth token",
@@ -442,7 +450,8 @@ impl Engine for EtcdEngine {
                 let (Some(last), true) = (last, response.more) else {
                     return Ok(found);
                 };
-                // All pages are of the first one's moment, and the next one begins after this one's last key.
+                // All pages are of the first page's revision, and each page starts after the last
+                // key of the one before.
                 if let Some(header) = response.header.filter(|_| range["revision"].is_null()) {
                     range["revision"] = json!(header.revision);
                 }
@@ -459,29 +468,30 @@ impl Engine for EtcdEngine {
         self.clock.now()
     }
 
-    fn parts(&self) -> Option<&dyn Parts> {
+    fn split_registers(&self) -> Option<&dyn SplitRegisters> {
         Some(self)
     }
 }
 
-/// A part is a key of its own, and a transaction compares a whole range of keys at once: single comparisons end at 128.
-impl Parts for EtcdEngine {
+/// Each part has a key of its own, and a transaction compares a whole range of keys: it allows at
+/// most 128 single comparisons.
+impl SplitRegisters for EtcdEngine {
     fn read_parts<'a>(
         &'a self,
         key: &'a str,
         prefix: &'a str,
         since: Option<&'a Revision>,
-    ) -> Reply<'a, Whole> {
+    ) -> Reply<'a, SplitRegister> {
         Box::pin(async move {
-            // Without a comparison it succeeds.
+            // A transaction without a comparison succeeds.
             let body = json!({ "success": self.reads(key, prefix, since) });
             self.whole(self.call("kv/txn", &body).await?, prefix)
         })
     }
 
-    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
+    fn change_part<'a>(&'a self, change: SplitWrite<'a>) -> Reply<'a, Option<SplitRegister>> {
         Box::pin(async move {
-            let PartChange {
+            let SplitWrite {
                 key,
                 prefix,
                 since,
@@ -560,7 +570,8 @@ fn explain(why: &str, has_identity: bool) -> String {
             "Expired",
             "the server's certificate has expired, or this machine's clock is wrong",
         ),
-        // A server that does not accept the client ends the connection, with or without an alert that arrives.
+        // A server that does not accept the client closes the connection, with or without an alert
+        // that arrives.
         ("CertificateRequired", client),
         ("BadCertificate", client),
         ("UnknownCA", client),

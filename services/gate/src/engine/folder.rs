@@ -1,15 +1,19 @@
 //! Registers in a folder, for tests and for machines that share one disk: a local file system, or NFS.
 //!
-//! A register is a folder of its own with one file per version: `.1`, `.2`, and so on, which are no parts of keys. The highest number is the current version.
-//! A writer puts the new version into a temporary file and gives it the next number with `link(2)`, which the file system
-//! carries out in one step or refuses if the number is taken, also over NFS. So of several writers that replace one version,
-//! exactly one succeeds. A version is never changed. The last versions are kept, so that a late writer finds its number taken. Where
-//! there is only one process, they are not: what it has given up and began anew cannot become current, as its number is a lower one.
+//! A register is a folder of its own with one file per version: `.1`, `.2`, and so on; no key has
+//! such a part. The highest number is the current version. A writer puts the new version into a
+//! temporary file and gives it the next number with `link(2)`, which the file system carries out
+//! atomically, or refuses if the number is taken, also over NFS. So exactly one of several writers
+//! that replace one version succeeds. A version never changes. The last versions stay, so that a
+//! late writer finds its number taken. With only one process they do not: a write that it gave up
+//! and started again cannot become current, since its number is lower.
 //!
-//! Limits: it is as available as the file system, and a mount that hangs is an engine that does not answer. NFS must be version 4,
-//! or 3 mounted with `lookupcache=none`: with cached directories a reader can see an old version for some seconds, which delays
-//! and never breaks the gate. Object stores mounted as a folder do not have `link(2)`, and SMB may not. Every machine needs the
-//! same user, or one that may write: who may write here decides about approvals.
+//! Limits: the engine is as available as the file system, and a mount that hangs is an engine that
+//! does not answer. NFS must be version 4, or 3 mounted with `lookupcache=none`: with cached
+//! directories a reader can see an old version for some seconds, which delays the gate, but never
+//! breaks it. Object stores mounted as a folder do not have `link(2)`, and SMB may not. Every
+//! machine needs the same user, or one that may write: each user with write access here takes part
+//! in the decisions about approvals.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -23,22 +27,24 @@ use super::clock::{Clock, StoreClock, StoreTime};
 use super::{Aged, Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned, damaged};
 use scheduled_events_common::temporary;
 
-/// How many versions are kept. A writer that is later than that cannot know whether its number was free because it was next.
+/// How many versions are kept. A writer that is later than that cannot know whether its number was
+/// free because it was next.
 const VERSIONS_KEPT: u64 = 64;
 
-/// A register that was deleted so long ago leaves the file system.
+/// How long the files of a deleted register stay.
 const DELETED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Every so often a writer looks for temporary files of others, and at its first write.
+/// After how many writes a writer looks for temporary files of others; it also does so at its first
+/// write.
 const WRITES_PER_CLEANING: u64 = 256;
 
-/// A temporary file of this age was left by a writer that was killed, if nobody has it locked.
+/// A temporary file of this age that nobody has locked was left by a writer that was killed.
 const TEMPORARY_KEPT: Duration = Duration::from_secs(60 * 60);
 
-/// What the names of temporary files begin with. Numbers of the process, the write and the time follow.
+/// The prefix of temporary files' names. Numbers of the process, the write and the time follow.
 const TEMPORARY: &str = ".new-";
 
-/// What every version begins with. A version without anything else marks a deleted register.
+/// The first bytes of every version. A version that contains nothing else marks a deleted register.
 const HEADER: &[u8] = b"scheduled-events register\n";
 
 /// Registers in a folder.
@@ -60,8 +66,8 @@ impl FolderEngine {
         }
     }
 
-    /// The same for registers that no other process writes, as a lock ensures: no version is kept but the current one, and nothing of a
-    /// register that was deleted. Others may read them.
+    /// The same for registers that no other process writes, as a lock ensures: only the current
+    /// version is kept, and nothing of a deleted register. Other processes may read them.
     pub fn of_one_process(root: &Path) -> Self {
         Self {
             is_shared: false,
@@ -69,12 +75,12 @@ impl FolderEngine {
         }
     }
 
-    /// The file system's time, if anything was written yet.
+    /// The file system's time, once something was written.
     fn now(&self) -> Option<StoreTime> {
         self.clock.now().map(|clock| clock.now)
     }
 
-    /// Runs a call on a thread that may block: the file system may be a network's.
+    /// Runs a call on a thread that may block: the file system may be remote.
     fn run<'a, T: Send + 'static>(
         &self,
         what: &'static str,
@@ -85,7 +91,8 @@ impl FolderEngine {
         Box::pin(async move {
             let name = folder.display().to_string();
             let call = move || {
-                // Below a root that does not exist, as one that is not mounted, nothing would seem to be registered.
+                // Below a root that does not exist, such as an unmounted one, the store would seem
+                // to be empty.
                 if fs::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
                     let root = root.display();
                     return Err(io::Error::other(format!(
@@ -178,7 +185,7 @@ impl Engine for FolderEngine {
     }
 }
 
-/// A version of a register, as it is in its file.
+/// A version of a register, as its file contains it.
 struct Version {
     number: u64,
     value: String,
@@ -216,8 +223,9 @@ fn version_file(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!(".{number}"))
 }
 
-/// Removes the temporary files of writers that were killed. `now` is the file system's time. A writer that lives has its own locked;
-/// where there are no locks, one that hangs for an hour finds its own missing, and fails.
+/// Removes the temporary files of writers that were killed. `now` is the file system's time. A
+/// running writer has locked its own; on a file system without locks, a writer that hangs for an
+/// hour finds its file missing, and fails.
 fn remove_temporary(root: &Path, now: SystemTime) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -242,7 +250,8 @@ fn is_number(text: &str) -> bool {
 
 /// The current version.
 fn current(folder: &Path) -> io::Result<Option<Version>> {
-    // A version that was listed can be removed before it is opened, but only if there are many newer ones by then.
+    // A version can be removed between listing and opening, but only after many newer ones were
+    // written.
     for _ in 0..100 {
         let Some(number) = numbers(folder)?.into_iter().max() else {
             return Ok(None);
@@ -275,7 +284,7 @@ fn current(folder: &Path) -> io::Result<Option<Version>> {
     ))
 }
 
-/// A new file that nobody else has, and its path.
+/// A new file that no other writer has, and its path.
 fn temporary_file(root: &Path) -> io::Result<(PathBuf, File)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -285,14 +294,14 @@ fn temporary_file(root: &Path) -> io::Result<(PathBuf, File)> {
         .as_nanos();
     let temporary = root.join(format!("{TEMPORARY}{}-{count}-{since}", std::process::id()));
     let file = temporary::create(&temporary, 0o600)?;
-    // Once for some writes: it lists the folder.
+    // Once in some writes, since it lists the folder.
     if count.is_multiple_of(WRITES_PER_CLEANING) {
         remove_temporary(root, file.metadata()?.modified()?);
     }
     Ok((temporary, file))
 }
 
-/// Adds a version with this number, if there is none, and removes old ones: so many are kept.
+/// Adds a version with this number, if it is free, and removes old ones; this many are kept.
 fn add_version(
     root: &Path,
     folder: &Path,
@@ -308,8 +317,8 @@ fn add_version(
         file.sync_all()?;
         clock.saw(file.metadata()?.modified()?.into());
         match fs::hard_link(&temporary, version_file(folder, number)) {
-            // Over NFS the answer to a link that was made can get lost, and the repeated request fails. The count of names
-            // shows that it was made.
+            // Over NFS the reply to a successful link can be lost, and the repeated request fails.
+            // The link count shows that the first one succeeded.
             Err(error)
                 if error.kind() == ErrorKind::AlreadyExists
                     && fs::metadata(&temporary)?.nlink() < 2 =>
@@ -393,14 +402,15 @@ fn remove_deleted(folder: &Path, deleted: &Version, now: Option<StoreTime>) {
     }
 }
 
-/// Removes a register with all versions up to this one, and not those that somebody has added since.
+/// Removes a register with all versions up to this one, but none that were added since.
 fn remove_versions(folder: &Path, last: u64) -> io::Result<()> {
     let mut versions = numbers(folder)?;
-    // Another machine has removed them since, and the numbers may be those of a register that was written after that.
+    // Another machine has removed them since, and the numbers may be those of a register that was
+    // written after that.
     if !versions.contains(&last) {
         return Ok(());
     }
-    // The current one goes last, so that no older one becomes current.
+    // The current version goes last, so that no older one becomes current.
     versions.sort_unstable();
     for version in versions.into_iter().filter(|found| *found <= last) {
         // Another machine may do the same.
@@ -433,7 +443,8 @@ mod tests {
             .open(register.join(".2"))
             .and_then(|file| file.set_modified(now - 25 * hour))
             .expect("a time");
-        // The clock of this machine is a day ahead, and that of the next process is not known yet.
+        // The clock of this machine is a day ahead, and the clock of the next process is not known
+        // yet.
         engine.clock.saw((now - 24 * hour).into());
         for engine in [&engine, &FolderEngine::new(folder.path())] {
             assert_eq!(engine.list("groups/").await, Ok(Vec::new()));
@@ -444,7 +455,8 @@ mod tests {
         assert!(!register.exists());
     }
 
-    /// Two machines look at the same time, and the register is written again after the first one has removed it.
+    /// Two machines check at the same time, and the register is written again after the first one
+    /// has removed it.
     #[tokio::test]
     async fn a_register_that_is_written_again_while_it_leaves_stays() {
         let root = tempfile::tempdir().expect("a folder");
@@ -527,7 +539,7 @@ mod tests {
                 );
             }
             let revision = revision.expect("a revision");
-            // As after a crash, there is an older version.
+            // An older version exists, as after a crash.
             fs::write(folder.path().join("hub/a/.1"), "old").expect("written");
             assert_eq!(
                 engine.delete("hub/a", &Revision("1".into())).await,

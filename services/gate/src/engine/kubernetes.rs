@@ -1,9 +1,10 @@
 //! Registers in Lease objects of a Kubernetes API server.
 //!
-//! A register is an annotation of a Lease of its own, and its revision the object's `resourceVersion` and `uid`. A PUT that names
-//! them is refused by the server if the object has others by then, and so is a DELETE; a GET that names none is answered from the
-//! current state. With the version alone, the server makes a Lease that was deleted again. The Lease's own members are not used: a
-//! lease that expires would be a lock that opens by time.
+//! A register is an annotation of a Lease of its own, and its revision is the object's
+//! `resourceVersion` and `uid`. The server refuses a PUT or a DELETE that names them if the object
+//! has others by then. It answers a GET that names none from the current state. With the version
+//! alone, the server would create a deleted Lease again. The engine does not use the Lease's own
+//! members: an expiring lease would be a lock that opens by time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +22,15 @@ use scheduled_events_common::kubernetes::{describe, status_code};
 /// The annotations with a register's key and value.
 const KEY: &str = "scheduled-events/key";
 const VALUE: &str = "scheduled-events/value";
-/// The annotation with the revision that the last write replaced. It makes every write a change: the server gives a write that
-/// changes nothing no version of its own, so two writers of the same value could both believe that they were first.
+/// The annotation with the revision that the last write replaced. It makes every write a change:
+/// the server gives a write that changes nothing no new version, so two writers of the same value
+/// could both believe that they were first.
 const REPLACED: &str = "scheduled-events/replaced";
 /// The label by which registers are found: the first part of the key.
 const LABEL: &str = "scheduled-events/register";
 /// How long a request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// How many registers one answer of a list has at most.
+/// The maximum number of registers in one answer of a list.
 const PAGE: u32 = 200;
 
 /// Registers in Leases.
@@ -90,7 +92,8 @@ impl Engine for KubernetesEngine {
             };
             match (written, expected) {
                 (Ok(lease), _) => Ok(Swap::Done(revision(&lease)?)),
-                // It exists already, or has another version; or it was deleted. If it was to be created, the namespace does not exist.
+                // It exists already, has another version, or was deleted. If it was to be created,
+                // the namespace does not exist.
                 (
                     Err(Refusal {
                         code: Some(409), ..
@@ -169,8 +172,8 @@ impl Engine for KubernetesEngine {
     }
 }
 
-/// The name of a register's object: a key may have characters that a name may not. People recognise the beginning, and the
-/// hash distinguishes keys.
+/// The name of a register's object: a key may have characters that a name may not. The beginning is
+/// for people, and the hash distinguishes keys.
 fn object_name(key: &str) -> String {
     let readable: String = key
         .chars()
@@ -194,7 +197,7 @@ fn object_name(key: &str) -> String {
     )
 }
 
-/// The first part of a key, as a label may have it.
+/// The first part of a key, as a label allows it.
 fn kind(key: &str) -> &str {
     key.split('/')
         .next()
@@ -267,7 +270,7 @@ fn parts(revision: &Revision) -> (String, String) {
     (version.to_owned(), uid.to_owned())
 }
 
-/// Why a request did not succeed, with the server's status code.
+/// Why a request failed, with the server's status code.
 struct Refusal {
     code: Option<u16>,
     error: EngineError,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::future::ready;
 
 use super::clock::{Clock, StoreClock};
-use super::{Engine, PartChange, Parts, Reply, Revision, StoreTime, Swap, Versioned, Whole};
+use super::{
+    Engine, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, StoreTime, Swap, Versioned,
+};
 
 /// Registers in the memory of one process.
 #[derive(Debug)]
@@ -16,7 +18,7 @@ pub struct MemoryEngine {
     clock: StoreClock,
 }
 
-/// What the clock shows at first.
+/// The clock's first time.
 const CLOCK_BEGINS: StoreTime = StoreTime(1_000_000_000_000);
 
 impl Default for MemoryEngine {
@@ -38,20 +40,20 @@ impl MemoryEngine {
         self.operations.get()
     }
 
-    /// Sets the clock, which goes on from there.
+    /// Sets the clock, which continues from there.
     pub fn set_clock(&self, time: StoreTime) {
         self.clock.saw(time);
     }
 
-    /// A register and its parts as they are.
-    fn whole(&self, key: &str, prefix: &str, since: Option<&Revision>) -> Whole {
+    /// A register with its parts.
+    fn whole(&self, key: &str, prefix: &str, since: Option<&Revision>) -> SplitRegister {
         let registers = self.registers.borrow();
         let parts = registers
             .range(prefix.to_owned()..)
             .take_while(|(key, _)| key.starts_with(prefix));
         let parts = parts
             .filter(|(_, part)| since.is_none_or(|since| number(&part.revision) > number(since)));
-        Whole {
+        SplitRegister {
             register: registers.get(key).cloned(),
             parts: parts
                 .map(|(key, part)| (key[prefix.len()..].to_owned(), part.value.clone()))
@@ -135,25 +137,25 @@ impl Engine for MemoryEngine {
         self.clock.now()
     }
 
-    fn parts(&self) -> Option<&dyn Parts> {
+    fn split_registers(&self) -> Option<&dyn SplitRegisters> {
         Some(self)
     }
 }
 
-impl Parts for MemoryEngine {
+impl SplitRegisters for MemoryEngine {
     fn read_parts<'a>(
         &'a self,
         key: &'a str,
         prefix: &'a str,
         since: Option<&'a Revision>,
-    ) -> Reply<'a, Whole> {
+    ) -> Reply<'a, SplitRegister> {
         self.count();
         Box::pin(ready(Ok(self.whole(key, prefix, since))))
     }
 
-    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
+    fn change_part<'a>(&'a self, change: SplitWrite<'a>) -> Reply<'a, Option<SplitRegister>> {
         self.count();
-        let PartChange {
+        let SplitWrite {
             key, prefix, since, ..
         } = change;
         let is_changed =
@@ -190,7 +192,7 @@ impl Parts for MemoryEngine {
     }
 }
 
-/// Revisions are numbers here.
+/// In this engine, revisions are numbers.
 fn number(revision: &Revision) -> u64 {
     revision.0.parse().unwrap_or(0)
 }

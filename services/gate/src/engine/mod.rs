@@ -1,9 +1,10 @@
-//! Where the machines of a fleet keep their common registers.
+//! The stores in which the machines of a fleet keep their common registers.
 //!
-//! A register is a short text under a key. It changes only by compare-and-swap: a write names the revision that it
-//! replaces, and is refused if the register has another one by then. `etcd` is for a cluster of etcd servers, `blob` for a container
-//! of Azure Blob storage, `kubernetes` for the Lease objects of an API server, `folder` for a file system that the machines share,
-//! and `memory` for tests. `open` chooses the one of a configuration.
+//! A register is a short text under a key. It changes only by compare-and-swap: a write names the
+//! revision that it replaces, and is refused if the register has another one by then. `etcd` is for
+//! a cluster of etcd servers, `blob` for a container of Azure Blob storage, `kubernetes` for the
+//! Lease objects of an API server, `folder` for a file system that the machines share, and `memory`
+//! for tests. `open` opens the engine of a configuration.
 
 #[cfg(feature = "blob")]
 pub mod blob;
@@ -22,13 +23,13 @@ use std::pin::Pin;
 pub use clock::{Clock, StoreTime};
 pub use open::open;
 
-/// The longest value of a register. It keeps the marks of a thousand machines.
+/// The longest value of a register, enough for the marks of a thousand machines.
 pub const VALUE_MAX: usize = 256 * 1024;
 
 /// The most bytes of a key.
 const KEY_MAX: usize = 200;
 
-/// The version of a register, in the engine's own words. Only equality counts.
+/// The version of a register, in the engine's own form. Only equality counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Revision(pub String);
 
@@ -48,8 +49,8 @@ pub struct Aged {
     pub key: String,
     /// The register.
     pub register: Versioned,
-    /// When it was written, by the store's clock; `None` if the store does not keep that. Then the register's value says it, if
-    /// anything does.
+    /// When it was written, by the store's clock; `None` if the store does not record that. The
+    /// register's value may contain it then.
     pub written: Option<StoreTime>,
 }
 
@@ -58,7 +59,7 @@ pub struct Aged {
 pub enum Swap {
     /// The register has the new value, with this revision.
     Done(Revision),
-    /// The register did not have the expected revision. Nothing was changed.
+    /// The register did not have the expected revision. Nothing changed.
     Conflict,
 }
 
@@ -74,48 +75,49 @@ impl fmt::Display for EngineError {
 
 impl std::error::Error for EngineError {}
 
-/// A register whose parts are registers of their own, as all of them were at one moment.
+/// A register whose parts are registers of their own, all as of one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Whole {
+pub struct SplitRegister {
     /// The register; `None` if it does not exist.
     pub register: Option<Versioned>,
-    /// The parts that exist, or of these the ones that were written after an earlier moment: the end of the key, and the value.
+    /// The parts, or only those that were written after an earlier moment: the end of the key, and
+    /// the value.
     pub parts: Vec<(String, String)>,
     /// The moment.
     pub moment: Revision,
 }
 
-/// A change of one part, and possibly of the register.
+/// A write of one part, and possibly of the register.
 #[derive(Clone, Copy, Debug)]
-pub struct PartChange<'a> {
+pub struct SplitWrite<'a> {
     /// The register's key.
     pub key: &'a str,
-    /// The register's revision; `None` if it does not exist. If it has another one, nothing is changed.
+    /// The register's revision; `None` if it does not exist. If it differs, nothing changes.
     pub expected: Option<&'a Revision>,
     /// The register's new value; `None` leaves it as it is.
     pub value: Option<&'a str>,
-    /// What the keys of the parts begin with. It ends with `/`.
+    /// The prefix of the parts' keys. It ends with `/`.
     pub prefix: &'a str,
     /// The end of the part's key, and its new value.
     pub part: (&'a str, &'a str),
-    /// An earlier moment: only what was written after it is returned.
+    /// An earlier moment: the result has only what was written after it.
     pub since: Option<&'a Revision>,
-    /// If any part was written after `since`, nothing is changed.
+    /// Whether nothing changes if any part was written after `since`.
     pub needs_unchanged_parts: bool,
 }
 
-/// Registers in parts: so many writers change their own part each without a conflict.
-pub trait Parts {
+/// Registers that are split into parts: many writers each change their own part without a conflict.
+pub trait SplitRegisters {
     /// The register and its parts, or those that were written after a moment.
     fn read_parts<'a>(
         &'a self,
         key: &'a str,
         prefix: &'a str,
         since: Option<&'a Revision>,
-    ) -> Reply<'a, Whole>;
+    ) -> Reply<'a, SplitRegister>;
 
-    /// Changes a part, and returns what is then. `None`: it was refused, and nothing was changed.
-    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>>;
+    /// Changes a part, and returns the new state; `None` if it was refused and nothing changed.
+    fn change_part<'a>(&'a self, change: SplitWrite<'a>) -> Reply<'a, Option<SplitRegister>>;
 
     /// Deletes the register and its parts if it has this revision.
     fn delete_parts<'a>(
@@ -126,8 +128,8 @@ pub trait Parts {
     ) -> Reply<'a, bool>;
 }
 
-/// The value of a register that is no text, or that something else has written. It is no value of any register, so that it is reported
-/// and left as it is, and it holds up no other register.
+/// The value of a register that is not text, or that another program has written. It is no valid
+/// value of any register, so it is reported and kept, and delays no other register.
 fn damaged(why: &str, bytes: &[u8]) -> String {
     const SHOWN: usize = 1000;
     format!(
@@ -136,7 +138,7 @@ fn damaged(why: &str, bytes: &[u8]) -> String {
     )
 }
 
-/// What a call of an engine returns, later.
+/// The future of a call of an engine.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + 'a>>;
 
 /// Whether this can be the key of a register.
@@ -149,8 +151,9 @@ pub(crate) fn is_key(key: &str) -> bool {
 
 /// Registers with compare-and-swap.
 ///
-/// A key has lower-case letters, digits, `-`, `_`, `.` and `/`, at most 200 bytes; a part between two `/` is neither empty nor
-/// begins with `.`. A read sees every swap that was done before it began.
+/// A key has lower-case letters, digits, `-`, `_`, `.` and `/`, at most 200 bytes; a part between
+/// two `/` is not empty and does not begin with `.`. A read returns every swap that was done before
+/// the read began.
 pub trait Engine {
     /// The register; `None` if it does not exist.
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>>;
@@ -163,17 +166,21 @@ pub trait Engine {
         value: &'a str,
     ) -> Reply<'a, Swap>;
 
-    /// Deletes the register if it has this revision. `false`: it has another one, or does not exist.
+    /// Deletes the register if it has this revision; `false` if it has another one, or does not
+    /// exist.
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool>;
 
-    /// The registers whose keys begin with the prefix, which ends with `/`, in the order of their keys.
+    /// The registers whose keys begin with the prefix, which ends with `/`, in the order of their
+    /// keys.
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>>;
 
-    /// The time by the store's own clock, as its last answer showed it and as long ago as that was; `None`: no answer has shown it.
+    /// The time by the store's own clock, derived from its last answer; `None` before the first
+    /// answer.
     fn clock(&self) -> Option<Clock>;
 
-    /// The same registers for those who ask how old they are. The revisions and the times are current. A value may be ten minutes
-    /// old, unless the register was not written for a minute: then it is current, too.
+    /// The same registers for callers that need their ages. The revisions and the times are
+    /// current. A value may be up to ten minutes old, but is current if the register was not
+    /// written for a minute.
     fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
         Box::pin(async move {
             let aged = |(key, register)| Aged {
@@ -185,8 +192,8 @@ pub trait Engine {
         })
     }
 
-    /// Registers in parts, if the engine has them.
-    fn parts(&self) -> Option<&dyn Parts> {
+    /// Registers that are split into parts, if the engine has them.
+    fn split_registers(&self) -> Option<&dyn SplitRegisters> {
         None
     }
 }

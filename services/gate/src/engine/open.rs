@@ -41,7 +41,7 @@ pub async fn open(config: &Config) -> Result<Box<dyn Engine>, String> {
             let blob = config.blob.as_ref().ok_or("there is no table `blob`")?;
             Ok(Box::new(blob::BlobEngine::new(blob)?))
         }
-        // Only those that this build left out.
+        // Only the engines that this build leaves out.
         #[allow(unreachable_patterns)]
         engine @ (EngineKind::Blob | EngineKind::Kubernetes) => {
             Err(format!("this build has no engine `{engine:?}`").to_lowercase())

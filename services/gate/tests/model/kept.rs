@@ -1,5 +1,5 @@
-//! Values that are kept once each: a state then holds references of a few bytes, which are copied, compared and hashed at once. There
-//! are millions of states, and some thousand values.
+//! Values of which only one copy exists: a state then holds references of a few bytes, which are
+//! fast to copy, compare and hash. There are millions of states, and some thousand values.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use scheduled_events_gate::protocol::Progress;
 use scheduled_events_gate::register::{EventRegister, GroupRegister};
 
-/// A value that is kept until the process ends. Two that are equal are the same.
+/// A value that is kept until the process ends. Equal values are the same object.
 pub(crate) struct Kept<T: 'static>(&'static Entry<T>);
 
 struct Entry<T> {
-    /// Of the value, so that a state has the same hash in every run.
+    /// The hash of the value, so that a state has the same hash in every run.
     hash: u64,
     value: Arc<T>,
 }
 
 type Table<T> = LazyLock<Mutex<HashMap<Arc<T>, Kept<T>>>>;
 
-/// What can be kept.
+/// A type whose values can be kept.
 pub(crate) trait Keep: Clone + Default + Eq + Hash + 'static {
     fn table() -> &'static Table<Self>;
 }
@@ -93,7 +93,7 @@ impl<T> Hash for Kept<T> {
     }
 }
 
-/// A quick hasher for what holds hashes already, and small numbers: as rustc has it.
+/// A fast hasher for hashes and small numbers, the same as rustc's.
 #[derive(Default)]
 pub(crate) struct Quick(u64);
 

@@ -1,19 +1,22 @@
 //! The gate's protocol, checked in every interleaving: `make model-fleet`.
 //!
 //! The invariants:
-//! - S1: an event is approved only after the decision, and the decision is made only over the marks of all.
-//! - S2: when it was decided, all machines of the event were ready.
-//! - S3: nobody is approved who is not ready.
-//! - S4: of a group, the gate takes at most so many machines out of service as its limit says, or those of one event.
-//!   A machine that is silent, or out by its last call, counts at the time at which slots are taken.
+//! - S1: an event is approved only after the decision, and the decision uses the marks of all
+//!   machines.
+//! - S2: at the decision, all machines of the event were ready.
+//! - S3: no machine is approved that is not ready.
+//! - S4: the gate takes at most as many machines of a group out of service as its limit allows, or
+//!   those of one event. A machine that is silent, or out by its last call, counts at the time at
+//!   which slots are taken.
 //! - S5: no slot is free before its machine has recovered, or is gone.
-//! - L1: from wherever things are, once the faults end and before `NotBefore`, somebody approves. Machines that are out by their last
-//!   calls can prevent it.
-//! - L2: every machine that lives has begun to prepare by `NotBefore`.
-//! - L3: nobody takes slots that an earlier event needs which was refused.
-//! - no ghosts: from wherever things are, once the faults end and the events are over, no slot is held.
+//! - L1: from every state, once the faults end and before `NotBefore`, somebody approves. Machines
+//!   that are out by their last calls can prevent it.
+//! - L2: every living machine has begun to prepare by `NotBefore`.
+//! - L3: no machine takes slots that an earlier, refused event needs.
+//! - no ghosts: from every state, once the faults end and the events are over, no slot is held.
 //!
-//! A check that cannot fail is none: `rules.rs` takes each rule of the protocol out, and shows which invariant is found to be broken.
+//! A check that cannot fail proves nothing: `rules.rs` removes each rule of the protocol, and shows
+//! which invariant breaks.
 
 mod kept;
 mod rest;
@@ -36,7 +39,7 @@ use world::World;
 
 struct GateModel {
     protocol: Protocol,
-    /// From one of so many states it is tried what becomes of it.
+    /// Liveness is checked from one in this many states.
     rest_of: u64,
     /// The properties that are checked.
     names: &'static [&'static str],
@@ -52,8 +55,8 @@ impl GateModel {
         }
     }
 
-    /// What becomes of a state; `None`: this one is not tried. Two properties of each state want to know, and each check has its own
-    /// threads.
+    /// The end of the state's fair continuation; `None` if liveness is not checked from this state.
+    /// Two properties of each state need it, and each check has its own threads.
     fn rest(&self, world: &World) -> Option<Rest> {
         thread_local! {
             static LAST: Cell<Option<(World, Rest)>> = const { Cell::new(None) };
@@ -103,7 +106,7 @@ impl Model for GateModel {
             Property::always("no ghosts", |model: &Self, world: &World| {
                 model.rest(world).is_none_or(|rest| rest.all_free)
             }),
-            // The model reaches what it is about.
+            // The model reaches the states that it is about.
             Property::sometimes("all approved", |_, world: &World| {
                 world.status.iter().all(|status| {
                     matches!(status, Status::Approved | Status::Over { approved: true })
@@ -130,7 +133,7 @@ fn check(name: &str, setup: Setup, rest_of: u64) {
         "no ghosts",
         "all approved",
     ];
-    // Depth first: that needs the least memory, and no path.
+    // Depth first needs the least memory, and no path is needed.
     let checker = GateModel::new(setup, rest_of, names)
         .checker()
         .threads(2)

@@ -1,18 +1,18 @@
-//! What becomes of a state if from now on nothing fails and everybody gets a turn.
+//! The fair continuation of a state: from now on nothing fails, and every machine gets its turn.
 
 use crate::state::{Action, Outcome, Presence, Status};
 use crate::step::Protocol;
 use crate::world::World;
 
-/// The most rounds until nothing happens any more.
+/// The maximum number of rounds until nothing more happens.
 const ROUNDS_MAX: usize = 200;
 
-/// What is after the last fault, when all has been done.
+/// The result once all steps after the last fault are done.
 #[derive(Clone, Copy)]
 pub(crate) struct Rest {
-    /// Every event is approved that can be.
+    /// Whether every event is approved that can be.
     pub(crate) all_approved: bool,
-    /// No slot is held.
+    /// Whether no slot is held.
     pub(crate) all_free: bool,
 }
 
@@ -56,7 +56,8 @@ impl Rest {
                     all_free: (0..setup.machines).all(is_free),
                 };
             };
-            // Machines that are out by a last call can be in each other's way, whatever the limit is: then only `NotBefore` helps.
+            // Machines that are out by a last call can block each other, whatever the limit is:
+            // then only `NotBefore` helps.
             let is_late = |machine: usize| {
                 world.involved[machine]
                     .iter()
@@ -72,7 +73,7 @@ impl Rest {
     }
 }
 
-/// What the metadata service does about an event, and what others do once it is over.
+/// The metadata service's next step about an event, and that of other machines once it is over.
 fn pass_time(protocol: &Protocol, world: &mut World, event: usize) {
     let machines = &protocol.setup.events[event];
     match world.status[event] {
@@ -98,7 +99,7 @@ fn pass_time(protocol: &Protocol, world: &mut World, event: usize) {
     }
 }
 
-/// What a machine does next about an event, if nothing fails.
+/// A machine's next step about an event, if nothing fails.
 fn usual_action(
     protocol: &Protocol,
     world: &World,
@@ -111,7 +112,7 @@ fn usual_action(
     let mut actions = Vec::new();
     world.actions_of(protocol, machine, event, &mut actions);
     let is_first = |action: &Action| match *action {
-        // A machine whose turn it is not waits until it is.
+        // A machine waits until it is its turn.
         Action::Step(_, _, outcome) => outcome == Outcome::Waited,
         Action::Occupy(..) | Action::Prepared(..) | Action::Post(..) | Action::Recover(..) => true,
         _ => false,

@@ -1,4 +1,5 @@
-//! Each rule of the protocol is taken out, and an invariant is found to be broken: breadth first, until the first violation.
+//! Removes each rule of the protocol, and finds an invariant that breaks: breadth first, until the
+//! first violation.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use stateright::{Checker, Model, UniformChooser};
 use crate::GateModel;
 use crate::state::{Rule, Setup};
 
-/// A rule, and an invariant that is broken without it.
+/// A rule, and an invariant that breaks without it.
 struct Case {
     rule: Rule,
     broken: &'static [&'static str; 1],
@@ -15,18 +16,18 @@ struct Case {
     search: Search,
 }
 
-/// How a broken invariant is looked for.
+/// How to search for a broken invariant.
 #[derive(Clone, Copy)]
 enum Search {
-    /// In all states, the next ones first.
+    /// In all states, nearest first.
     Breadth,
-    /// By walking at random, with a fixed seed.
+    /// By random walks, with a fixed seed.
     Random,
 }
 
 #[test]
 fn each_rule_is_needed() {
-    // What two machines and one event break is broken with more of them.
+    // An invariant that two machines and one event break also breaks with more of them.
     let pair = || Setup {
         events: vec![vec![0, 1]],
         groups: vec![(vec![0, 1], 2)],
@@ -126,7 +127,7 @@ fn each_rule_is_needed() {
     }
 }
 
-/// A machine that was about to leave, and stays, is in another event after that.
+/// A machine that was about to leave but stays is in another event after that.
 fn leaving() -> Setup {
     let events = vec![vec![0], vec![0, 1]];
     Setup {
@@ -148,7 +149,7 @@ fn overtaking() -> Setup {
 }
 
 impl Case {
-    /// Checks that the invariant is found to be broken without the rule.
+    /// Checks that the invariant breaks without the rule.
     fn check(self) {
         let started = Instant::now();
         let (rule, property) = (self.rule, self.broken[0]);

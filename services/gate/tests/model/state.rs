@@ -1,10 +1,11 @@
-//! What the model is made of: its setup, what is kept of each machine, event and register, and what can happen.
+//! The parts of the model: its setup, the state of each machine, event and register, and the
+//! actions.
 
 use std::time::Duration;
 
 use scheduled_events_common::names::Name;
 use scheduled_events_gate::event::Event;
-use scheduled_events_gate::protocol::{Part, Progress, Share, Step};
+use scheduled_events_gate::protocol::{GateStep, Participant, Progress, Share};
 
 use crate::kept::{Keep, Kept};
 
@@ -13,12 +14,12 @@ pub(crate) const MACHINES: usize = 3;
 pub(crate) const EVENTS: usize = 2;
 pub(crate) const GROUPS: usize = 2;
 
-/// A rule of the protocol that is taken out, so that a check has something to find.
+/// A rule of the protocol that a check can remove, so that it has something to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Registers change by compare-and-swap.
     Swaps,
-    /// An event is decided over the marks of all its machines.
+    /// The decision about an event uses the marks of all its machines.
     AllMarks,
     /// A machine that prepares again withdraws its mark first.
     Withdrawal,
@@ -28,13 +29,13 @@ pub(crate) enum Rule {
     SilenceCounts,
     /// Machines that are out of service by a last call count.
     LateCounts,
-    /// Another machine posts what is decided.
+    /// Another machine posts a decided approval.
     TakeOver,
     /// A machine keeps its places until it has recovered.
     KeptUntilRecovery,
     /// Others free only the places of machines that are silent.
     SilenceFirst,
-    /// That a machine is about to leave is taken back when it stays.
+    /// A machine that stays takes back that it is about to leave.
     LeavingTakenBack,
     /// A machine that has lost its state compares its places with its own document.
     OwnDocument,
@@ -42,13 +43,13 @@ pub(crate) enum Rule {
     NoGhosts,
     /// A machine prepares by its last call, whatever the gate answers.
     LastCall,
-    /// Nobody takes places that the next event needs.
+    /// No machine takes places that the next event needs.
     Next,
 }
 
-/// What is modelled.
+/// The setup of a model.
 #[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools)] // Each is a fault that a model has or has not.
+#[allow(clippy::struct_excessive_bools)] // Each is a fault that a model either has or does not have.
 pub(crate) struct Setup {
     /// The machines of each event.
     pub(crate) events: Vec<Vec<usize>>,
@@ -56,20 +57,21 @@ pub(crate) struct Setup {
     pub(crate) groups: Vec<(Vec<usize>, u32)>,
     /// How many machines there are.
     pub(crate) machines: usize,
-    /// How often a process is killed and started again.
+    /// How many times a process is killed and restarted.
     pub(crate) crashes: u8,
     /// How many machines end for good.
     pub(crate) deaths: u8,
-    /// How often a machine loses all that it has written, and starts anew.
+    /// How many times a machine loses everything that it has written, and starts anew.
     pub(crate) losses: u8,
-    /// How often a machine's daemon is silent for a while.
+    /// How many times a machine's daemon is silent for a while.
     pub(crate) silences: u8,
-    /// Nothing happens between a read and the swap that follows. With compare-and-swap that leaves out nothing but swaps that
-    /// are refused, and it makes the states far fewer; the models with `false` check what it leaves out.
+    /// Nothing happens between a read and the swap that follows. With compare-and-swap this leaves
+    /// out only swaps that are refused, and it reduces the states greatly; the models with `false`
+    /// check what it leaves out.
     pub(crate) atomic: bool,
     /// Reads may return the value before the last one.
     pub(crate) stale_reads: bool,
-    /// A reply to a swap may get lost, whether or not it was carried out.
+    /// A reply to a swap may be lost, whether or not the swap was carried out.
     pub(crate) lost_replies: bool,
     /// Azure may start an event that is not approved.
     pub(crate) not_before: bool,
@@ -77,14 +79,16 @@ pub(crate) struct Setup {
     pub(crate) last_call: bool,
     /// The first event is a `Terminate`: its machines do not come back, unless it is cancelled.
     pub(crate) terminates: bool,
-    /// Marks are registers of their own: one is written whatever became of the others, unless it is decided.
+    /// Marks are registers of their own: one is written whatever the state of the others, unless
+    /// the event is decided.
     pub(crate) marks_apart: bool,
-    /// The rule that is taken out.
+    /// The rule that is removed.
     pub(crate) without: Option<Rule>,
 }
 
 impl Setup {
-    /// Three machines in one group, of which two may be out of service, and two events that share a machine.
+    /// Three machines in one group, of which two may be out of service, and two events that share a
+    /// machine.
     pub(crate) fn three_machines() -> Self {
         Self {
             events: vec![vec![0, 1], vec![1, 2]],
@@ -105,7 +109,8 @@ impl Setup {
         }
     }
 
-    /// Two machines, of which one may be out of service, and an event of both beside one of the second.
+    /// Two machines, of which one may be out of service, an event of both, and one of the second
+    /// machine.
     pub(crate) fn two_machines() -> Self {
         let (events, groups) = (vec![vec![0, 1], vec![1]], vec![(vec![0, 1], 1)]);
         Self {
@@ -116,7 +121,7 @@ impl Setup {
         }
     }
 
-    /// Two machines, of which one may be out of service, and an event of each.
+    /// Two machines, of which one may be out of service, and one event for each.
     pub(crate) fn an_event_each() -> Self {
         Self {
             events: vec![vec![0], vec![1]],
@@ -133,8 +138,8 @@ impl Setup {
         self.terminates && event == 0
     }
 
-    /// The protocol's fixed part for a machine and an event.
-    pub(crate) fn part(&self, machine: usize, event: usize) -> Part {
+    /// The protocol's participant for a machine and an event.
+    pub(crate) fn participant(&self, machine: usize, event: usize) -> Participant {
         let resources = self.events[event]
             .iter()
             .map(|&machine| name(machine))
@@ -160,14 +165,14 @@ impl Setup {
                 }
             });
         let shares = shares.filter(|share| !share.slots.is_empty()).collect();
-        Part::new(name(machine), facts, shares, Duration::from_secs(2))
+        Participant::new(name(machine), facts, shares, Duration::from_secs(2))
     }
 
-    /// All parts, by machine and event.
-    pub(crate) fn parts(&self) -> Vec<Vec<Part>> {
+    /// All participants, by machine and event.
+    pub(crate) fn participants(&self) -> Vec<Vec<Participant>> {
         let of_machine = |machine| {
             (0..self.events.len())
-                .map(|event| self.part(machine, event))
+                .map(|event| self.participant(machine, event))
                 .collect()
         };
         (0..self.machines).map(of_machine).collect()
@@ -195,14 +200,14 @@ pub(crate) enum Status {
     },
 }
 
-/// What a machine does about an event.
+/// The phase of a machine in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     /// The event does not name the machine.
     NotConcerned,
-    /// In service, as far as this event is concerned.
+    /// The machine is in service with regard to this event.
     Idle,
-    /// The same, of a machine that knows nothing of what it did before.
+    /// The same, for a machine that does not know what it did before.
     Lost,
     AskPrepare,
     Preparing,
@@ -211,13 +216,13 @@ pub(crate) enum Phase {
     AskApprove,
     /// The gate said yes, and the POST is not sent yet.
     Posting,
-    /// Back in service, and the slots are to be freed.
+    /// Back in service; the slots are not free yet.
     Releasing,
     Done,
 }
 
 impl Phase {
-    /// The phase with the question that comes next.
+    /// The phase of the next question.
     pub(crate) fn asking(self) -> Self {
         match self {
             Self::Idle | Self::Lost => Self::AskPrepare,
@@ -232,7 +237,7 @@ impl Phase {
     }
 }
 
-/// A register and the value before.
+/// A register and its previous value.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Register<T: 'static> {
     pub(crate) current: Kept<T>,
@@ -257,7 +262,8 @@ impl<T: Keep> Default for Register<T> {
 }
 
 impl<T: Keep> Register<T> {
-    /// `keeps_previous`: with stale reads. Else it would only make more states.
+    /// Sets the value. `keeps_previous` is for stale reads; otherwise the previous value would only
+    /// multiply the states.
     pub(crate) fn put(&mut self, value: T, keeps_previous: bool) {
         let previous = std::mem::replace(&mut self.current, Kept::new(value));
         self.previous = if keeps_previous {
@@ -280,9 +286,9 @@ impl<T: Keep> Register<T> {
     }
 }
 
-/// A machine and one event.
+/// The state of a machine in one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Involvement {
+pub(crate) struct Participation {
     pub(crate) phase: Phase,
     /// The drain has ended and was not undone.
     pub(crate) is_ready: bool,
@@ -291,7 +297,7 @@ pub(crate) struct Involvement {
     pub(crate) progress: Kept<Progress>,
 }
 
-impl Involvement {
+impl Participation {
     pub(crate) fn new(phase: Phase) -> Self {
         Self {
             phase,
@@ -307,10 +313,15 @@ impl Involvement {
     }
 
     /// The protocol's next step.
-    pub(crate) fn next(phase: Phase, progress: &Progress, part: &Part, has_waited: bool) -> Step {
+    pub(crate) fn next(
+        phase: Phase,
+        progress: &Progress,
+        participant: &Participant,
+        has_waited: bool,
+    ) -> GateStep {
         match phase {
-            Phase::AskPrepare => part.prepare(progress),
-            _ => part.approve(
+            Phase::AskPrepare => participant.prepare(progress),
+            _ => participant.approve(
                 progress,
                 Some(if has_waited {
                     Duration::MAX
@@ -322,16 +333,16 @@ impl Involvement {
     }
 }
 
-/// What others see of a machine.
+/// A machine, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Presence {
     Beating,
-    /// Its daemon does not run for a while; the machine and its watcher do.
+    /// Its daemon does not run for a while, but the machine and its watcher do.
     Hushed,
-    /// It has ended for good, and its last heartbeat is so old that it counts as silent. Before that it is to others like one
-    /// that lives and does nothing.
+    /// It has ended for good, and its last heartbeat is so old that it counts as silent. Before
+    /// that, others see no difference from a living machine that does nothing.
     Silent,
-    /// It is no member any more.
+    /// It is no longer a member.
     Forgotten,
 }
 
@@ -345,7 +356,7 @@ impl Presence {
     }
 }
 
-/// Which invariant a transition broke.
+/// The invariants that a transition broke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(clippy::struct_excessive_bools)] // One for each invariant.
 pub(crate) struct Broken {
@@ -361,31 +372,32 @@ pub(crate) struct Broken {
 /// How a step of the protocol ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
-    /// As it should.
+    /// Normally.
     Usual,
     /// The read returns the value before the last one.
     Stale,
     /// The swap was carried out, and the reply is lost.
     ReplyLost,
-    /// The swap was not carried out, and nobody knows.
+    /// The swap was not carried out, but the machine does not know.
     RequestLost,
     /// The machine has waited for its turn to take over.
     Waited,
 }
 
-/// What can happen.
+/// The actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
-    /// The next step of the protocol, or the next swap with what is read before it; of a machine that asks nothing the first step of
-    /// a question. An answer needs no other machine, so that it follows at once.
+    /// The next step of the protocol, or the next swap with the reads before it; for a machine
+    /// without a question, the first step of one. An answer involves no other machine, so it
+    /// follows at once.
     Step(usize, usize, Outcome),
-    /// The last call: the machine prepares, although the gate has not said yes.
+    /// The last call: the machine prepares although the gate has not said yes.
     LastCall(usize, usize),
     /// The daemon writes that the machine is out of service by a last call.
     Occupy(usize, usize),
     /// The drain ends.
     Prepared(usize, usize),
-    /// The machine polls, sees the event unchanged, and posts.
+    /// The machine polls, finds the event unchanged, and posts.
     Post(usize, usize),
     /// The POST arrives.
     Deliver(usize),
@@ -393,7 +405,7 @@ pub(crate) enum Action {
     LosePost(usize),
     /// The event's time comes.
     NotBefore(usize),
-    /// The event vanishes before it has started.
+    /// The event disappears before it has started.
     Cancel(usize),
     /// The event is over.
     End(usize),
@@ -403,17 +415,18 @@ pub(crate) enum Action {
     ReleaseEarly(usize, usize),
     /// Another machine frees the slot of one that is gone.
     Free { holder: usize, event: usize },
-    /// The processes of a machine are killed and started again; the state of the watcher is kept or lost.
+    /// The processes of a machine are killed and restarted; the state of the watcher is kept or
+    /// lost.
     Crash { machine: usize, state_kept: bool },
     /// A machine starts anew, with an empty disk.
     LoseState(usize),
     /// A machine ends for good, and its silence counts.
     Die(usize),
-    /// A machine's daemon falls silent; its silence counts.
+    /// A machine's daemon falls silent, and its silence counts.
     Hush(usize),
-    /// It goes on.
+    /// It continues.
     Resume(usize),
-    /// One that is silent is forgotten.
+    /// A silent machine is forgotten.
     Forget(usize),
     /// A defect: a slot expires.
     Expire { event: usize, machine: usize },

@@ -1,7 +1,7 @@
-//! One step of the protocol, with the code that ships.
+//! One step of the protocol, by the code that ships.
 //!
-//! What a step does depends on little of the world, so that it is taken once and then remembered: millions of transitions are some
-//! thousand steps.
+//! A step depends on little of the world, so each is computed once and then cached: millions of
+//! transitions are some thousand steps.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -9,50 +9,52 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use scheduled_events_common::names::Name;
-use scheduled_events_gate::protocol::{Answer, Part};
-use scheduled_events_gate::protocol::{Progress, Seen, Step};
+use scheduled_events_gate::protocol::{Answer, Participant};
+use scheduled_events_gate::protocol::{GateStep, GroupHealth, Progress};
 use scheduled_events_gate::register::{
     EventChange, EventRegister, GroupChange, GroupRegister, Mark,
 };
 
 use crate::kept::{Kept, Quick};
-use crate::state::{GROUPS, Involvement, MACHINES, Outcome, Phase, Register, Rule, Setup, name};
+use crate::state::{GROUPS, MACHINES, Outcome, Participation, Phase, Register, Rule, Setup, name};
 
-/// A machine that takes a step about an event, and all that the step depends on.
+/// A machine that takes a step about an event, and everything that the step depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Moment {
     pub(crate) at: (usize, usize),
     pub(crate) outcome: Outcome,
-    pub(crate) involved: Involvement,
+    pub(crate) involved: Participation,
     pub(crate) event_register: Register<EventRegister>,
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     /// Which machines are silent.
     pub(crate) silent: [bool; MACHINES],
 }
 
-/// What a step did.
+/// The effects of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
-    pub(crate) involved: Involvement,
+    pub(crate) involved: Participation,
     pub(crate) event_register: Register<EventRegister>,
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     pub(crate) kind: Kind,
-    /// The decision was written.
+    /// Whether it wrote the decision.
     pub(crate) decides: bool,
-    /// And not over the marks of all.
+    /// Whether it did so without the marks of all machines.
     pub(crate) lacks_marks: bool,
-    /// Slots were claimed, and now more machines of a group are out of service than may.
+    /// Whether it claimed slots, so that now more machines of a group are out of service than
+    /// allowed.
     pub(crate) exceeds: bool,
-    /// Slots were claimed that the group reserved for this event, which is earlier, at the request of this machine.
+    /// The event and the machine that it overtook: it claimed slots that the group reserved for
+    /// this event, which is earlier, at the request of this machine.
     pub(crate) overtakes: Option<(usize, usize)>,
 }
 
-/// What kind of step it was.
+/// The kind of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A read of the event's register, or an answer, which depends on it.
     Read,
-    /// A read of that register or of a group's, which has an older value.
+    /// A read of that register, or of a group's, that has an older value.
     ReadOfStale {
         of_event: bool,
     },
@@ -60,11 +62,11 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// A model that is checked: its setup and the protocol's fixed parts.
+/// A checked model: its setup and the protocol's participants.
 pub(crate) struct Protocol {
     pub(crate) setup: Setup,
-    parts: Vec<Vec<Part>>,
-    /// Reports what was remembered for this model.
+    participants: Vec<Vec<Participant>>,
+    /// Identifies the model to which a cached step belongs.
     number: usize,
 }
 
@@ -76,10 +78,10 @@ thread_local! {
 
 impl Protocol {
     pub(crate) fn new(setup: Setup, number: usize) -> Self {
-        let parts = setup.parts();
+        let participants = setup.participants();
         Self {
             setup,
-            parts,
+            participants,
             number,
         }
     }
@@ -122,49 +124,57 @@ impl Protocol {
             exceeds: false,
             overtakes: None,
         };
-        let part = &self.parts[machine][event];
+        let participant = &self.participants[machine][event];
         let mut progress = (*involved.progress).clone();
         if involved.phase == Phase::Releasing {
-            taken.involved = self.release(part, &mut taken, progress);
+            taken.involved = self.release(participant, &mut taken, progress);
             return taken;
         }
         let phase = involved.phase.asking();
         let has_waited = outcome == Outcome::Waited;
-        let mut step = Involvement::next(phase, &progress, part, has_waited);
+        let mut step = Participation::next(phase, &progress, participant, has_waited);
         while self.setup.atomic
             && !matches!(
                 step,
-                Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_)
+                GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) | GateStep::Answer(_)
             )
         {
-            self.read(&moment, part, &mut progress, &step);
-            step = Involvement::next(phase, &progress, part, has_waited);
+            self.read(&moment, participant, &mut progress, &step);
+            step = Participation::next(phase, &progress, participant, has_waited);
         }
         taken.kind = match step {
-            Step::ReadEvent if event_register.is_stale() => Kind::ReadOfStale { of_event: true },
-            Step::ReadGroup(index) if group_registers[self.group_of(part, index)].is_stale() => {
+            GateStep::ReadEvent if event_register.is_stale() => {
+                Kind::ReadOfStale { of_event: true }
+            }
+            GateStep::ReadGroup(index)
+                if group_registers[self.group_of(participant, index)].is_stale() =>
+            {
                 Kind::ReadOfStale { of_event: false }
             }
-            Step::ReadEvent | Step::Answer(_) => Kind::Read,
-            Step::ChangeEvent(_) | Step::ChangeGroup(..) => Kind::Change,
-            Step::ReadGroup(_) | Step::LookAtMembers | Step::LookAtReserver(_) => Kind::Other,
+            GateStep::ReadEvent | GateStep::Answer(_) => Kind::Read,
+            GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) => Kind::Change,
+            GateStep::ReadGroup(_) | GateStep::LookAtMembers | GateStep::LookAtReserver(_) => {
+                Kind::Other
+            }
         };
         match step {
-            Step::ChangeEvent(change) => {
-                self.change_event(part, &mut taken, &mut progress, change, outcome);
+            GateStep::ChangeEvent(change) => {
+                self.change_event(participant, &mut taken, &mut progress, change, outcome);
             }
-            Step::ChangeGroup(index, change) => {
+            GateStep::ChangeGroup(index, change) => {
                 self.change_group(&moment, &mut taken, &mut progress, index, &change);
             }
-            step => self.read(&moment, part, &mut progress, &step),
+            step => self.read(&moment, participant, &mut progress, &step),
         }
         taken.involved.phase = phase;
-        if let Step::Answer(answer) = Involvement::next(phase, &progress, part, has_waited) {
+        if let GateStep::Answer(answer) =
+            Participation::next(phase, &progress, participant, has_waited)
+        {
             let is_decided = progress.event().is_some_and(|event| event.go.is_some());
             forget_reads(&mut progress);
             taken.involved.phase = match (phase, answer) {
                 (Phase::AskPrepare, Answer::Open) => {
-                    // After the decision this machine is only put again into the state that it is in.
+                    // After the decision this machine only returns to the state that it is in.
                     taken.involved.is_ready &= is_decided;
                     Phase::Preparing
                 }
@@ -181,18 +191,26 @@ impl Protocol {
     }
 
     /// A read, if the step is one.
-    fn read(&self, moment: &Moment, part: &Part, progress: &mut Progress, step: &Step) {
+    fn read(
+        &self,
+        moment: &Moment,
+        participant: &Participant,
+        progress: &mut Progress,
+        step: &GateStep,
+    ) {
         match step {
-            Step::ReadEvent => {
+            GateStep::ReadEvent => {
                 progress.saw_event(moment.event_register.read(moment.outcome).shared());
             }
-            &Step::ReadGroup(index) => {
+            &GateStep::ReadGroup(index) => {
                 let register =
-                    moment.group_registers[self.group_of(part, index)].read(moment.outcome);
+                    moment.group_registers[self.group_of(participant, index)].read(moment.outcome);
                 progress.saw_group(index, self.shown(register));
             }
-            Step::LookAtMembers => progress.saw_members(self.seen(part, moment.silent)),
-            Step::LookAtReserver(machine) => {
+            GateStep::LookAtMembers => {
+                progress.saw_members(self.health(participant, moment.silent));
+            }
+            GateStep::LookAtReserver(machine) => {
                 let is_silent = (0..self.setup.machines)
                     .any(|other| name(other) == *machine && moment.silent[other]);
                 progress.saw_reserver(
@@ -200,13 +218,13 @@ impl Protocol {
                     is_silent && self.setup.has(Rule::SilenceCounts),
                 );
             }
-            Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_) => {}
+            GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) | GateStep::Answer(_) => {}
         }
     }
 
     fn change_event(
         &self,
-        part: &Part,
+        participant: &Participant,
         taken: &mut Taken,
         progress: &mut Progress,
         mut change: EventChange,
@@ -238,7 +256,7 @@ impl Protocol {
             register.put(value, self.setup.stale_reads);
             taken.decides = matches!(change, EventChange::Go(_));
             taken.lacks_marks = taken.decides
-                && !part
+                && !participant
                     .event
                     .resources
                     .iter()
@@ -259,15 +277,15 @@ impl Protocol {
         index: usize,
         change: &GroupChange,
     ) {
-        let part = &self.parts[moment.at.0][moment.at.1];
+        let participant = &self.participants[moment.at.0][moment.at.1];
         let seen = progress.group(index).expect("it was read").clone();
-        let at = self.group_of(part, index);
+        let at = self.group_of(participant, index);
         let register = &mut taken.group_registers[at];
         let before = register.current;
         let fits = !self.setup.has(Rule::Swaps) || self.shown(before) == seen;
         let is_done = fits && moment.outcome != Outcome::RequestLost;
         if is_done {
-            // What a defect hides is there all the same.
+            // A value that a defect hides exists all the same.
             let mut value = if self.setup.has(Rule::Swaps) {
                 (*before).clone()
             } else {
@@ -276,9 +294,9 @@ impl Protocol {
             change.apply(&mut value, 0);
             register.put(value, self.setup.stale_reads);
             let is_new = matches!(change, GroupChange::Claim { event_id, slots, .. } if !before.has(event_id, slots));
-            // Between a look and a swap that are apart a machine can fall silent.
+            // Where a read and a swap are separate, a machine can fall silent between them.
             if is_new && self.setup.atomic {
-                taken.exceeds = self.exceeds(part, at, &register.current, moment.silent);
+                taken.exceeds = self.exceeds(participant, at, &register.current, moment.silent);
                 taken.overtakes = self.overtaken(moment, at, &before);
             }
         }
@@ -289,14 +307,20 @@ impl Protocol {
         }
     }
 
-    /// Back in service, a machine takes itself out of the groups: it reads, and swaps. With plain writes anything can happen
-    /// between the two, so that the value that was read is kept.
-    fn release(&self, part: &Part, taken: &mut Taken, mut progress: Progress) -> Involvement {
-        for index in 0..part.shares.len() {
-            let register = &mut taken.group_registers[self.group_of(part, index)];
+    /// A machine that is back in service takes itself out of the groups: it reads, and swaps. With
+    /// plain writes anything can happen between the two, so the value that was read is kept.
+    fn release(
+        &self,
+        participant: &Participant,
+        taken: &mut Taken,
+        mut progress: Progress,
+    ) -> Participation {
+        for index in 0..participant.shares.len() {
+            let register = &mut taken.group_registers[self.group_of(participant, index)];
             if let Some(seen) = progress.group(index).cloned() {
-                let is_it =
-                    |id: &str, holder: &Name| *id == part.event.id && *holder == part.machine;
+                let is_it = |id: &str, holder: &Name| {
+                    *id == participant.event.id && *holder == participant.machine
+                };
                 let Some(change) = seen.releases(is_it).pop() else {
                     continue;
                 };
@@ -311,15 +335,15 @@ impl Protocol {
             } else {
                 progress.saw_group(index, register.current.shared());
             }
-            return Involvement {
+            return Participation {
                 progress: Kept::new(progress),
                 ..taken.involved
             };
         }
-        Involvement::new(Phase::Done)
+        Participation::new(Phase::Done)
     }
 
-    /// What of a group's register is shown to who reads it: all, unless a rule is taken out.
+    /// The part of a group's register that a reader gets: all, unless a rule is removed.
     fn shown(&self, register: Kept<GroupRegister>) -> Arc<GroupRegister> {
         if self.setup.has(Rule::Next) && self.setup.has(Rule::LateCounts) {
             return register.shared();
@@ -335,13 +359,13 @@ impl Protocol {
         Arc::new(shown)
     }
 
-    /// What is seen of the machines of each of a part's groups.
-    fn seen(&self, part: &Part, silent: [bool; MACHINES]) -> Arc<[Seen]> {
-        let seen = |index: usize| {
-            let (members, limit) = &self.setup.groups[self.group_of(part, index)];
+    /// The state of the machines of each of a participant's groups.
+    fn health(&self, participant: &Participant, silent: [bool; MACHINES]) -> Arc<[GroupHealth]> {
+        let health = |index: usize| {
+            let (members, limit) = &self.setup.groups[self.group_of(participant, index)];
             let counts =
                 |machine: &&usize| silent[**machine] && self.setup.has(Rule::SilenceCounts);
-            Seen {
+            GroupHealth {
                 limit: *limit,
                 silent: members
                     .iter()
@@ -350,13 +374,14 @@ impl Protocol {
                     .collect(),
             }
         };
-        (0..part.shares.len()).map(seen).collect()
+        (0..participant.shares.len()).map(health).collect()
     }
 
-    /// Whether more machines hold slots or are silent than may, and others than those of this part's event.
+    /// Whether more machines than allowed hold slots or are silent, including machines outside this
+    /// participant's event.
     fn exceeds(
         &self,
-        part: &Part,
+        participant: &Participant,
         at: usize,
         register: &GroupRegister,
         silent: [bool; MACHINES],
@@ -368,11 +393,11 @@ impl Protocol {
         out.len() > *limit as usize
             && !out
                 .iter()
-                .all(|machine| part.event.resources.contains(&name(**machine)))
+                .all(|machine| participant.event.resources.contains(&name(**machine)))
     }
 
-    /// The event that is next in a group, and who reserved the group for it, if it is earlier than that of a new claim, and both
-    /// together exceed the capacity.
+    /// The next event of a group and the machine that reserved the group for it, if the event is
+    /// earlier than that of a new claim, and both together exceed the capacity.
     fn overtaken(
         &self,
         moment: &Moment,
@@ -380,10 +405,10 @@ impl Protocol {
         before: &GroupRegister,
     ) -> Option<(usize, usize)> {
         let next = before.next.as_ref()?;
-        let event =
-            (0..moment.at.1).find(|&event| self.setup.part(0, event).event.id == next.event_id)?;
+        let event = (0..moment.at.1)
+            .find(|&event| self.setup.participant(0, event).event.id == next.event_id)?;
         let by = (0..self.setup.machines).find(|&machine| name(machine) == next.by)?;
-        let own = &self.parts[moment.at.0][moment.at.1].event.resources;
+        let own = &self.participants[moment.at.0][moment.at.1].event.resources;
         let (members, limit) = &self.setup.groups[at];
         let taken: BTreeSet<_> = before
             .held()
@@ -398,9 +423,9 @@ impl Protocol {
         (out > *limit as usize).then_some((event, by))
     }
 
-    /// The register of a part's group.
-    fn group_of(&self, part: &Part, index: usize) -> usize {
-        let at = part.shares[index]
+    /// The register of a participant's group.
+    fn group_of(&self, participant: &Participant, index: usize) -> usize {
+        let at = participant.shares[index]
             .group
             .strip_prefix("group-")
             .and_then(|at| at.parse().ok());

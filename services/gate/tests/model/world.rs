@@ -1,7 +1,8 @@
-//! Some machines, some events and their registers, and everything that can happen next.
+//! Some machines, some events and their registers, and all actions.
 //!
-//! Each machine runs the protocol that ships, step by step: between two steps anything else can happen. What the model adds is
-//! the world around it: the metadata service, the registers, the machines' drains and recoveries, and the faults.
+//! Each machine runs the protocol that ships, step by step: between two steps anything else can
+//! happen. The model adds the world around it: the metadata service, the registers, the machines'
+//! drains and recoveries, and the faults.
 
 use std::hash::{Hash, Hasher};
 
@@ -10,7 +11,7 @@ use scheduled_events_gate::register::{EventRegister, GroupChange, GroupRegister}
 
 use crate::kept::Kept;
 use crate::state::{
-    Action, Broken, Involvement, Outcome, Phase, Presence, Register, Rule, Setup, Status,
+    Action, Broken, Outcome, Participation, Phase, Presence, Register, Rule, Setup, Status,
 };
 use crate::state::{EVENTS, GROUPS, MACHINES, event_id, name};
 use crate::step::{Kind, Moment, Protocol, Taken};
@@ -21,11 +22,11 @@ pub(crate) struct World {
     pub(crate) event_registers: [Register<EventRegister>; EVENTS],
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     /// By machine and event.
-    pub(crate) involved: [[Involvement; EVENTS]; MACHINES],
+    pub(crate) involved: [[Participation; EVENTS]; MACHINES],
     pub(crate) presence: [Presence; MACHINES],
-    /// Whether a machine's register says that it is about to leave. It is written at once when that changes.
+    /// Whether a machine's register states that it is about to leave. A change is written at once.
     leaving: [bool; MACHINES],
-    /// Whether a POST for the event is on its way.
+    /// Whether a POST for the event is in flight.
     pub(crate) posted: [bool; EVENTS],
     crashes: u8,
     deaths: u8,
@@ -35,7 +36,7 @@ pub(crate) struct World {
 }
 
 impl Hash for World {
-    /// Most of the time goes into this: what is small is packed into one number.
+    /// Hashing takes most of the time: small values are packed into one number.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.event_registers
             .iter()
@@ -95,7 +96,7 @@ impl World {
                 .is_some_and(|machines| machines.contains(&machine))
         };
         let involvement = |machine, event| {
-            Involvement::new(if is_concerned(machine, event) {
+            Participation::new(if is_concerned(machine, event) {
                 Phase::Idle
             } else {
                 Phase::NotConcerned
@@ -126,7 +127,7 @@ impl World {
         }
     }
 
-    /// Everything that can happen next.
+    /// All possible actions.
     pub(crate) fn actions(&self, protocol: &Protocol, actions: &mut Vec<Action>) {
         let setup = &protocol.setup;
         for machine in 0..setup.machines {
@@ -173,7 +174,8 @@ impl World {
             }
             match self.status[event] {
                 Status::Scheduled => {
-                    // Between the last call and `NotBefore` there is time for what needs nobody else.
+                    // Between the last call and `NotBefore` there is time for steps that involve no
+                    // other machine.
                     let waits = setup.last_call
                         && setup.has(Rule::LastCall)
                         && self.has_late_starter(setup, event);
@@ -195,7 +197,7 @@ impl World {
         }
     }
 
-    /// What others do about the slots of an event that is over.
+    /// The actions of other machines about the slots of an event that is over.
     fn actions_of_others(&self, setup: &Setup, event: usize, actions: &mut Vec<Action>) {
         if !self.presence.contains(&Presence::Beating) {
             return;
@@ -238,7 +240,7 @@ impl World {
             }
             Phase::NotConcerned | Phase::Releasing | Phase::Done => {}
             Phase::Lost if is_over && !setup.has(Rule::NoGhosts) => {}
-            // The watcher ends what it does about an event that is over.
+            // The watcher ends its work on an event that is over.
             _ if is_over => actions.push(Action::Recover(machine, event)),
             Phase::Idle | Phase::Lost | Phase::Ready if status != Status::Scheduled => {}
             Phase::Preparing => actions.push(Action::Prepared(machine, event)),
@@ -292,7 +294,7 @@ impl World {
         })
     }
 
-    /// What is after an action. `None`: it changes nothing.
+    /// The world after an action; `None` if the action changes nothing.
     pub(crate) fn after(&self, protocol: &Protocol, action: Action) -> Option<Self> {
         let mut next = *self;
         next.apply(protocol, action);
@@ -304,7 +306,7 @@ impl World {
         match action {
             Action::Step(machine, event, outcome) => self.step(protocol, (machine, event), outcome),
             Action::LastCall(machine, event) => {
-                // What is drained already stays so: it is done once more.
+                // What is drained stays drained: the drain runs once more.
                 let involved = &mut self.involved[machine][event];
                 (involved.phase, involved.is_late) = (Phase::Preparing, true);
                 self.leaving[machine] |= setup.is_final(event);
@@ -350,11 +352,12 @@ impl World {
                     approved: self.status[event] == Status::Approved,
                 };
                 self.posted[event] = false;
-                // At the latest: the machine that reserved the group takes that back some time after its watcher has asked last.
+                // At the latest: the machine that reserved the group takes the reservation back
+                // some time after the last question of its watcher.
                 self.unreserve(setup, |next, _| next == event_id(event));
             }
             Action::Recover(machine, event) => {
-                self.involved[machine][event] = Involvement::new(Phase::Releasing);
+                self.involved[machine][event] = Participation::new(Phase::Releasing);
                 if setup.is_final(event) && setup.has(Rule::LeavingTakenBack) {
                     self.leaving[machine] = false;
                 }
@@ -401,7 +404,8 @@ impl World {
         }
     }
 
-    /// The processes of a machine are started again. The application stays as it is, until it is prepared again.
+    /// The processes of a machine are restarted. The application stays as it is, until it is
+    /// prepared again.
     fn restart(&mut self, machine: usize, state_kept: bool, phase: Phase) {
         for involved in &mut self.involved[machine] {
             involved.progress = Kept::default();
@@ -415,7 +419,7 @@ impl World {
         }
     }
 
-    /// Frees a machine's slots, in all groups. It may be out of service still.
+    /// Frees a machine's slots in all groups. The machine may still be out of service.
     fn release(&mut self, setup: &Setup, machine: usize, is_of: impl Fn(&str) -> bool) {
         let is_free_too_early = |event: usize| {
             let is_gone = !self.presence[machine].is_alive()
@@ -451,7 +455,8 @@ impl World {
         });
     }
 
-    /// Groups are not reserved any more, where this holds of the event's id and of who reserved it.
+    /// Removes the reservations of groups for which `is_past` returns true, given the event's id
+    /// and the machine that made it.
     fn unreserve(&mut self, setup: &Setup, is_past: impl Fn(&str, &Name) -> bool) {
         for register in &mut self.group_registers {
             let next = register
@@ -465,7 +470,7 @@ impl World {
         }
     }
 
-    /// Whether a machine that lives has not begun to prepare for an event.
+    /// Whether a living machine has not begun to prepare for an event.
     fn has_late_starter(&self, setup: &Setup, event: usize) -> bool {
         let is_late = |&machine: &usize| {
             self.presence[machine].is_alive() && self.involved[machine][event].phase.is_in_service()
@@ -483,7 +488,8 @@ impl World {
         (0..setup.events.len()).any(takes)
     }
 
-    /// Whether a machine ended that had prepared for an event after which it does not come back.
+    /// Whether a machine has ended that had prepared for an event after which it does not come
+    /// back.
     fn has_left(&self, setup: &Setup, machine: usize) -> bool {
         let is_prepared =
             |event: usize| setup.is_final(event) && !self.involved[machine][event].has_recovered();
@@ -498,7 +504,7 @@ impl World {
         self.group_registers.iter().any(claims)
     }
 
-    /// Whether it is written that a machine is out of service by a last call.
+    /// Whether a register states that a machine is out of service by a last call.
     fn is_occupied(&self, machine: usize, event: usize) -> bool {
         let says = |register: &Register<GroupRegister>| {
             let claim = register.current.claims.get(event_id(event));
@@ -507,15 +513,15 @@ impl World {
         self.group_registers.iter().any(says)
     }
 
-    /// Whether every machine of the event has been drained and is still.
+    /// Whether every machine of the event has been drained and still is.
     fn all_ready(&self, setup: &Setup, event: usize) -> bool {
         setup.events[event]
             .iter()
             .all(|&machine| self.involved[machine][event].is_ready)
     }
 
-    /// Whether this machine is out of service for an event: drained or being drained, or affected by an event that was approved,
-    /// until it has recovered. A dead machine is so until the event is over.
+    /// Whether this machine is out of service for an event: drained or being drained, or affected
+    /// by an approved event, until it has recovered. A dead machine is out until the event is over.
     fn is_out_for(&self, machine: usize, event: usize) -> bool {
         let involved = self.involved[machine][event];
         let is_drained = involved.is_ready || involved.phase == Phase::Preparing;
@@ -530,7 +536,8 @@ impl World {
         }
     }
 
-    /// Whether the gate took this machine out of service: not by its last call, and not one that has left for good.
+    /// Whether the gate took this machine out of service: it is not out by its last call, and has
+    /// not left for good.
     fn counts(&self, setup: &Setup, machine: usize) -> bool {
         let has_left =
             self.presence[machine] == Presence::Forgotten && self.has_left(setup, machine);
@@ -540,7 +547,7 @@ impl World {
         !has_left && (0..setup.events.len()).any(is_out)
     }
 
-    /// S4, as it is at this moment.
+    /// Whether S4 holds in this state.
     pub(crate) fn keeps_limits(&self, setup: &Setup) -> bool {
         setup.groups.iter().all(|(members, limit)| {
             let out = || {
@@ -557,7 +564,7 @@ impl World {
     }
 }
 
-/// Changes a group's register as it is.
+/// Changes a group's register, whatever its value is.
 fn change_group(setup: &Setup, register: &mut Register<GroupRegister>, changes: &[GroupChange]) {
     let mut group = (*register.current).clone();
     for change in changes {

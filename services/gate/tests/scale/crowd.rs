@@ -1,4 +1,5 @@
-//! Daemons without watchers: where a session for each machine would take too long, a task asks in its place.
+//! Daemons without watchers: a session for each machine would take too long, so a task asks in its
+//! place.
 
 use std::cell::RefCell;
 use std::fs::OpenOptions;
@@ -36,14 +37,14 @@ struct Crowd {
     limit: usize,
 }
 
-/// What an event of each machine took, all announced together.
+/// The result of one event for each machine, all announced together.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) violations: Vec<String>,
-    /// Until the last one was over.
+    /// The time until the last one was over.
     pub(crate) duration: Duration,
     pub(crate) questions: u64,
-    /// By how many places an event went later than by its `NotBefore`, at most.
+    /// By how many places an event was later than in the order of `NotBefore`, at most.
     pub(crate) overtaken: usize,
     pub(crate) on_events: Count,
     pub(crate) on_groups: Count,
@@ -51,7 +52,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// All but the heartbeats.
+    /// All operations except heartbeats.
     pub(crate) fn operations(&self) -> u64 {
         let Count { reads, lists, .. } = self.on_machines;
         self.on_events.operations() + self.on_groups.operations() + reads + lists
@@ -65,7 +66,7 @@ impl Queue {
     }
 }
 
-/// How many machines one process may have: each has its audit file open.
+/// The maximum number of machines of one process: each has its audit file open.
 pub(crate) fn most_machines() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -85,7 +86,7 @@ fn in_virtual_time<T>(simulation: impl Future<Output = T>) -> T {
     LocalSet::new().block_on(&runtime.expect("a runtime"), simulation)
 }
 
-/// Requests and bytes of so many idle machines in so long.
+/// The requests and bytes of this many idle machines in this time.
 pub(crate) fn idle(machines: usize, time: Duration) -> Count {
     in_virtual_time(async {
         let crowd = Crowd::new(machines, 1, 1);
@@ -98,7 +99,7 @@ pub(crate) fn idle(machines: usize, time: Duration) -> Count {
                 daemon.maintain().await;
             });
         }
-        // All have looked for what an earlier process could have left.
+        // By now, all have looked for leftovers of an earlier process.
         sleep(Duration::from_secs(60)).await;
         let total = || ["events", "groups", "machines"].map(|kind| crowd.server.count(kind));
         let before = total();
@@ -114,7 +115,8 @@ pub(crate) fn idle(machines: usize, time: Duration) -> Count {
     })
 }
 
-/// An event of each machine alone, all announced at once in one group, of which `limit` may be out of service.
+/// One event for each machine, all announced at once in one group, of which `limit` may be out of
+/// service.
 pub(crate) fn queue(machines: usize, limit: usize) -> Queue {
     in_virtual_time(async {
         let (folder, begin) = (tempfile::tempdir().expect("a folder"), Instant::now());
@@ -162,7 +164,7 @@ pub(crate) fn queue(machines: usize, limit: usize) -> Queue {
 }
 
 impl Crowd {
-    /// The first so many machines have an event of their own.
+    /// Starts the machines. The first `events` machines have an event of their own.
     fn new(machines: usize, limit: usize, events: usize) -> Self {
         let names: Vec<String> = (0..machines)
             .map(|number| format!("vm_{number:05}"))
@@ -210,7 +212,7 @@ impl Crowd {
         Daemon::new(config, Name::from(name.as_str()), None, Box::new(engine))
     }
 
-    /// Asks, prepares, approves and recovers. Returns how often the daemon was asked.
+    /// Asks, prepares, approves and recovers. Returns how many questions the daemon received.
     async fn watch(
         &self,
         number: usize,
@@ -231,7 +233,8 @@ impl Crowd {
         let change = |change: &str| {
             record(json!({ "record": "change", "change": change, "event_id": id, "mine": true }));
         };
-        // The place of the event in the order of `NotBefore`. Those of neighbours differ by much: 7919 is a prime.
+        // The position of the event in the order of `NotBefore`. Those of neighbours differ by
+        // much: 7919 is a prime.
         let place = number * 7919 % count;
         let not_before = 1_700_000_000 + 60 * i64::try_from(place).expect("a small number");
         let resources = [Name::from(self.names[number].as_str())].into();

@@ -1,4 +1,5 @@
-//! The engine of the simulation: registers in memory, reached through a network and a server that take time, and that fail.
+//! The engine of the simulation: registers in memory, behind a network and a server that take time,
+//! and that fail.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,27 +9,28 @@ use std::time::Duration;
 use scheduled_events_gate::driver::marks_prefix;
 use scheduled_events_gate::engine::memory::MemoryEngine;
 use scheduled_events_gate::engine::{
-    Clock, Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole,
+    Clock, Engine, EngineError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, Swap,
+    Versioned,
 };
-use scheduled_events_gate::register::{EventRegister, MarkPart, Marked};
+use scheduled_events_gate::register::{EventRegister, MarkRegister, Marked};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::random::Random;
 use crate::world::World;
 
-/// What an operation takes of the server, which does one after the other: about what etcd needs on one processor.
+/// The server's time for an operation, one at a time: about what etcd needs on one processor.
 const SERVICE_TIME: Duration = Duration::from_micros(100);
-/// And for each byte: 50 MB a second, through JSON and base64.
+/// Its time for each byte: 50 MB a second, through JSON and base64.
 const TIME_PER_BYTE: Duration = Duration::from_nanos(20);
-/// A request that gets lost is given up after this time, as by the engine for etcd.
+/// How long the engine waits for a lost request, as the engine for etcd does.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
 
-/// How often something fails, of a thousand operations.
+/// How many of a thousand operations fail, by kind of failure.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EngineFaults {
-    /// The request is lost: nothing is changed.
+    /// The request is lost: nothing changes.
     pub(crate) request_lost: u64,
-    /// The reply is lost: it was changed, and nobody knows.
+    /// The reply is lost: the change was made, but the machine does not know.
     pub(crate) reply_lost: u64,
     /// A read returns the value before the last one.
     pub(crate) stale: u64,
@@ -36,14 +38,14 @@ pub(crate) struct EngineFaults {
     pub(crate) slow: u64,
 }
 
-/// What was asked of the engine.
+/// The operations of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
     pub(crate) conflicts: u64,
     pub(crate) lists: u64,
-    /// Of keys and values, in both directions.
+    /// The bytes of keys and values, in both directions.
     pub(crate) bytes: u64,
 }
 
@@ -53,15 +55,15 @@ impl Count {
     }
 }
 
-/// The registers, and what all machines' connections to them share.
+/// The registers, shared by all machines' connections.
 pub(crate) struct Server {
     registers: MemoryEngine,
-    /// The value of each register before the last one.
+    /// The previous value of each register.
     previous: RefCell<BTreeMap<String, Option<Versioned>>>,
-    /// When the server has done all that it was asked.
+    /// When the server has completed all requests.
     busy_until: Cell<Instant>,
     pub(crate) faults: Cell<EngineFaults>,
-    /// A defect: a write replaces whatever is there.
+    /// A defect: a write replaces the register whatever its revision is.
     pub(crate) has_plain_writes: Cell<bool>,
     random: RefCell<Random>,
     world: Rc<RefCell<World>>,
@@ -90,7 +92,7 @@ impl Server {
         self.counts.borrow().get(kind).copied().unwrap_or_default()
     }
 
-    /// A register without network and faults, for the checks at the end.
+    /// The registers without network and faults, for the checks at the end.
     pub(crate) async fn look(&self, prefix: &str) -> Vec<(String, Versioned)> {
         self.registers.list(prefix).await.expect("memory answers")
     }
@@ -110,7 +112,7 @@ impl Server {
         change(count);
     }
 
-    /// One way through the network.
+    /// One direction through the network.
     async fn network(&self) {
         let slow = self.chance(self.faults.get().slow);
         let micros = self
@@ -144,7 +146,8 @@ impl Server {
         Ok(value)
     }
 
-    /// Remembers the value before a change, and looks whether the change is the decision about an event.
+    /// Stores the value before a change, and checks whether the change is the decision about an
+    /// event.
     async fn before_change(&self, key: &str) -> Option<Versioned> {
         self.registers.read(key).await.expect("memory answers")
     }
@@ -164,12 +167,12 @@ impl Server {
                     .violated(&format!("S1: the decision in {key} was taken back"));
             }
             if new.go.is_some() && !was_decided {
-                // Marks that are registers of their own were written with it.
+                // Marks in registers of their own were written with it.
                 let mut new = new;
                 let prefix = marks_prefix(key);
                 let marks = self.registers.list(&prefix).await.expect("memory answers");
                 for (_, register) in marks {
-                    let part: MarkPart = serde_json::from_str(&register.value).expect("a mark");
+                    let part: MarkRegister = serde_json::from_str(&register.value).expect("a mark");
                     new.marks.insert(
                         part.machine,
                         Marked {
@@ -266,7 +269,7 @@ impl Engine for Connection {
                     .map(|(key, register)| key.len() + register.value.len())
                     .sum::<usize>()
             };
-            // What it takes depends on how much the last list had.
+            // Its time depends on the length of the last list.
             server.request(server.listed.get()).await?;
             let found = server.registers.list(prefix).await?;
             server.listed.set(size(&found));
@@ -279,12 +282,12 @@ impl Engine for Connection {
         self.server.registers.clock()
     }
 
-    fn parts(&self) -> Option<&dyn Parts> {
+    fn split_registers(&self) -> Option<&dyn SplitRegisters> {
         if self.has_parts { Some(self) } else { None }
     }
 }
 
-fn size(whole: &Whole) -> usize {
+fn size(whole: &SplitRegister) -> usize {
     let register = whole
         .register
         .as_ref()
@@ -297,36 +300,42 @@ fn size(whole: &Whole) -> usize {
             .sum::<usize>()
 }
 
-impl Parts for Connection {
+impl SplitRegisters for Connection {
     fn read_parts<'a>(
         &'a self,
         key: &'a str,
         prefix: &'a str,
         since: Option<&'a Revision>,
-    ) -> Reply<'a, Whole> {
+    ) -> Reply<'a, SplitRegister> {
         Box::pin(async move {
             let server = &*self.server;
-            let parts = server.registers.parts().expect("memory has parts");
+            let split = server
+                .registers
+                .split_registers()
+                .expect("memory has parts");
             server
-                .request(size(&parts.read_parts(key, prefix, since).await?))
+                .request(size(&split.read_parts(key, prefix, since).await?))
                 .await?;
-            let whole = parts.read_parts(key, prefix, since).await?;
+            let whole = split.read_parts(key, prefix, since).await?;
             server.counted(key, size(&whole), |count| count.reads += 1);
             server.reply(whole).await
         })
     }
 
-    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
+    fn change_part<'a>(&'a self, change: SplitWrite<'a>) -> Reply<'a, Option<SplitRegister>> {
         Box::pin(async move {
             let server = &*self.server;
-            let parts = server.registers.parts().expect("memory has parts");
+            let split = server
+                .registers
+                .split_registers()
+                .expect("memory has parts");
             let written = change.value.map_or(0, str::len) + change.part.1.len();
-            let read = parts
+            let read = split
                 .read_parts(change.key, change.prefix, change.since)
                 .await?;
             server.request(written + size(&read)).await?;
             let before = server.before_change(change.key).await;
-            let whole = parts.change_part(change).await?;
+            let whole = split.change_part(change).await?;
             server.counted(
                 change.key,
                 written + whole.as_ref().map_or(0, size),
@@ -351,8 +360,11 @@ impl Parts for Connection {
         Box::pin(async move {
             let server = &*self.server;
             server.request(0).await?;
-            let parts = server.registers.parts().expect("memory has parts");
-            let is_done = parts.delete_parts(key, expected, prefix).await?;
+            let split = server
+                .registers
+                .split_registers()
+                .expect("memory has parts");
+            let is_done = split.delete_parts(key, expected, prefix).await?;
             server.counted(key, 0, |count| count.writes += 1);
             server.reply(is_done).await
         })

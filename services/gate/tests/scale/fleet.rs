@@ -1,4 +1,4 @@
-//! All machines of a simulation, from the first poll to the last slot that is freed.
+//! All machines of a simulation, from the first poll to the last freed slot.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -17,20 +17,20 @@ use crate::random::Random;
 use crate::service::{Script, Service, ServiceFaults};
 use crate::world::{Status, World};
 
-/// What fails.
+/// The faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) engine: EngineFaults,
     pub(crate) service: ServiceFaults,
-    /// How many processes are killed and started again.
+    /// How many processes are killed and restarted.
     pub(crate) crashes: u64,
     /// How many machines end for good.
     pub(crate) deaths: u64,
-    /// When the faults end, after the beginning.
+    /// How long after the beginning the faults end.
     pub(crate) until: Duration,
 }
 
-/// A fleet and what happens to it.
+/// A fleet and its events and faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) seed: u64,
@@ -40,11 +40,11 @@ pub(crate) struct Setup {
     /// The machines of each event, and when it appears.
     pub(crate) events: Vec<(Vec<usize>, Duration)>,
     pub(crate) notice: Duration,
-    /// What a preparation takes, in milliseconds.
+    /// How long a preparation takes, in milliseconds.
     pub(crate) drain: (u64, u64),
     /// Whether the engine has registers in parts, as etcd.
     pub(crate) has_parts: bool,
-    /// A defect: the engine's writes replace whatever is there.
+    /// A defect: the engine's writes replace a register whatever its revision is.
     pub(crate) has_plain_writes: bool,
     pub(crate) faults: Faults,
 }
@@ -119,7 +119,7 @@ impl Setup {
     }
 }
 
-/// What came of a simulation.
+/// The result of a simulation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) violations: Vec<String>,
@@ -127,7 +127,7 @@ pub(crate) struct Outcome {
     pub(crate) approved: usize,
     /// How long everything took, in virtual time.
     pub(crate) duration: Duration,
-    /// Of the first event.
+    /// For the first event.
     pub(crate) announced_to_approved: Option<Duration>,
     pub(crate) ready_to_approved: Option<Duration>,
     pub(crate) on_events: Count,
@@ -276,7 +276,8 @@ async fn simulate(setup: &Setup) -> Outcome {
     }
     let over = Instant::now();
 
-    // Every slot is freed: those of the machines that recover at once, and those of dead ones once they are silent.
+    // Every slot is freed: at once if its machine recovers, and after its silence if its machine is
+    // dead.
     let is_free = async || {
         let groups = server.look("groups/").await;
         let group = |text: &str| serde_json::from_str::<GroupRegister>(text).expect("a group");
@@ -311,7 +312,7 @@ fn outcome(
     let all_live = (0..setup.machines).all(|machine| world.is_alive(machine));
     for index in 0..setup.events.len() {
         let approved = matches!(world.events[index].status, Status::Over { approved: true });
-        // A dead machine holds its slots, and with them other events, until its own are over.
+        // A dead machine holds its slots, which delays other events, until its own events are over.
         if all_live && !approved {
             let missed = world.missed(index, Duration::ZERO);
             world.violated(&format!(

@@ -1,4 +1,5 @@
-//! A machine: core's session in the place of the watcher, and the daemon that ships. Both can be killed.
+//! A machine: core's session in place of the watcher, and the daemon that ships. Both can be
+//! killed.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -43,7 +44,7 @@ pub(crate) struct Machine {
     server: Rc<Server>,
     world: Rc<RefCell<World>>,
     random: RefCell<Random>,
-    /// What a preparation takes, in milliseconds.
+    /// How long a preparation takes, in milliseconds.
     drain: (u64, u64),
     has_parts: bool,
     /// The content of the state file.
@@ -51,8 +52,8 @@ pub(crate) struct Machine {
     daemon: RefCell<Option<Rc<Daemon>>>,
 }
 
-/// The answer that the watcher gets.
-enum Message {
+/// The results that the watcher receives.
+enum WatcherMessage {
     Response(u16, Rc<[u8]>),
     Failure(Cause),
     Prepared(u32, Preparation),
@@ -60,7 +61,7 @@ enum Message {
     Gate(u32, GateAnswer),
 }
 
-/// What the session asks for, without what it lends.
+/// The session's next step, without what it borrows.
 enum Task {
     Get,
     Post(Vec<u8>, Vec<String>),
@@ -82,7 +83,7 @@ pub(crate) enum Victim {
 }
 
 impl Machine {
-    #[allow(clippy::too_many_arguments)] // They are what a machine is connected to.
+    #[allow(clippy::too_many_arguments)] // They are the connections of a machine.
     pub(crate) fn new(
         number: usize,
         name: &str,
@@ -113,7 +114,8 @@ impl Machine {
         })
     }
 
-    /// Runs both processes. `kills` are when which is killed, and for how long it is down; `None`: for ever.
+    /// Runs both processes. `kills` lists when which process is killed, and how long it is down;
+    /// `None`: for ever.
     pub(crate) async fn live(self: Rc<Self>, mut kills: Vec<(Duration, Victim, Option<Duration>)>) {
         kills.sort_by_key(|(at, ..)| *at);
         let begin = tokio::time::Instant::now();
@@ -151,7 +153,7 @@ impl Machine {
     }
 
     async fn run_daemon(self: Rc<Self>) {
-        // Daemons are not started at the same moment.
+        // Daemons do not start at the same moment.
         sleep(self.between((0, 10_000))).await;
         let engine = Box::new(Connection {
             server: self.server.clone(),
@@ -171,7 +173,7 @@ impl Machine {
         Duration::from_millis(self.random.borrow_mut().between(least, most))
     }
 
-    /// The watcher: what the session asks for is done, as the command does it.
+    /// The watcher: carries out the session's steps, as the command does.
     async fn watch(self: Rc<Self>) {
         let names = [self.name.as_str()];
         let config = SessionConfig {
@@ -213,8 +215,8 @@ impl Machine {
                     let (machine, sender) = (self.clone(), sender.clone());
                     tasks.spawn_local(async move {
                         let _ = sender.send(match machine.service.get().await {
-                            Ok((status, body)) => Message::Response(status, body),
-                            Err(cause) => Message::Failure(cause),
+                            Ok((status, body)) => WatcherMessage::Response(status, body),
+                            Err(cause) => WatcherMessage::Failure(cause),
                         });
                     });
                 }
@@ -229,8 +231,8 @@ impl Machine {
                             &json!({"record": "approval", "event_ids": ids, "status": status}),
                         );
                         let _ = sender.send(match result {
-                            Ok(status) => Message::Response(status, Rc::default()),
-                            Err(cause) => Message::Failure(cause),
+                            Ok(status) => WatcherMessage::Response(status, Rc::default()),
+                            Err(cause) => WatcherMessage::Failure(cause),
                         });
                     });
                 }
@@ -266,7 +268,7 @@ impl Machine {
                     let now = self.service.now();
                     match message {
                         None => {}
-                        Some(Message::Response(status, body)) => {
+                        Some(WatcherMessage::Response(status, body)) => {
                             session.on_response(
                                 &Response {
                                     status,
@@ -276,16 +278,16 @@ impl Machine {
                                 now,
                             );
                         }
-                        Some(Message::Failure(cause)) => {
+                        Some(WatcherMessage::Failure(cause)) => {
                             session.on_failure(cause, now);
                         }
-                        Some(Message::Prepared(attempt, preparation)) => {
+                        Some(WatcherMessage::Prepared(attempt, preparation)) => {
                             let _ = session.prepared(attempt, preparation);
                         }
-                        Some(Message::Recovered(attempt)) => {
+                        Some(WatcherMessage::Recovered(attempt)) => {
                             let _ = session.recovered(attempt, true, now);
                         }
-                        Some(Message::Gate(attempt, answer)) => {
+                        Some(WatcherMessage::Gate(attempt, answer)) => {
                             let _ = session.gate_answered(attempt, answer, now);
                         }
                     }
@@ -297,20 +299,25 @@ impl Machine {
         }
     }
 
-    async fn prepare(self: Rc<Self>, id: String, attempt: u32, sender: UnboundedSender<Message>) {
+    async fn prepare(
+        self: Rc<Self>,
+        id: String,
+        attempt: u32,
+        sender: UnboundedSender<WatcherMessage>,
+    ) {
         let index = self.world.borrow().event_index(&id);
         self.world.borrow_mut().prepares(self.number, index);
         sleep(self.between(self.drain)).await;
         self.world.borrow_mut().is_ready(self.number, index);
         self.audit(&json!({"record": "prepare", "event_id": id, "outcome": "ready"}));
-        let _ = sender.send(Message::Prepared(attempt, Preparation::Ready));
+        let _ = sender.send(WatcherMessage::Prepared(attempt, Preparation::Ready));
     }
 
     async fn recover(
         self: Rc<Self>,
         ids: Vec<String>,
         attempt: u32,
-        sender: UnboundedSender<Message>,
+        sender: UnboundedSender<WatcherMessage>,
     ) {
         self.world.borrow_mut().recovers(self.number);
         sleep(self.between((500, 3_000))).await;
@@ -318,7 +325,7 @@ impl Machine {
         self.audit(
             &json!({"record": "recover", "event_id": ids[0], "event_ids": ids, "outcome": "done"}),
         );
-        let _ = sender.send(Message::Recovered(attempt));
+        let _ = sender.send(WatcherMessage::Recovered(attempt));
     }
 
     async fn ask(
@@ -326,7 +333,7 @@ impl Machine {
         id: String,
         phase: GatePhase,
         attempt: u32,
-        sender: UnboundedSender<Message>,
+        sender: UnboundedSender<WatcherMessage>,
     ) {
         let resources = self
             .service
@@ -352,7 +359,7 @@ impl Machine {
             Ok(Answer::AnotherApproves { .. }) => GateAnswer::AnotherApproves,
             Ok(Answer::Closed(_)) | Err(_) => GateAnswer::Closed,
         };
-        let _ = sender.send(Message::Gate(attempt, answer));
+        let _ = sender.send(WatcherMessage::Gate(attempt, answer));
     }
 
     fn audit(&self, record: &Value) {

@@ -1,10 +1,13 @@
-//! A fleet in one process: up to a thousand machines with the session and the daemon that ship, in virtual time.
+//! A fleet in one process: up to a thousand machines with the session and the daemon that ship, in
+//! virtual time.
 //!
-//! `make scale-fleet` runs it. The machines, the engine and the metadata service fail as the seed says. The same seed gives the same
-//! faults; steps that are due at the same time can follow each other in another order.
+//! `make scale-fleet` runs it. The seed determines how the machines, the engine and the metadata
+//! service fail. The same seed gives the same faults; steps that are due at the same time can run
+//! in another order.
 //!
-//! `random`: numbers. `world`: what is true, and the invariants. `engine` and `service`: what the machines talk to. `machine`: a
-//! machine. `fleet`: all together. `crowd`: many daemons without sessions. `page`: the table and the picture of `docs/performance.md`.
+//! `random`: numbers. `world`: the true state, and the invariants. `engine` and `service`: the
+//! services that the machines talk to. `machine`: a machine. `fleet`: all together. `crowd`: many
+//! daemons without sessions. `page`: the table and the picture of `docs/performance.md`.
 
 mod crowd;
 mod engine;
@@ -48,10 +51,11 @@ fn fleets_with_faults() {
     println!("{total} ({:.0} s)", started.elapsed().as_secs_f64());
 }
 
-/// A check that cannot fail is none. The model shows the same for S2, S3 and S4, which break too seldom here.
+/// A check that cannot fail proves nothing. The model shows the same for S2, S3 and S4, which break
+/// too seldom here.
 #[test]
 fn plain_writes_are_found() {
-    // With the decision in the register of the marks, a late mark takes it back.
+    // With the decision in the register of the marks, a late mark overwrites it.
     let setup = |seed| Setup {
         has_plain_writes: true,
         has_parts: false,
@@ -100,7 +104,7 @@ fn operations_grow_with_the_number_of_machines_and_no_faster() {
     is_approved_soon(&large);
 }
 
-/// No more than a second after the last machine is ready, also at a thousand machines.
+/// At most a second after the last machine is ready, also with a thousand machines.
 fn is_approved_soon(outcome: &Outcome) {
     let latency = outcome.ready_to_approved.expect("it was approved");
     assert!(latency <= Duration::from_secs(1), "{latency:?}");
@@ -144,7 +148,8 @@ fn ten_thousand_idle_machines_cost_no_more_each_than_ten() {
     }
 }
 
-/// So many events of one machine each, all at once in one group, of which ten machines may be out of service.
+/// This many events of one machine each, all at once in one group, of which ten machines may be out
+/// of service.
 fn measure_queue(machines: usize) -> crowd::Queue {
     let started = Instant::now();
     let queue = crowd::queue(machines, 10);
@@ -166,8 +171,8 @@ fn measure_queue(machines: usize) -> crowd::Queue {
     queue
 }
 
-/// The last event waits for the longer the more there are: if each asked the store all the time, the operations would grow with the square of
-/// their number.
+/// The more events there are, the longer the last one waits: if each asked the store all the time,
+/// the operations would grow with the square of their number.
 #[test]
 fn the_operations_of_many_events_at_once_do_not_grow_with_the_square_of_their_number() {
     let [small, large] = [(50, 4_000), (200, 30_000)].map(|(machines, most)| {
@@ -176,7 +181,7 @@ fn the_operations_of_many_events_at_once_do_not_grow_with_the_square_of_their_nu
             queue.operations() <= most.min(4 * queue.questions),
             "{machines} machines, at most {most}: {queue:?}"
         );
-        // Those that were announced together do not look together.
+        // Events that were announced together do not ask the store together.
         assert!(
             queue.on_groups.conflicts <= machines as u64,
             "{machines} machines: {queue:?}"
@@ -187,7 +192,7 @@ fn the_operations_of_many_events_at_once_do_not_grow_with_the_square_of_their_nu
         small.bytes() * large.questions,
         large.bytes() * small.questions,
     );
-    // Who is next looks at all machines with each heartbeat: one of those that wait, however many they are.
+    // Only the machine that is next reads all machines with each heartbeat, however many wait.
     assert!(
         many <= 2 * few,
         "bytes for each question: {small:?} {large:?}"

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use crate::fleet::Outcome;
 
-/// The number of machines, whether the engine had registers in parts, and the outcomes of some seeds.
+/// The number of machines, whether the engine had registers in parts, and the outcomes of some
+/// seeds.
 pub(crate) type Row = (usize, bool, Vec<Outcome>);
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// The value in the middle.
+/// The median.
 fn middle<T: Copy + PartialOrd>(outcomes: &[Outcome], value: impl Fn(&Outcome) -> T) -> T {
     let mut values: Vec<T> = outcomes.iter().map(value).collect();
     values.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));

@@ -30,7 +30,7 @@ impl Random {
         least + self.below(most - least + 1)
     }
 
-    /// So many different numbers below the limit, in rising order.
+    /// This many different numbers below the limit, in rising order.
     pub(crate) fn choose(&mut self, count: usize, limit: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..limit).collect();
         for index in 0..count {

@@ -1,4 +1,4 @@
-//! Imitates Azure's metadata service: one document for all machines, approvals, and answers that get lost.
+//! Imitates Azure's metadata service: one document for all machines, approvals, and lost answers.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
@@ -26,13 +26,14 @@ pub(crate) struct Script {
     pub(crate) started_for: Duration,
 }
 
-/// How often something fails, of a thousand requests.
+/// How many of a thousand requests fail, by kind of failure.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServiceFaults {
     pub(crate) unavailable: u64,
     pub(crate) request_lost: u64,
     pub(crate) reply_lost: u64,
-    /// The document before the newest one is served, for at most three seconds after it changed.
+    /// The service returns the document before the newest one, for at most three seconds after a
+    /// change.
     pub(crate) stale: u64,
 }
 
@@ -86,7 +87,7 @@ impl Service {
     }
 
     pub(crate) fn instant(&self, time: UnixMillis) -> Instant {
-        // A wait without an end is one of a day.
+        // A wait without an end becomes a day.
         let millis = time.0.saturating_sub(EPOCH).clamp(0, 86_400_000);
         self.begin + Duration::from_millis(u64::try_from(millis).expect("not negative"))
     }

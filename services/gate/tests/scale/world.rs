@@ -1,4 +1,5 @@
-//! What is true: which machine is ready for which event, which are out of service, and what was broken.
+//! The true state: which machine is ready for which event, which are out of service, and which
+//! invariants broke.
 //!
 //! The machines do not see this. The invariants are those of the model (`tests/model`).
 
@@ -9,7 +10,7 @@ use scheduled_events_common::names::Name;
 use scheduled_events_gate::register::EventRegister;
 use tokio::time::Instant;
 
-/// What became of an event.
+/// How an event started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Announced,
@@ -30,7 +31,7 @@ pub(crate) struct EventTruth {
     pub(crate) machines: Vec<usize>,
     pub(crate) status: Status,
     pub(crate) announced_at: Option<Instant>,
-    /// Since when all of its machines are ready.
+    /// When all of its machines became ready.
     pub(crate) all_ready_at: Option<Instant>,
     pub(crate) decided_at: Option<Instant>,
     pub(crate) approved_at: Option<Instant>,
@@ -52,7 +53,7 @@ pub(crate) struct World {
     prepared: Vec<Vec<Prepared>>,
     is_alive: Vec<bool>,
     limit: usize,
-    /// Who is out of service because of us.
+    /// The machines that are out of service because of the gate.
     out: BTreeSet<usize>,
     pub(crate) violations: Vec<String>,
     begin: Instant,
@@ -98,7 +99,7 @@ impl World {
             .expect("an event of the scenario")
     }
 
-    /// The engine has stored the decision about an event.
+    /// Records that the engine has stored the decision about an event.
     pub(crate) fn decided(&mut self, key: &str, register: &EventRegister) {
         let id = key.split('/').nth(1).expect("an id");
         let index = self.event_index(id);
@@ -123,7 +124,7 @@ impl World {
             .get_or_insert_with(Instant::now);
     }
 
-    /// The metadata service has accepted a POST.
+    /// Records that the metadata service has accepted a POST.
     pub(crate) fn approved(&mut self, index: usize) {
         let event = &mut self.events[index];
         if event.status != Status::Announced {
@@ -156,11 +157,11 @@ impl World {
         }
     }
 
-    /// The machine goes out of service.
+    /// Records that the machine goes out of service.
     pub(crate) fn prepares(&mut self, machine: usize, index: usize) {
         let is_decided = self.events[index].decided_at.is_some();
         let prepared = &mut self.prepared[machine][index];
-        // After the decision this machine is only put again into the state that it is in.
+        // After the decision this machine only returns to the state that it is in.
         *prepared = Prepared {
             is_preparing: true,
             is_ready: prepared.is_ready && is_decided,
@@ -185,7 +186,8 @@ impl World {
         }
     }
 
-    /// The preparation was ended before it was complete. The machine is out of service until it recovers.
+    /// Records that the preparation ended before it was complete. The machine is out of service
+    /// until it recovers.
     pub(crate) fn stops_preparing(&mut self, machine: usize) {
         self.prepared[machine]
             .iter_mut()
@@ -193,7 +195,7 @@ impl World {
         self.look_at(machine);
     }
 
-    /// The machine begins to go back into service.
+    /// Records that the machine begins to go back into service.
     pub(crate) fn recovers(&mut self, machine: usize) {
         for index in 0..self.events.len() {
             self.prepared[machine][index].is_ready = false;
@@ -219,8 +221,9 @@ impl World {
         self.is_alive[machine]
     }
 
-    /// Whether a machine is out of service because of us: being prepared or prepared, or affected by an event that was approved,
-    /// until it has recovered. One that has ended for good is so until the event is over.
+    /// Whether a machine is out of service because of the gate: being prepared or prepared, or
+    /// affected by an approved event, until it has recovered. A machine that has ended for good is
+    /// out until the event is over.
     fn is_out(&self, machine: usize) -> bool {
         let concerned = self
             .events
@@ -240,7 +243,7 @@ impl World {
         })
     }
 
-    /// Updates who is out of service, and checks the limit.
+    /// Updates which machines are out of service, and checks the limit.
     fn look_at(&mut self, machine: usize) {
         if !self.is_out(machine) {
             self.out.remove(&machine);
@@ -264,7 +267,8 @@ impl World {
         }
     }
 
-    /// How long an event had from when all were ready to its `NotBefore`, if it was not approved although it should have been.
+    /// How long it was from the moment when all were ready to the event's `NotBefore`, if the event
+    /// was not approved although it should have been.
     pub(crate) fn missed(&self, index: usize, margin: Duration) -> Option<Duration> {
         let event = &self.events[index];
         let (ready, not_before) = (event.all_ready_at?, event.not_before?);

@@ -20,13 +20,15 @@ use super::transport::{REQUEST_TIME, client};
 /// The longest response: a page of Resource Graph has at most 16 MiB.
 const RESPONSE_MAX: usize = 17 * 1024 * 1024;
 
-/// The header of Resource Graph with the time until the quota is full again, as `hh:mm:ss`.
+/// The header of Resource Graph with the time until the full quota is available again, as
+/// `hh:mm:ss`.
 const QUOTA_RESETS_AFTER: &str = "x-ms-user-quota-resets-after";
 
-/// If this machine's clock differs by so much from Azure's, Azure's counts. It sends whole seconds, and an answer takes a while.
+/// If this machine's clock differs from Azure's by at least this much, Azure's counts. Azure sends
+/// whole seconds, and an answer takes a while.
 const CLOCK_DIFFERENCE_MIN: Duration = Duration::from_secs(60);
 
-/// A longer pause than this is not believed.
+/// The longest pause that is accepted.
 const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// The client of Azure Resource Manager.
@@ -38,17 +40,17 @@ pub struct Arm {
     time: Arc<AzureTime>,
 }
 
-/// Azure's time of day, as its answers say: it starts events by that.
+/// Azure's time of day, from its answers: Azure starts events by it.
 #[derive(Debug)]
 struct AzureTime {
     clock: Clock,
-    /// How far it is ahead of the clock, in milliseconds.
+    /// How far Azure's clock is ahead of this machine's, in milliseconds.
     ahead_ms: Mutex<Option<i64>>,
     has_warned: AtomicBool,
 }
 
 impl AzureTime {
-    /// Learns the time from the header `Date` of an answer.
+    /// Reads the time in the header `Date` of an answer.
     fn observe(&self, headers: &HeaderMap) {
         let text = headers.get(DATE).and_then(|date| date.to_str().ok());
         let Some(date) = text.and_then(UnixSeconds::parse) else {
@@ -80,31 +82,31 @@ pub enum ArmError {
     Refused(Refusal),
 }
 
-/// What a service said when it refused.
+/// A service's refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Refusal {
     /// The status of the response.
     #[serde(skip)]
     pub status: u16,
-    /// The word for the reason, such as `AuthorizationFailed`.
+    /// The reason in one word, such as `AuthorizationFailed`.
     pub code: String,
     /// The reason for people.
     pub message: String,
-    /// What was refused of several; empty if all was.
+    /// Which of several requests were refused; empty if all were.
     pub details: Vec<Detail>,
-    /// How long to wait before the next request, if the service says so.
+    /// How long to wait before the next request, if the service specifies it.
     #[serde(skip)]
     pub pause: Option<Duration>,
 }
 
-/// One of several that was refused.
+/// The refusal of one of several requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Detail {
-    /// Which one: the id of an event.
+    /// The id of the event.
     pub target: String,
-    /// The word for the reason.
+    /// The reason in one word.
     pub code: String,
     /// The reason for people.
     pub message: String,
@@ -116,12 +118,12 @@ impl ArmError {
         Some(self.refusal()?.status)
     }
 
-    /// How long to wait before the next request, if the service says so.
+    /// How long to wait before the next request, if the service specifies it.
     pub fn pause(&self) -> Option<Duration> {
         self.refusal()?.pause
     }
 
-    /// The same, with so much of the pause left.
+    /// The same, with this much of the pause left.
     #[must_use]
     pub fn with_pause(self, left: Duration) -> Self {
         match self {
@@ -133,7 +135,7 @@ impl ArmError {
         }
     }
 
-    /// What the service said, if there was a response.
+    /// The service's refusal, if there was a response.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::NotSent(_) => None,
@@ -143,8 +145,8 @@ impl ArmError {
 }
 
 impl Refusal {
-    /// Whether it says which of these events were refused: each detail names one of them. Other errors of ARM have details, too, with
-    /// other targets or without one: they refuse everything.
+    /// Whether the answer names the refused events: each detail names one of `event_ids`. Other
+    /// errors of ARM have details, too, with other targets or without one: they refuse all events.
     pub fn is_in_part(&self, event_ids: &[&str]) -> bool {
         let names_one = |detail: &Detail| {
             event_ids
@@ -154,14 +156,15 @@ impl Refusal {
         !self.details.is_empty() && self.details.iter().all(names_one)
     }
 
-    /// Whether the events that no detail names were approved. A status of a failure may mean that nothing was done.
+    /// Whether the events that no detail names were approved. With a status of failure, none may
+    /// have been.
     pub fn approves_others(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }
 
 impl fmt::Display for ArmError {
-    /// In one line, escaped.
+    /// One line, escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(why) => f.write_str(why),
@@ -201,7 +204,7 @@ impl Arm {
         })
     }
 
-    /// Azure's time of day, if an answer has said it and it differs from this one by much.
+    /// Azure's time of day, if an answer has shown it and it differs much from this machine's.
     pub fn time_unlike(&self, own: UnixMillis) -> Option<UnixMillis> {
         let ahead_ms = (*self
             .time
@@ -212,10 +215,11 @@ impl Arm {
         (u128::from(time.0.abs_diff(own.0)) >= CLOCK_DIFFERENCE_MIN.as_millis()).then_some(time)
     }
 
-    /// Approves events of a resource, for all machines that they affect. The token is the one of [`Self::access`].
+    /// Approves events of a resource, for all machines that they affect. The token is the one of
+    /// [`Self::access`].
     ///
     /// # Errors
-    /// What was refused. Of several events, some may have been approved.
+    /// The refusal. Some of several events may have been approved.
     pub async fn acknowledge(
         &self,
         token: &Secret,
@@ -224,7 +228,7 @@ impl Arm {
     ) -> Result<(), ArmError> {
         let (path, body) = approval(resource_id, event_ids).map_err(ArmError::NotSent)?;
         let answer = self.send_with(token, Method::POST, &path, body).await?;
-        // An error approves nothing, whatever its status says.
+        // An error approves nothing, whatever its status is.
         match refusal(StatusCode::OK, &answer, None) {
             Refusal { code, details, .. } if code.is_empty() && details.is_empty() => Ok(()),
             refusal => Err(ArmError::Refused(refusal)),
@@ -235,7 +239,7 @@ impl Arm {
         self.management.as_str().trim_end_matches('/')
     }
 
-    /// The token that requests need. A request that has one waits for none.
+    /// The token for requests. A request that has one waits for none.
     ///
     /// # Errors
     /// There is none.
@@ -246,10 +250,11 @@ impl Arm {
             .map_err(ArmError::NotSent)
     }
 
-    /// Sends a request and returns the body of its response. `path` begins with `/` and has its query.
+    /// Sends a request and returns the body of its response. `path` begins with `/` and has its
+    /// query.
     ///
     /// # Errors
-    /// There was no response, or it is not a success.
+    /// There was no response, or it reports a failure.
     pub async fn send(
         &self,
         method: Method,
@@ -286,7 +291,7 @@ impl Arm {
             self.identity.forget(base, Some(token));
         }
         let body = http::body(response, RESPONSE_MAX).await.map_err(failed)?;
-        // A list that was approved in part is answered with 207.
+        // The answer to a list that was approved in part has status 207.
         let is_done = status.is_success() && status != StatusCode::MULTI_STATUS;
         if is_done {
             Ok(body)
@@ -299,7 +304,7 @@ impl Arm {
 /// The path and the body of the request that approves events of a resource.
 ///
 /// # Errors
-/// A sentence: the resource's id or an event's id is not valid.
+/// A sentence: the resource's id or an event's id is invalid.
 pub fn approval(
     resource_id: &str,
     event_ids: &[&str],
@@ -319,7 +324,7 @@ pub fn approval(
     Ok((path, (!body.is_empty()).then_some(body)))
 }
 
-/// The error of a response, in ARM's form if it has that.
+/// The error in a response, in ARM's form if the response has it.
 fn refusal(status: StatusCode, body: &[u8], pause: Option<Duration>) -> Refusal {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -334,7 +339,7 @@ fn refusal(status: StatusCode, body: &[u8], pause: Option<Duration>) -> Refusal 
     }
 }
 
-/// How long to wait before the next request, as the headers say.
+/// How long to wait before the next request, from the headers.
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let after = text(RETRY_AFTER.as_str())

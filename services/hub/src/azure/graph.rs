@@ -1,4 +1,5 @@
-//! Azure Resource Graph: what is announced for all machines of some subscriptions, and which machines have a tag.
+//! Azure Resource Graph: the announced events of all machines of some subscriptions, and the
+//! machines that have a tag.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,45 +13,46 @@ use tokio::time::sleep;
 
 use super::arm::{Arm, ArmError};
 
-/// Where queries are sent.
+/// The address for queries.
 const PATH: &str = "/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01";
 
 /// How many subscriptions one query may name.
 const SUBSCRIPTIONS_MAX: usize = 1000;
 
-/// How many rows a page has at most.
+/// The maximum number of rows in a page.
 const ROWS_MAX: u32 = 1000;
 
-/// More pages than this are not read: a million rows.
+/// The maximum number of pages to read: a million rows.
 const PAGES_MAX: usize = 1000;
 
-/// How often one page is asked for until its refusal counts.
+/// How many times one page is requested before its refusal counts.
 const ATTEMPTS: u32 = 5;
 
-/// The pause after a first refusal without a time. It doubles.
+/// The pause after a first refusal that specifies none. It doubles.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The rows of events. The order makes pages repeatable.
 pub const EVENTS: &str =
     "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\"";
 
-/// A query for one row, whose answer shows whether there is a right to ask.
+/// A query for one row, whose answer shows whether this identity may read events.
 pub const ACCESS: &str = "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\" | project id | take 1";
 
-/// The machines and scale sets that have tags, of which [`tagged`] finds those with the agents' tag. Kusto compares the names of members
-/// with case, which those of tags do not have, and takes an empty value for none.
+/// The machines and scale sets that have tags, among which [`tagged`] finds those with the agents'
+/// tag. Kusto compares members' names with case, which tags' names ignore, and treats an empty
+/// value as absent.
 pub const TAGS: &str = "resources | where type in~ (\"microsoft.compute/virtualmachines\", \
     \"microsoft.compute/virtualmachinescalesets\") | where isnotempty(tags) | project id, tags | order by id asc";
 
 /// The end of a query for events, whose columns `notice.rs` reads.
 const EVENT_COLUMNS: &str = " | project id, name, type, location, resourceGroup, subscriptionId, zones, properties | order by id asc";
 
-/// Which events are asked for.
+/// Which events a query returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Events<'a> {
     /// Those that are Scheduled or Started.
     Open,
-    /// Those that are over as well, as long as Azure keeps them.
+    /// These, and those that are over, as long as Azure keeps them.
     All,
     /// These, over or not.
     Named(&'a [String]),
@@ -77,7 +79,8 @@ impl Events<'_> {
     }
 }
 
-/// Whether an event's id may be one of Azure's, which consist of hexadecimal digits and hyphens. Others are never in Resource Graph.
+/// Whether an event's id may be one of Azure's, which consist of hexadecimal digits and hyphens.
+/// Resource Graph never has other ids.
 pub fn is_guid(id: &str) -> bool {
     id.bytes()
         .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
@@ -86,7 +89,7 @@ pub fn is_guid(id: &str) -> bool {
 /// The ids in rows of [`TAGS`] that have this tag, unless its value is `false`.
 ///
 /// # Errors
-/// They are other rows. Machines whose watcher acts would be taken for others.
+/// The page has other rows. The hub would act for machines whose own watcher acts.
 pub fn tagged(page: &str, tag: &str) -> Result<Vec<String>, ArmError> {
     #[derive(Deserialize)]
     struct Row {
@@ -127,10 +130,11 @@ struct Page {
 }
 
 impl Arm {
-    /// Asks Resource Graph. Returns the rows of each page: a JSON array. Quotas are obeyed.
+    /// Sends a query to Resource Graph, and returns the rows of each page: a JSON array. It obeys
+    /// quotas.
     ///
     /// # Errors
-    /// The service refuses, or answers with something else than rows.
+    /// The service refuses, or its answer has no rows.
     pub async fn query(
         &self,
         subscriptions: &[String],
@@ -145,10 +149,10 @@ impl Arm {
         Ok(pages)
     }
 
-    /// The same, and passes each page on as soon as it is there: the next one may take long.
+    /// The same, but passes each page on as soon as it arrives: the next one may take long.
     ///
     /// # Errors
-    /// The service refuses, or answers with something else than rows, or what `on_page` returns.
+    /// The service refuses, its answer has no rows, or `on_page` returns an error.
     pub async fn query_each(
         &self,
         subscriptions: &[String],
@@ -167,7 +171,7 @@ impl Arm {
                     break;
                 };
                 request["options"]["$skipToken"] = json!(token);
-                // One that comes again leads in a circle.
+                // A token that comes again leads into a loop.
                 if skip_tokens.len() + 1 >= PAGES_MAX || !skip_tokens.insert(token) {
                     return Err(ArmError::NotSent(
                         "Resource Graph does not end its pages".into(),
@@ -191,7 +195,8 @@ impl Arm {
                 }
                 Err(error) => error,
             };
-            // If nobody can be reached, the caller repeats the request, and does other work until then.
+            // If the service cannot be reached, the caller repeats the request, and does other work
+            // until then.
             let may_pass = matches!(error.status(), Some(408 | 429 | 500..=599));
             if attempt >= ATTEMPTS || !may_pass {
                 return Err(error);

@@ -1,7 +1,9 @@
-//! Who the hub is at Azure: tokens from a managed identity, a workload identity, or the login of the Azure CLI.
+//! Access tokens for Azure: from a managed identity, a workload identity, or the login of the Azure
+//! CLI.
 //!
-//! Tokens are kept in memory until they expire, and appear in no message. Shortly before, the next one is requested in the background:
-//! nobody waits for a token while there is a valid one.
+//! Tokens are kept in memory until they expire, and appear in no message. Shortly before that, the
+//! next one is requested in the background: no request waits for a token while there is a valid
+//! one.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,7 +31,7 @@ const TOKEN_TIME: Duration = Duration::from_secs(60);
 /// A token that is valid for less than this is replaced.
 const LEFT_MIN: Duration = Duration::from_secs(300);
 
-/// Gives tokens.
+/// Provides tokens.
 #[derive(Clone)]
 pub struct Identity(Arc<Tokens>);
 
@@ -42,11 +44,12 @@ struct Tokens {
 #[derive(Default)]
 struct Scope {
     kept: Mutex<Option<AccessToken>>,
-    /// Locked while the next one is requested: one request serves all that wait for the same token.
+    /// Locked while the next one is requested: one request serves all callers that wait for the
+    /// same token.
     request: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Where tokens come from.
+/// The source of tokens.
 #[derive(Clone)]
 struct Source {
     config: IdentityConfig,
@@ -67,12 +70,13 @@ impl Identity {
     /// An identity in a cloud. No token is requested yet.
     ///
     /// # Errors
-    /// A sentence: what the identity needs from the environment is not there.
+    /// A sentence: the environment lacks a setting that the identity needs.
     pub fn new(config: &IdentityConfig, cloud: Cloud) -> Result<Self, String> {
         Self::with(config, cloud, transport::options()?, None)
     }
 
-    /// The same with a client for HTTP, and with what a workload identity does not take from the environment.
+    /// The same with an HTTP client, and with settings that a workload identity does not take from
+    /// the environment.
     fn with(
         config: &IdentityConfig,
         cloud: Cloud,
@@ -109,7 +113,7 @@ impl Identity {
     /// A token for this audience, such as `https://management.azure.com`.
     ///
     /// # Errors
-    /// A sentence with what to do.
+    /// A sentence with a remedy.
     pub async fn token(&self, audience: &str) -> Result<Secret, String> {
         let token = self
             .get_token(&[&scope_of(audience)], None)
@@ -134,7 +138,8 @@ impl Identity {
         Ok(token.token)
     }
 
-    /// A service refuses the token for this audience, or if none is given, the one that is kept: the next request gets another one.
+    /// Forgets a token that a service refuses: `token` if it is given, otherwise the cached one for
+    /// this audience. The next request obtains another one.
     pub fn forget(&self, audience: &str, token: Option<&Secret>) {
         let scope = lock(&self.0.scopes).get(&scope_of(audience)).cloned();
         if let Some(scope) = scope {
@@ -142,7 +147,7 @@ impl Identity {
         }
     }
 
-    /// What gives tokens to Azure's own crates; `None` if there is nobody to ask.
+    /// The credential for Azure's own crates; `None` if there is no source of tokens.
     pub fn credential(&self) -> Option<Arc<dyn TokenCredential>> {
         (self.kind() != IdentityKind::Emulator)
             .then(|| Arc::new(self.clone()) as Arc<dyn TokenCredential>)
@@ -192,8 +197,8 @@ impl Scope {
 }
 
 impl Source {
-    /// A credential of Azure's crate; `None` if there is nobody to ask. It keeps tokens itself, and has all scopes wait while it requests
-    /// one, so that each serves one request.
+    /// A credential of Azure's crate; `None` if there is no source of tokens. It caches tokens
+    /// itself, and blocks all scopes while it requests one, so each credential serves one request.
     fn credential(&self) -> azure_core::Result<Option<Arc<dyn TokenCredential>>> {
         let (options, client_id) = (self.options.clone(), self.config.client_id.clone());
         Ok(Some(match self.config.kind {
@@ -222,7 +227,7 @@ impl Source {
         }))
     }
 
-    /// Requests a token, and keeps it.
+    /// Requests a token, and caches it.
     async fn request(&self, key: &str, scope: &Scope) -> azure_core::Result<AccessToken> {
         let token = match self.credential()? {
             Some(credential) => {
@@ -237,7 +242,7 @@ impl Source {
                         ))
                     })?
             }
-            // What an emulator on this machine gets, which nobody else accepts.
+            // The token for an emulator on this machine, which no other service accepts.
             None => AccessToken::new(
                 Secret::new("emulator"),
                 OffsetDateTime::now_utc() + Duration::from_secs(3600),
@@ -272,13 +277,14 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Imitates Microsoft Entra ID and the metadata service: it keeps each request, and returns a token.
+    /// Imitates Microsoft Entra ID and the metadata service: it records each request, and returns a
+    /// token.
     #[derive(Debug)]
     pub(crate) struct Issuer {
         requests: Mutex<Vec<(String, String)>>,
         /// How many seconds its tokens are valid.
         pub(crate) valid: AtomicI64,
-        /// Whether it answers to no request for Resource Manager.
+        /// Whether it leaves requests for Resource Manager without an answer.
         hangs: AtomicBool,
     }
 
@@ -337,7 +343,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Asks twice for a token in a cloud. Returns the requests that this took.
+    /// Requests a token twice in a cloud, and returns the HTTP requests that this took.
     async fn ask(kind: IdentityKind, cloud: Cloud) -> Vec<(String, String)> {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "the-assertion").expect("written");
@@ -397,7 +403,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// In the environment of other services of Azure, a managed identity gets its token elsewhere.
+    /// In the environment of other Azure services, a managed identity gets its token elsewhere.
     const OTHER_SERVICES: [&str; 4] = [
         "IDENTITY_ENDPOINT",
         "IDENTITY_HEADER",
@@ -453,7 +459,7 @@ pub(crate) mod tests {
             token.expect("a token").secret().to_owned()
         };
         let management = Cloud::Public.management();
-        // It is to be replaced.
+        // It is due to be replaced.
         issuer.valid.store(200, Ordering::Relaxed);
         assert_eq!(token(management).await, "token-1");
         issuer.hangs.store(true, Ordering::Relaxed);

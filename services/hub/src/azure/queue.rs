@@ -1,12 +1,13 @@
 //! The Storage queue that Event Grid fills.
 //!
-//! A message that was received is invisible to other readers for a while. It is deleted once what it says is on disk; until then its
-//! time is renewed, and after a crash it appears again.
+//! A received message is invisible to other readers for a while. The hub deletes it once its
+//! content is on disk; until then the hub renews that time, and after a crash the message appears
+//! again.
 
 use std::time::Duration;
 
 use azure_core::http::{RequestContent, Url, XmlFormat};
-use azure_storage_queue::models::{QueueClientReceiveMessagesOptions, QueueMessage};
+use azure_storage_queue::models::{self, QueueClientReceiveMessagesOptions};
 use azure_storage_queue::{QueueClient, QueueClientOptions};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,25 +16,25 @@ use super::identity::Identity;
 use super::transport;
 use crate::config::Queue as QueueConfig;
 
-/// How many messages one request receives: the most that the service gives.
+/// How many messages one request receives: the service's maximum.
 pub const BATCH: usize = 32;
 
-/// How long a received message stays invisible unless that is renewed.
+/// How long a received message stays invisible unless the time is renewed.
 pub const INVISIBLE: Duration = Duration::from_secs(60);
 
-/// What tokens for Storage are for, in every cloud.
+/// The audience of tokens for Storage, in every cloud.
 const AUDIENCE: &str = "https://storage.azure.com";
 
-/// A message, as long as its time is not over.
+/// A message, valid until its time is over.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct QueueMessage {
     id: String,
     receipt: String,
-    /// How often it was received.
+    /// How many times it was received.
     pub received: i64,
-    /// What it says: bytes that Event Grid has encoded in Base64, or why they cannot be read.
+    /// Its content: bytes that Event Grid has encoded in Base64, or why they cannot be read.
     pub content: Result<Vec<u8>, String>,
-    /// As it is in the queue.
+    /// Its text in the queue.
     pub text: String,
 }
 
@@ -47,7 +48,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// The queue of a configuration. Nothing is requested yet.
+    /// The queue of a configuration. No request is sent yet.
     ///
     /// # Errors
     /// A sentence: the SAS token cannot be read.
@@ -92,11 +93,11 @@ impl Queue {
         })
     }
 
-    /// Some messages, at most [`BATCH`]. The next ones come at once, or the queue is empty.
+    /// Some messages, at most [`BATCH`]. More are available at once, unless the queue is empty.
     ///
     /// # Errors
     /// A sentence: the service cannot be reached, or refuses.
-    pub async fn receive(&self) -> Result<Vec<Message>, String> {
+    pub async fn receive(&self) -> Result<Vec<QueueMessage>, String> {
         let options = QueueClientReceiveMessagesOptions {
             number_of_messages: i32::try_from(BATCH).ok(),
             visibility_timeout: Some(seconds(INVISIBLE)),
@@ -110,13 +111,13 @@ impl Queue {
         let list = response
             .into_model()
             .map_err(|error| self.problem("read", &error))?;
-        let message = |found: azure_storage_queue::models::ReceivedMessage| {
+        let message = |found: models::ReceivedMessage| {
             let text = found.message_text.unwrap_or_default();
             let content = BASE64_STANDARD
                 .decode(text.trim())
                 .map_err(|error| format!("it is not Base64: {error}"));
             let received = found.dequeue_count.unwrap_or(1);
-            Some(Message {
+            Some(QueueMessage {
                 id: found.message_id?,
                 receipt: found.pop_receipt?,
                 received,
@@ -136,7 +137,7 @@ impl Queue {
     ///
     /// # Errors
     /// A sentence. The message may appear again then, which does no harm.
-    pub async fn renew(&self, message: &mut Message) -> Result<(), String> {
+    pub async fn renew(&self, message: &mut QueueMessage) -> Result<(), String> {
         let renewed = self
             .client
             .update_message(&message.id, &message.receipt, seconds(INVISIBLE), None)
@@ -154,7 +155,7 @@ impl Queue {
     ///
     /// # Errors
     /// A sentence. The message appears again then, which does no harm.
-    pub async fn delete(&self, message: &Message) -> Result<(), String> {
+    pub async fn delete(&self, message: &QueueMessage) -> Result<(), String> {
         match self
             .client
             .delete_message(&message.id, &message.receipt, None)
@@ -167,11 +168,11 @@ impl Queue {
         }
     }
 
-    /// Copies a message that cannot be read to the queue for these, if there is one.
+    /// Copies a message that cannot be read to the queue for such messages, if there is one.
     ///
     /// # Errors
     /// A sentence. The message appears again if it is not deleted.
-    pub async fn copy_aside(&self, message: &Message) -> Result<(), String> {
+    pub async fn copy_aside(&self, message: &QueueMessage) -> Result<(), String> {
         let Some((name, poison)) = &self.poison else {
             return Ok(());
         };
@@ -182,10 +183,10 @@ impl Queue {
                 transport::reason(&error)
             )
         };
-        let content = QueueMessage {
+        let content = models::QueueMessage {
             message_text: Some(message.text.clone()),
         };
-        let content: RequestContent<QueueMessage, XmlFormat> =
+        let content: RequestContent<models::QueueMessage, XmlFormat> =
             content.try_into().map_err(problem)?;
         poison
             .send_message(content, None)
@@ -194,7 +195,7 @@ impl Queue {
             .map_err(problem)
     }
 
-    /// About how many messages wait.
+    /// The approximate number of messages that wait.
     ///
     /// # Errors
     /// A sentence: the service cannot be reached, or refuses.
@@ -252,7 +253,8 @@ pub(crate) fn sibling(url: &Url, name: &str) -> Url {
     url
 }
 
-/// A SAS token for the queues of the emulator's account, signed with its well-known key. It is valid until 2099.
+/// A SAS token for the queues of the emulator's account, signed with its well-known key. It is
+/// valid until 2099.
 pub const fn emulator_sas() -> &'static str {
     "sv=2021-08-06&ss=q&srt=sco&sp=rwdlacup&se=2099-01-01T00:00:00Z&spr=https,http&\
      sig=DMi2qz7%2BumV1FVw33iKTbOh77E1m5IHDvGO7yvUt1jo%3D"
@@ -267,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_token_for_the_emulator_is_signed_with_its_key() {
-        // What is empty: start and addresses before the protocols, and the scope of encryption.
+        // The empty parts: start and addresses before the protocols, and the scope of encryption.
         let text = "devstoreaccount1\nrwdlacup\nq\nsco\n\n2099-01-01T00:00:00Z\n\nhttps,http\n2021-08-06\n\n";
         let key = BASE64_STANDARD.decode(EMULATOR_KEY).expect("a key");
         let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).expect("a key of any length");

@@ -1,5 +1,5 @@
-//! The HTTP client of this process for Azure's own crates: without proxy and redirects, with a limit for the time and the size of a
-//! response.
+//! The HTTP client of this process for Azure's own crates: without proxy and redirects, with limits
+//! for the time and the size of a response.
 
 use std::time::Duration;
 
@@ -12,17 +12,18 @@ use azure_core::http::{
 use reqwest::Method;
 use scheduled_events_common::http;
 
-/// How long one request may take. The queue's answer to a request for messages comes at once.
+/// The time limit of one request. The queue answers a request for messages at once.
 pub const REQUEST_TIME: Duration = Duration::from_secs(20);
 
-/// The longest response to a request of Azure's crates: 32 messages of 64 KiB, each character as a reference of six bytes, and XML
-/// around them.
+/// The longest response to a request of Azure's crates: 32 messages of 64 KiB, each character as a
+/// reference of six bytes, and XML around them.
 const RESPONSE_MAX: usize = 13 * 1024 * 1024;
 
 #[derive(Debug)]
 struct Client(reqwest::Client);
 
-/// What Azure's crates are set up with. Nothing is repeated by them: the caller does that, and knows how long it may.
+/// The options for Azure's crates. They repeat no request: the caller does that, and knows how long
+/// it may.
 ///
 /// # Errors
 /// A sentence if HTTP cannot be set up.
@@ -59,7 +60,7 @@ impl HttpClient for Client {
             builder = builder.header(name.as_str(), value.as_str());
         }
         let body: azure_core::Bytes = request.body().into();
-        // Storage refuses a write without a length, and there is none for an empty body.
+        // Storage refuses a write without a length, and an empty body has none.
         if body.is_empty() && !matches!(request.method(), azure_core::http::Method::Get) {
             builder = builder.header("Content-Length", "0");
         }
@@ -89,7 +90,7 @@ impl HttpClient for Client {
     }
 }
 
-/// What went wrong, in one line without a secret.
+/// The error in one line, without secrets.
 pub fn reason(error: &Error) -> String {
     let text = match (error.http_status(), error.kind()) {
         (
@@ -104,7 +105,7 @@ pub fn reason(error: &Error) -> String {
         (Some(status), _) => format!("status {}", u16::from(status)),
         _ => http::reason(error),
     };
-    // azure_identity adds where to read more about it.
+    // azure_identity appends a link to more information.
     let text = text.split("\nTo troubleshoot, ").next().unwrap_or_default();
     let short: String = scheduled_events_common::address::without_secrets(text)
         .chars()

@@ -1,4 +1,5 @@
-//! Access to Azure for a person's commands: as the configuration says, or without one with the login of the Azure CLI.
+//! Access to Azure for a person's commands: as configured, or, without a configuration, by the
+//! login of the Azure CLI.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use crate::azure::arm::Arm;
 use crate::azure::identity::Identity;
 use crate::config::{Cloud, Config, DEFAULT_FILE, Identity as IdentityConfig, IdentityKind};
 
-/// What a command asks, and about which subscriptions.
+/// The service and the subscriptions of a command.
 pub(super) struct Access {
     pub(super) arm: Arm,
     pub(super) subscriptions: Vec<String>,
@@ -30,14 +31,14 @@ pub(super) fn subscription(text: &str) -> Result<String, String> {
     crate::config::check_subscription(text).map(|()| text.to_owned())
 }
 
-/// The file that was given, or the default one if it exists.
+/// The given file, or the default one if it exists.
 fn configured(file: Option<&Path>) -> Option<&Path> {
     let default = Path::new(DEFAULT_FILE);
     file.or_else(|| default.exists().then_some(default))
 }
 
 impl AccessArgs {
-    /// The subscription that was given, or else the one of the configuration.
+    /// The given subscription, or otherwise that of the configuration.
     pub(super) fn one_subscription(&self, file: Option<&Path>) -> Result<String, Failure> {
         let all = match configured(file) {
             Some(file) if self.subscriptions.is_empty() => {
@@ -55,7 +56,7 @@ impl AccessArgs {
 }
 
 impl Access {
-    /// As the configuration says, if there is one.
+    /// As configured, if there is a configuration.
     pub(super) fn new(file: Option<&Path>, arguments: &AccessArgs) -> Result<Self, Failure> {
         let given = arguments.subscriptions.clone();
         let (identity, cloud, management, own) = match configured(file) {

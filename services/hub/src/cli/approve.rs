@@ -101,7 +101,7 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
     }
 }
 
-/// Asks the user unless the events affect one machine.
+/// Asks the user, unless the events affect one machine.
 async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
     let named: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
     let what = match ask(access, Events::Named(&named)).await {
@@ -139,8 +139,8 @@ async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// The names of the machines that the events affect, and whether there are no others: each event was found, names machines and could
-/// be read.
+/// The names of the machines that the events affect, and whether these are all: each event was
+/// found, names machines and could be read.
 fn affected<'a>(found: &'a Notices, ids: &[&str]) -> (Vec<&'a str>, bool) {
     let names = |notice: &'a Notice| notice.event.resources.iter().flatten().map(String::as_str);
     let is_known = |id: &&str| {

@@ -1,4 +1,5 @@
-//! `check`: whether the hub has access to what it needs, and the command that gives it. Nothing is changed.
+//! `check`: whether the hub has the access that it needs, and the command that grants it. Nothing
+//! is changed.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,7 +24,7 @@ use crate::notice;
 /// How long an engine may take to answer.
 const ENGINE_TIME: Duration = Duration::from_secs(10);
 
-/// What was checked, and how it is.
+/// The results of the checks.
 #[derive(Default)]
 struct Report {
     text: String,
@@ -31,7 +32,7 @@ struct Report {
 }
 
 impl Report {
-    /// Adds a line: what was checked, and what it is or why it fails with what to type.
+    /// Adds a line: the check, and its result, or the reason of its failure and the remedy to type.
     fn add(&mut self, what: &str, result: Result<String, String>, remedy: &str) {
         // Writing to a string does not fail.
         let _ = match result {
@@ -135,7 +136,7 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether this user may write a file or a folder, or make it.
+/// Whether this user may write a file or a folder, or create it.
 fn writable(path: &Path, is_folder: bool) -> Result<String, String> {
     let shown = path.display();
     if path.exists()
@@ -183,7 +184,7 @@ async fn check_queue(queue: &QueueConfig, identity: &Identity) -> Result<String,
     Ok(format!("{place}, about {length} messages"))
 }
 
-/// Whether each subscription can be read, and whether anything was ever published.
+/// Whether each subscription can be read, and whether events were ever published.
 async fn check_graph(config: &Config, arm: &Arm, report: &mut Report) {
     for subscription in &config.subscriptions {
         let one = std::slice::from_ref(subscription);

@@ -1,4 +1,4 @@
-//! `events`: what is announced for all machines, from Resource Graph.
+//! `events`: the announced events of all machines, from Resource Graph.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::access::{Access, AccessArgs};
 use crate::azure::graph::Events;
 use crate::notice::{self, Notice, Notices, group_of};
 
-/// How many names of machines a row of the table has at most.
+/// The maximum number of machines' names in a row of the table.
 const NAMES_SHOWN: usize = 3;
 
 #[derive(clap::Args)]
@@ -104,7 +104,7 @@ pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Resul
     print(&lines(&found, now))
 }
 
-/// The events of all subscriptions, the one that starts first at the top. What cannot be read is logged.
+/// The events of all subscriptions, earliest start first. Rows that cannot be read are logged.
 pub(super) async fn ask(access: &Access, events: Events<'_>) -> Result<Notices, Failure> {
     let pages = access
         .arm

@@ -1,6 +1,7 @@
-//! `events-policy`: the settings with which events are published outside the machines, for the tool that the operator uses.
+//! `events-policy`: the settings with which Azure publishes events outside the machines, for the
+//! operator's tool.
 //!
-//! Everything is idempotent: typed a second time it changes nothing.
+//! The output is idempotent: a second run changes nothing.
 
 use clap::ValueEnum;
 use scheduled_events::resource_name::Name;
@@ -10,11 +11,11 @@ use scheduled_events_core::wire;
 
 use super::access::subscription;
 
-/// What is the same for everybody, by its name in the templates.
+/// The same values for all operators, by their names in the templates.
 const FIXED: [(&str, &str); 6] = [
     // The version of the compute API that has the whole policy.
     ("compute-api", "2025-11-01"),
-    // The event type that the subscription lets through, and the topic of a subscription's maintenance.
+    // The event type that the subscription accepts, and the topic of a subscription's maintenance.
     (
         "event-type",
         "Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted",
@@ -23,7 +24,8 @@ const FIXED: [(&str, &str); 6] = [
         "topic-type",
         "microsoft.resourcenotifications.MaintenanceResources",
     ),
-    // The role to read and to approve events, and the application of Azure's maintenance service, which needs it, too.
+    // The role to read and to approve events, and the application of Azure's maintenance service,
+    // which needs it, too.
     ("role", "ScheduledEventContributor"),
     ("maintenance", "78315a30-673a-4a46-8e5c-ce59dbc6adf8"),
     // The role to receive, renew, set aside and delete a queue's messages.
@@ -49,7 +51,8 @@ pub(super) struct PolicyArgs {
     /// Id of its subscription [default: the word SUBSCRIPTION, to be replaced]
     #[arg(long, value_name = "ID", value_parser = subscription)]
     subscription: Option<String>,
-    /// Name of the storage account for the queue, in the same group [default: the word ACCOUNT, to be replaced]
+    /// Name of the storage account for the queue, in the same group [default: the word ACCOUNT, to
+    /// be replaced]
     #[arg(long, value_name = "NAME", value_parser = Name::parse)]
     storage_account: Option<Name>,
     /// Object id of the hub's identity [default: the word PRINCIPAL, to be replaced]
@@ -99,11 +102,12 @@ pub(super) fn events_policy(arguments: &PolicyArgs) -> Result<(), Failure> {
     ))
 }
 
-/// What is to be changed.
+/// The change to make.
 struct Plan<'a> {
     arguments: &'a PolicyArgs,
     name: &'a Name,
-    /// The type of the resource below `Microsoft.Compute`, its words, and the command of the Azure CLI for it.
+    /// The type of the resource below `Microsoft.Compute`, its name in words, and its command of
+    /// the Azure CLI.
     kind: &'static str,
     words: &'static str,
     command: &'static str,
@@ -247,7 +251,8 @@ impl<'a> Plan<'a> {
         lines
     }
 
-    /// The text for the tool. What is made once for all machines is left out if nothing is published any more.
+    /// The text for the tool. Without publication, it leaves out objects that are created once for
+    /// all machines.
     fn text(&self) -> String {
         let (update, all, policy) = match self.arguments.tool {
             Tool::Az => (
@@ -255,7 +260,8 @@ impl<'a> Plan<'a> {
                 include_str!("events_policy/az.txt"),
                 self.policy().to_string(),
             ),
-            // Without a parameter of Update-AzVM, Update-AzVmss and Update-AzAvailabilitySet, which differ from version to version.
+            // Without a parameter of Update-AzVM, Update-AzVmss and Update-AzAvailabilitySet, which
+            // differ between versions.
             Tool::Powershell => (
                 include_str!("events_policy/powershell-update.txt"),
                 include_str!("events_policy/powershell.txt"),
@@ -331,7 +337,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A value in the notation of Bicep or of HCL, which differ in what is between a name and a value and in the quotation marks.
+/// A value in the notation of Bicep or of HCL, which differ in the text between a name and a value,
+/// and in the quotation marks.
 fn notation(value: &serde_json::Value, between: &str, quote: char, indent: usize) -> String {
     let Some(members) = value.as_object() else {
         return value

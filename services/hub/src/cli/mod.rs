@@ -1,7 +1,7 @@
 //! The command `scheduled-events-hub`: arguments, output and exit codes.
 //!
-//! Results go to standard output, diagnostics to standard error. Exit codes: 0 done; 1 something cannot be reached or
-//! refuses; 2 the arguments or the configuration are invalid.
+//! Results go to standard output, diagnostics to standard error. Exit codes: 0 done; 1 something
+//! cannot be reached or refuses; 2 the arguments or the configuration are invalid.
 
 mod access;
 mod approve;
@@ -20,7 +20,8 @@ use scheduled_events_common::program::{block_on, exit, manual};
 
 use crate::config::{Config, DEFAULT_FILE};
 
-/// Scheduled Events of whole Azure subscriptions, seen, prepared for and approved from outside the machines (preview).
+/// Scheduled Events of whole Azure subscriptions, seen, prepared for and approved from outside the
+/// machines (preview).
 #[derive(Parser)]
 #[command(name = "scheduled-events-hub", version, max_term_width = 100)]
 struct Cli {
@@ -35,7 +36,8 @@ struct Cli {
 enum Command {
     /// Run: read what is announced, run commands, approve
     Run,
-    /// Check the configuration and the access to Azure, and print what gives a missing right; nothing is changed
+    /// Check the configuration and the access to Azure, and print what gives a missing right;
+    /// nothing is changed
     Check,
     /// Show the machines that have an open event or are out of service, and what each waits for
     Status {
@@ -53,7 +55,8 @@ enum Command {
     Man,
 }
 
-/// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
+/// Runs the command with these arguments, the first of which is the program's name, and returns its
+/// exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(arguments, |cli: Cli| {
         let file = cli.config.as_deref();

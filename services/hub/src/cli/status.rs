@@ -1,6 +1,7 @@
 //! `status`: the machines that have an open event or are out of service, and what each waits for.
 //!
-//! It reads the registers of the hub that works, from this machine's folder or from the store, and asks nobody else.
+//! It reads the registers of the active hub, from this machine's folder or from the store, and
+//! sends no other request.
 
 use std::path::Path;
 

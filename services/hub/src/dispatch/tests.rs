@@ -69,7 +69,7 @@ fn with_hub<F: Future<Output = ()>>(
     done.unwrap_or_else(|failure| panic!("{}", failure.message));
 }
 
-/// Runs work with a hub that only watches, whose store is slow.
+/// Runs work with a hub that only observes, and whose store is slow.
 pub(crate) fn with_dispatch<F: Future<Output = ()>>(
     work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F,
 ) {
@@ -87,14 +87,14 @@ pub(crate) fn with_dispatch<F: Future<Output = ()>>(
 #[test]
 fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() {
     with_dispatch(async |dispatch, mut stopped| {
-        assert_eq!(dispatch.deliver(row("a", "Scheduled")).recv().await, None);
-        assert_eq!(dispatch.deliver(row("a", "Completed")).recv().await, None);
+        dispatch.deliver(row("a", "Scheduled")).wait().await;
+        dispatch.deliver(row("a", "Completed")).wait().await;
         sleep(Duration::from_millis(100)).await;
-        assert_eq!(dispatch.deliver(row("b", "Scheduled")).recv().await, None);
+        dispatch.deliver(row("b", "Scheduled")).wait().await;
         assert_eq!(stopped.try_recv().ok(), None);
         let kept = dispatch.shared.store.load().await.expect("an answer");
         assert_eq!(kept[0].0.events[0].key, "b");
-        assert_eq!(dispatch.deliver(row("b", "Completed")).recv().await, None);
+        dispatch.deliver(row("b", "Completed")).wait().await;
         while !dispatch.shared.machines.borrow().is_empty() {
             sleep(Duration::from_millis(50)).await;
         }
@@ -110,7 +110,7 @@ fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() 
     });
 }
 
-/// As if there was no system topic.
+/// There is no system topic.
 #[test]
 fn an_event_that_the_queue_has_no_message_about_is_counted_once() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -136,10 +136,10 @@ fn an_event_that_the_queue_has_no_message_about_is_counted_once() {
                 is_queued: true,
                 ..notices
             };
-            // It was announced before the hub began.
+            // It was announced before the hub started.
             drop(dispatch.deliver(row("a", "Scheduled")));
             assert_eq!(missing(0).as_deref(), Some("0"));
-            // The message is first, or late, or does not come.
+            // The message is first, late, or never sent.
             drop(dispatch.deliver(of_queue(row("b", "Scheduled"))));
             for id in ["b", "c", "d"] {
                 drop(dispatch.deliver(row(id, "Scheduled")));
@@ -153,7 +153,7 @@ fn an_event_that_the_queue_has_no_message_about_is_counted_once() {
     );
 }
 
-/// As if its end was in a message that was lost, and in a history that Azure keeps for days only.
+/// Its end was in a lost message, and in a history that Azure keeps only for days.
 #[test]
 fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_it_appears() {
     with_dispatch(async |dispatch, _stopped| {
@@ -167,14 +167,14 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
             read(row.as_bytes()).expect("it can be read")
         };
         for notices in [row("a", "Started"), row("b", "Started"), ahead("c")] {
-            assert_eq!(dispatch.deliver(notices).recv().await, None);
+            dispatch.deliver(notices).wait().await;
         }
         let open = || {
             let mut open = dispatch.open_events();
             open.sort();
             open
         };
-        // It may not be asked about them.
+        // The identity may not read them.
         dispatch.set_refused([SUBSCRIPTION.to_owned()].into());
         dispatch.absent(&keys(&["a", "b", "c"]), later(0));
         dispatch.absent(&keys(&["a", "b", "c"]), later(100));
@@ -182,8 +182,8 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
         dispatch.absent(&keys(&["a", "b", "c"]), later(0));
         dispatch.absent(&keys(&["a", "b", "c"]), later(5));
         assert_eq!(open(), ["a", "b", "c"], "too early");
-        // It is there again for a while.
-        assert_eq!(dispatch.deliver(row("b", "Started")).recv().await, None);
+        // It is back for a while.
+        dispatch.deliver(row("b", "Started")).wait().await;
         dispatch.absent(&keys(&["a", "b", "c"]), later(7));
         assert_eq!(
             open(),
@@ -193,7 +193,7 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
         dispatch.absent(&keys(&["b", "c"]), later(14));
         assert_eq!(open(), ["c"]);
         assert!(
-            dispatch.orders.borrow().ended.is_empty(),
+            dispatch.ledger.borrow().ended.is_empty(),
             "what may return is not remembered as over"
         );
         let kept = async |events: usize| {
@@ -207,7 +207,7 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
             }
         };
         kept(1).await;
-        assert_eq!(dispatch.deliver(row("a", "Started")).recv().await, None);
+        dispatch.deliver(row("a", "Started")).wait().await;
         assert_eq!(open(), ["a", "c"], "it was not over");
         kept(2).await;
     });
@@ -260,7 +260,7 @@ fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kep
             .save(&mut Entry::default(), saved)
             .await
             .expect("written");
-        let mut kept = dispatch.deliver(row("a", "Scheduled"));
+        let kept = dispatch.deliver(row("a", "Scheduled"));
         assert!(
             stopped
                 .recv()
@@ -268,7 +268,7 @@ fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kep
                 .expect("a reason")
                 .contains("taken over")
         );
-        let kept = tokio::time::timeout(Duration::from_millis(500), kept.recv()).await;
+        let kept = tokio::time::timeout(Duration::from_millis(500), kept.wait()).await;
         assert!(kept.is_err(), "the message would be deleted");
         // The end of the hub does not wait for it.
         let machine = dispatch
@@ -280,10 +280,10 @@ fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kep
     });
 }
 
-/// How long a hub may take to the next step.
+/// How long a hub may take for the next step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An engine on a machine where the hub is killed once it has written so often.
+/// An engine on a machine where the hub is killed after this many writes.
 struct Killed {
     engine: FolderEngine,
     writes: Cell<usize>,
@@ -327,8 +327,8 @@ impl Engine for Killed {
     }
 }
 
-/// Follows an event from its announcement to its end, or from where a hub was killed. Returns the audit file: at the end, or when this hub was
-/// killed, after so many writes.
+/// Follows an event from its announcement to its end, or from the point where a hub was killed.
+/// Returns the audit file: at the end, or when this hub was killed, after `writes` writes.
 fn follow(
     folder: &Path,
     control: &TestServer,
@@ -387,7 +387,7 @@ fn follow(
     )
 }
 
-/// A service that approves, and counts it.
+/// A service that approves, and counts the approvals.
 fn approving(count: &Arc<AtomicUsize>) -> TestServer {
     let count = count.clone();
     TestServer::start(move |connection| {
@@ -403,7 +403,7 @@ fn approving(count: &Arc<AtomicUsize>) -> TestServer {
     })
 }
 
-/// A state that says what happened counts after a restart: nothing records it again.
+/// A saved state counts after a restart: nothing records its contents again.
 #[test]
 fn whichever_write_of_a_state_is_the_last_one_before_a_kill_no_record_is_lost() {
     let mut kills = 0;
@@ -444,7 +444,7 @@ fn whichever_write_of_a_state_is_the_last_one_before_a_kill_no_record_is_lost() 
     assert!(kills > 5, "{kills} writes");
 }
 
-/// An engine whose disk is full once it has written so often.
+/// An engine whose disk is full after this many writes.
 struct Full(FolderEngine, Cell<usize>);
 
 impl Engine for Full {
@@ -480,8 +480,9 @@ impl Engine for Full {
     }
 }
 
-/// A hub is killed once its machine is ready or may not be prepared, and the event ends before the next one starts. The disk is full after so
-/// many writes of each. Returns whether the machine was prepared, and put back, and why the second hub stopped.
+/// A hub is killed once its machine is ready or may not be prepared, and the event ends before the
+/// next hub starts. The disk is full after this many writes of each. Returns whether the machine
+/// was prepared, whether it was put back, and why the second hub stopped.
 fn killed_on_a_full_disk(writes: [usize; 2]) -> (bool, bool, Option<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
@@ -547,7 +548,7 @@ fn whichever_write_of_a_state_finds_the_disk_full_no_recovery_is_forgotten() {
     assert!(!results[0].0 && results[5].0, "{results:?}");
 }
 
-/// What an earlier process has written is no other hub's.
+/// A register of an earlier process of this hub does not belong to another hub.
 #[test]
 fn a_hub_that_starts_on_a_full_disk_puts_a_machine_back_and_goes_on() {
     for writes in 0..3 {
@@ -559,7 +560,7 @@ fn a_hub_that_starts_on_a_full_disk_puts_a_machine_back_and_goes_on() {
     }
 }
 
-/// As after SIGSTOP and SIGCONT: it has not noticed yet that another hub may work.
+/// After SIGSTOP and SIGCONT: it has not noticed yet that another hub may be active.
 #[test]
 fn a_hub_whose_turn_may_be_over_runs_no_command_and_sends_no_approval() {
     for (action, begun) in [

@@ -1,8 +1,9 @@
 //! The gate of a fleet, in which the hub takes part for machines without an agent.
 //!
-//! For each of them that has an event the hub runs what the machine's own daemon would be: it asks for the machine, marks it, and gives its
-//! place back. The daemon learns from an audit file of the machine's own that the event is over and that the machine is back in service. The
-//! machine is a member of the fleet only that long, so that it is not taken for one that is silent.
+//! For each such machine that has an event, the hub runs the daemon that the machine would run: it
+//! asks for the machine, marks it, and gives its place back. The daemon reads in an audit file of
+//! the machine's own that the event is over and that the machine is back in service. The machine is
+//! a member of the fleet only for that time, so that it never counts as silent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -20,7 +21,7 @@ use scheduled_events_gate::daemon::Daemon;
 use scheduled_events_gate::driver::Question;
 use scheduled_events_gate::engine::{self, Aged, Engine, EngineError};
 use scheduled_events_gate::event::Event;
-use scheduled_events_gate::members::{Patience, Presence, presence};
+use scheduled_events_gate::members::{Presence, SilenceLimits, presence};
 use scheduled_events_gate::protocol::Answer;
 use scheduled_events_gate::register::MachineRegister;
 use scheduled_events_gate::store::decode;
@@ -36,10 +37,11 @@ use crate::store::MachineFacts;
 /// How long leaving may take. The machine's next event waits for it.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
 
-/// How long the registers of all machines may take.
+/// How long reading the registers of all machines may take.
 const LOOK_TIME: Duration = Duration::from_secs(10);
 
-/// Nobody listens here: the metadata service of the hub's machine knows nothing of others.
+/// An address where no server listens: the metadata service of the hub's machine knows nothing
+/// about other machines.
 const NO_METADATA: &str = "http://127.0.0.1:1";
 
 /// The gate of a fleet.
@@ -52,7 +54,7 @@ pub(super) struct Fleet {
     members: RefCell<HashMap<String, Rc<Member>>>,
     /// The keys of machines that an earlier process may have prepared.
     restored: RefCell<HashSet<String>>,
-    /// To look at all machines. It is kept, since it learns the store's clock.
+    /// The engine for reading all machines. It is kept, since it learns the store's clock.
     engine: OnceCell<Box<dyn Engine>>,
 }
 
@@ -60,17 +62,17 @@ pub(super) struct Fleet {
 struct Member {
     daemon: Rc<Daemon>,
     maintenance: RefCell<JoinHandle<()>>,
-    /// The last answer, so that each is logged once.
+    /// The last answer, so that each answer is logged once.
     answer: RefCell<String>,
     /// Since when it has no event and is in service.
     idle_since: Cell<Option<Instant>>,
 }
 
 impl Fleet {
-    /// The gate of this configuration. Audit files of machines are in `folder`.
+    /// The gate of this configuration. The machines' audit files are in `folder`.
     ///
     /// # Errors
-    /// A sentence: the configuration is invalid, or the folder cannot be made.
+    /// A sentence: the configuration is invalid, or the folder cannot be created.
     pub(super) fn open(file: &Path, folder: &Path, journal: Rc<Journal>) -> Result<Self, String> {
         let mut config = Config::load(file)?;
         config.metadata = NO_METADATA.into();
@@ -89,7 +91,7 @@ impl Fleet {
         })
     }
 
-    /// Asks for a machine.
+    /// Asks the gate for a machine.
     pub(super) async fn ask(
         &self,
         phase: GatePhase,
@@ -134,7 +136,7 @@ impl Fleet {
         } = self.config;
         let name = |aged: Aged| {
             let of_key = Name::from(aged.key.trim_start_matches("machines/"));
-            // Of one that cannot be read nothing is known, but that it is there.
+            // Nothing but its existence is known about a machine whose register cannot be read.
             let Ok(register) = decode::<MachineRegister>(&aged.key, &aged.register.value) else {
                 return Some(of_key);
             };
@@ -142,7 +144,7 @@ impl Fleet {
                 &register,
                 aged.written,
                 engine.clock(),
-                Patience {
+                SilenceLimits {
                     silent_after,
                     forget_after,
                 },
@@ -153,7 +155,7 @@ impl Fleet {
         Ok(listed.into_iter().filter_map(name).collect())
     }
 
-    /// A machine has an event from an earlier run, and may have a place.
+    /// Adds a machine that has an event from an earlier run, and may have a place.
     pub(super) async fn join(&self, machine: &MachineFacts) {
         self.restored
             .borrow_mut()
@@ -219,7 +221,8 @@ impl Fleet {
         self.members.borrow().get(key).cloned()
     }
 
-    /// Whether a machine that has no event and is in service has left the fleet. It does once it has given back its place.
+    /// Whether a machine without an event that is in service has left the fleet. It leaves once it
+    /// has given back its place.
     pub(super) async fn has_left(&self, resource_id: &str) -> bool {
         let key = key_of(resource_id);
         let Some(member) = self.found(&key) else {
@@ -231,7 +234,8 @@ impl Fleet {
         if !member.daemon.may_leave() {
             let since = member.idle_since.get().unwrap_or_else(Instant::now);
             member.idle_since.set(Some(since));
-            // The records of an earlier process may be on another machine, or lost. This one knows how the machine is.
+            // The records of an earlier process may be on another machine, or lost. This process
+            // knows the machine's state.
             if self.restored.borrow().contains(&key) && since.elapsed() >= self.patience() {
                 member.idle_since.set(None);
                 let given_back = timeout(LEAVE_TIME, member.daemon.give_back()).await;
@@ -245,7 +249,7 @@ impl Fleet {
             }
             return false;
         }
-        // A heartbeat that is written beside this would leave a register of a machine that is silent.
+        // A heartbeat that is written at the same time would leave a register of a silent machine.
         member.maintenance.borrow().abort();
         let left = timeout(LEAVE_TIME, member.daemon.leave()).await;
         let left = left.unwrap_or_else(|_| Err(EngineError("no answer".into())));
@@ -265,7 +269,8 @@ impl Fleet {
         true
     }
 
-    /// How long a place of an earlier process is kept for a machine that is in service, if no record says that.
+    /// How long a place from an earlier process is kept for a machine that is in service, if no
+    /// record shows that.
     fn patience(&self) -> Duration {
         self.config
             .groups
@@ -357,7 +362,7 @@ mod tests {
                     .expect("an answer")
                     .is_some()
             };
-            // Heartbeats are in progress for a fifth of the time.
+            // A fifth of the time, a heartbeat is in progress.
             let mut config = fleet.config.clone();
             config.audit = fleet.audit(&key_of(MACHINE));
             journal.copy(&key_of(MACHINE), &config.audit);
@@ -370,7 +375,7 @@ mod tests {
                 key_of(MACHINE),
                 Daemon::new(config, Name::from("front_1"), None, Box::new(slow)),
             );
-            // The next event comes under an id that differs in case, and in how it names the machine.
+            // The id of the next event, and its name of the machine, differ in case.
             let named = MACHINE.replace(
                 "virtualMachineScaleSets/front/virtualMachines/1",
                 "virtualMachines/FRONT_1",

@@ -1,8 +1,9 @@
 //! Whether a machine may prepare, and whether an event may be approved.
 //!
-//! An approval counts for all machines of an event. So an event is approved once each of its machines is ready: each one has asked for
-//! the approval of the event as it is, and asks again every few seconds for as long as it is ready. The machine that completes them
-//! approves; the others would only repeat it. With a fleet's gate, that decides: `fleet`.
+//! An approval counts for all machines of an event. So an event is approved once each of its
+//! machines is ready: each has asked for the approval of the current form of the event, and repeats
+//! the question every few seconds for as long as it is ready. The machine that is ready last
+//! approves; the others would only repeat it. With a fleet, the fleet's gate decides: `fleet`.
 
 mod fleet;
 
@@ -22,10 +23,12 @@ use crate::journal::Journal;
 use crate::store::MachineFacts;
 use fleet::Fleet;
 
-/// A machine that is ready asks again after five seconds. One that has not asked for so long is not ready any more.
+/// A machine that is ready asks again after five seconds. One that has not asked for this long is
+/// no longer ready.
 const READY_FOR: Duration = Duration::from_secs(15);
 
-/// The machine that completes the others approves. If the event still waits after so long, any of them does.
+/// The machine that is ready last approves. If the event still waits after this long, any machine
+/// does.
 const TAKE_OVER_AFTER: Duration = Duration::from_secs(20);
 
 /// The gates of all events.
@@ -35,12 +38,13 @@ pub struct Gates {
     fleet: Option<Fleet>,
 }
 
-/// The machines of an event that are ready for it, as it is.
+/// The machines that are ready for the current form of an event.
 #[derive(Debug)]
 struct Ready {
-    /// What the event is: another type, another duration or other machines make it another one.
+    /// The form of the event: another type, another duration or other machines make it another
+    /// event.
     what: (Option<String>, Option<u32>, Vec<String>),
-    /// When each has asked last, by name in lower case.
+    /// When each machine asked last, by name in lower case.
     asked: HashMap<String, Instant>,
     /// When all were ready, and which machine was the last.
     complete: Option<(Instant, String)>,
@@ -60,7 +64,8 @@ impl Gates {
         }))
     }
 
-    /// Whether a machine may prepare for an event, or the event may be approved as far as this machine is concerned.
+    /// Whether a machine may prepare for an event, or whether, as far as this machine is concerned,
+    /// the event may be approved.
     pub async fn ask(
         &self,
         phase: GatePhase,
@@ -85,14 +90,14 @@ impl Gates {
         }
     }
 
-    /// A machine has an event from an earlier run.
+    /// Adds a machine that has an event from an earlier run.
     pub async fn join(&self, machine: &MachineFacts) {
         if let Some(fleet) = &self.fleet {
             fleet.join(machine).await;
         }
     }
 
-    /// Whether nobody waits for a machine that has no event any more and is in service.
+    /// Whether a machine that has no event and is in service has left the gate.
     pub async fn has_left(&self, resource_id: &str) -> bool {
         match &self.fleet {
             Some(fleet) => fleet.has_left(resource_id).await,
@@ -112,7 +117,7 @@ impl Gates {
             machines,
         );
         let mut all = self.ready.borrow_mut();
-        // Those of events that are over.
+        // Entries of events that are over.
         all.retain(|_, ready| ready.asked.values().any(|at| now - *at < READY_FOR));
         let new = || Ready {
             what: what.clone(),
@@ -159,7 +164,7 @@ mod tests {
         assert_eq!(gates.ask_others("a", &event), GateAnswer::Closed);
         assert_eq!(gates.ask_others("b", &event), GateAnswer::Open);
         assert_eq!(gates.ask_others("a", &event), GateAnswer::AnotherApproves);
-        // A longer interruption is another event, for which nobody is ready yet.
+        // A longer interruption is another event, for which no machine is ready yet.
         let longer = EventRecord {
             duration_in_seconds: Some(600),
             ..event

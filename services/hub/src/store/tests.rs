@@ -4,7 +4,7 @@ use scheduled_events_gate::engine::{Reply, Versioned};
 
 use super::*;
 
-/// A store whose engine answers so late to what it is asked to write or delete.
+/// A store whose engine answers writes and deletions this late.
 pub(crate) fn slow(folder: &Path, time: Duration) -> Store {
     Store {
         engine: Box::new(Slow(FolderEngine::new(folder), time, Duration::ZERO)),
@@ -140,7 +140,7 @@ fn a_message_that_is_too_long_for_a_register_is_left_out_of_it() {
     });
 }
 
-/// How long it takes to answer, and for how long a write blocks the whole process.
+/// How long it takes to answer, and how long a write blocks the whole process.
 pub(crate) struct Slow(
     pub(crate) FolderEngine,
     pub(crate) Duration,
@@ -203,7 +203,7 @@ fn a_hub_that_works_says_so_however_much_it_writes() {
             .expect("an answer");
         assert!(holder.beat > 2, "{holder:?}");
         assert!(store.has_turn());
-        // As after SIGSTOP and SIGCONT.
+        // After SIGSTOP and SIGCONT.
         store
             .last_beat
             .set(Instant::now() - store.take_over_after.expect("a time"));
@@ -226,7 +226,7 @@ fn a_hub_whose_store_hangs_stops_before_another_one_takes_over() {
             .await
             .expect("it stops in time");
         assert!(why.contains("another hub may take over"), "{why}");
-        // It has refused to start what came meanwhile.
+        // It has refused to start actions that were due meanwhile.
         let frozen = Slow(
             FolderEngine::new(folder.path()),
             Duration::ZERO,

@@ -13,7 +13,7 @@ fn tagged(id: &str) -> Value {
     json!({"id": id, "tags": {"agent": "yes"}})
 }
 
-/// Waits until the tags were asked for so often from now on.
+/// Waits until the tags were queried this many times from now on.
 fn await_tags(control: &Control, times: usize) {
     let asked = || {
         control.with(|world| {
@@ -73,7 +73,7 @@ fn nothing_is_done_before_the_tags_are_known() {
     );
     control.with(|world| {
         world.rows = vec![tagged(&machine)];
-        // What says nothing about tags is an error, and not that there are none.
+        // An answer without tags is an error, and does not mean that there are none.
         world
             .refusals
             .push((200, "", json!({"data": [tagged(&machine), {"tags": {}}]})));
@@ -117,7 +117,7 @@ fn an_open_event_of_a_machine_whose_tag_is_removed_is_acted_upon() {
     hub.await_hook(&format!("prepare-db-{id}"));
 }
 
-/// Who may read events may not be allowed to read resources, or not any more.
+/// An identity that may read events may not be allowed to read resources, or no longer.
 #[test]
 fn tags_that_cannot_be_read_any_more_hide_no_event() {
     let control = Control::start();

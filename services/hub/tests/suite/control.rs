@@ -1,6 +1,7 @@
-//! Imitates Azure Resource Manager and Resource Graph where a test says row by row what they have, and how they refuse: approvals are
-//! kept as they come, and every query is answered with all rows, or with the open ones if it asks for these; columns are not chosen. The
-//! emulator of `scheduled-events replay --control-plane` has the lives of events, and is what the other tests use.
+//! Imitates Azure Resource Manager and Resource Graph where a test defines row by row what they
+//! have, and how they refuse: it records approvals, and answers every query with all rows, or with
+//! the open ones if the query asks for these; it ignores the choice of columns. The emulator of
+//! `scheduled-events replay --control-plane` has the lives of events, and the other tests use it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,7 @@ pub(crate) struct Control {
     world: Arc<Mutex<World>>,
 }
 
-/// What it has, and what it was asked.
+/// Its state, and the requests that it received.
 #[derive(Default)]
 pub(crate) struct World {
     /// The rows of Resource Graph.
@@ -26,26 +27,26 @@ pub(crate) struct World {
     pub(crate) approvals: Vec<(String, Value)>,
     /// The queries.
     pub(crate) queries: Vec<String>,
-    /// How the next requests are refused: the status, one more header, and the body.
+    /// How it refuses the next requests: the status, one more header, and the body.
     pub(crate) refusals: Vec<(u16, &'static str, Value)>,
-    /// When each request came.
+    /// When each request arrived.
     pub(crate) requested: Vec<Instant>,
     /// The status with which all approvals are refused.
     pub(crate) approvals_refused: Option<u16>,
     /// The header `Date` of answers to queries, if they have one.
     pub(crate) date: Option<&'static str>,
-    /// Whether approvals that arrive get no answer yet.
+    /// Whether it refuses queries for tags.
     pub(crate) approvals_held: bool,
     /// Whether queries for tags are refused.
     pub(crate) tags_refused: bool,
-    /// The status with which all queries are refused, and how many were.
+    /// The status with which it refuses all queries, and how many it has refused.
     pub(crate) queries_refused: Option<u16>,
     pub(crate) refused_queries: usize,
-    /// Whether each page has one row, and how the others after it are answered.
+    /// Whether each page has one row, and how it answers requests for later pages.
     pub(crate) later_pages: Option<LaterPages>,
 }
 
-/// What comes after a first page.
+/// The answer to requests for later pages.
 #[derive(Clone, Copy)]
 pub(crate) enum LaterPages {
     Refused,
@@ -75,7 +76,7 @@ impl Control {
         work(&mut self.world.lock().expect("no panic"))
     }
 
-    /// How many approvals have arrived whose request names this.
+    /// The number of approvals that have arrived with this text in their request.
     pub(crate) fn approvals_of(&self, text: &str) -> usize {
         let names = |(path, body): &&(String, Value)| {
             path.contains(text) || body.to_string().contains(text)
@@ -83,7 +84,8 @@ impl Control {
         self.with(|world| world.approvals.iter().filter(names).count())
     }
 
-    /// Holds as many approvals as a hub sends at a time, so that the next one waits in the hub. Their rows are added.
+    /// Holds as many approvals as a hub sends at a time, so that the next one waits in the hub.
+    /// Adds their rows.
     pub(crate) fn hold_approvals(&self) {
         let rows = (100..116).map(|number| {
             let name = format!("held{number}");
@@ -103,7 +105,7 @@ impl Control {
         });
     }
 
-    /// Waits for the first query, so that a refusal that comes next is the one of an approval.
+    /// Waits for the first query, so that the next refusal answers an approval.
     pub(crate) fn await_query(&self) {
         wait::until("a query", || {
             (!self.with(|world| world.queries.is_empty())).then_some(())
@@ -111,7 +113,7 @@ impl Control {
     }
 }
 
-/// Answers one request. `None` once the connection ends.
+/// Answers one request; `None` once the connection ends.
 fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
     let mut reader = BufReader::new(&**connection);
     let mut line = String::new();

@@ -1,4 +1,5 @@
-//! The hub against `scheduled-events replay --control-plane`, which has one truth for inside and outside, and a real Azurite.
+//! The hub against `scheduled-events replay --control-plane`, which shows the same events inside
+//! and outside, and a real Azurite.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -161,7 +162,8 @@ fn lost_messages_and_a_quota_cost_time_and_not_the_event() {
     assert_eq!(changes(&hub), ["scheduled", "started", "completed"]);
 }
 
-/// Starts a watcher inside the machine. Returns it with a function that waits for a text in its records.
+/// Starts a watcher inside the machine. Returns it with a function that waits for a text in its
+/// records.
 fn watch(hub: &Hub, emulator: &Emulator, policy: &str) -> (Process, impl Fn(&str) + use<>) {
     let log = hub.path("watcher");
     let mut watch = Command::new(command());
@@ -191,7 +193,7 @@ fn watch(hub: &Hub, emulator: &Emulator, policy: &str) -> (Process, impl Fn(&str
 #[test]
 fn an_approval_inside_counts_outside_and_the_other_way_round() {
     let queue = TestQueue::start();
-    // The watcher approves at once; the hub only watches until then.
+    // The watcher approves at once; the hub only observes until then.
     let emulator = Emulator::start("user-reboot", Some(&queue), &["--speed", "5"]);
     let mut hub = Hub::new(&emulator.management, Some(&queue), "");
     let config = hub
@@ -213,7 +215,7 @@ fn an_approval_inside_counts_outside_and_the_other_way_round() {
             .any(|record| record["record"] == "approval" || record["record"] == "prepare")
     );
 
-    // The hub approves; the watcher only watches.
+    // The hub approves; the watcher only observes.
     let queue = TestQueue::start();
     let emulator = Emulator::start("user-reboot", Some(&queue), &["--speed", "5"]);
     let mut hub = Hub::new(&emulator.management, Some(&queue), "");
@@ -229,7 +231,7 @@ fn an_approval_inside_counts_outside_and_the_other_way_round() {
     await_text("\"change\":\"completed\"");
 }
 
-/// What Azure answers to the second approval is not documented.
+/// Azure's answer to a second approval is not documented.
 #[test]
 fn an_approval_that_comes_second_changes_nothing_whatever_its_answer() {
     for (faults, status) in [(&[][..], 200), (&["--fault", "arm.status:409@1"], 409)] {
@@ -264,7 +266,7 @@ fn an_approval_that_comes_second_changes_nothing_whatever_its_answer() {
     }
 }
 
-/// Azure compares the names of tags without case, and a query with it.
+/// Azure ignores the case of tags' names, and a query for them does, too.
 #[test]
 fn a_tag_in_another_case_names_an_agent() {
     let emulator = Emulator::start("user-reboot", None, &["--speed", "60"]);
@@ -303,13 +305,14 @@ fn an_eviction_that_was_prepared_for_is_recovered_from() {
 #[test]
 fn an_eviction_whose_message_is_late_is_reported_as_what_it_is() {
     let queue = TestQueue::start();
-    // Thirty seconds of notice, of which none is left: the first message comes after the one that says that it has started.
+    // Thirty seconds of notice, none of which is left: the first message comes after the one that
+    // reports the start.
     let emulator = Emulator::start(
         "preempt",
         Some(&queue),
         &["--fault", "message.late:40@1", "--speed", "5"],
     );
-    // Resource Graph would know.
+    // Resource Graph would report it.
     let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1h\"");
     wait::until("the late messages", || (queue.length() > 1).then_some(()));
     hub.start();
@@ -328,7 +331,7 @@ fn an_eviction_whose_message_is_late_is_reported_as_what_it_is() {
             0
         )
     );
-    // What was never prepared for is not recovered from.
+    // Without a preparation there is no recovery.
     wait::until("no machine", || {
         hub.read("hub.prom")
             .contains("hub_machines 0\n")
@@ -357,7 +360,7 @@ fn a_subscription_without_rights_is_named() {
     });
 }
 
-/// Of two, Resource Graph leaves out one without rights, and says nothing about it.
+/// A query for two subscriptions silently leaves out the one without rights.
 #[test]
 fn one_of_two_subscriptions_without_rights_is_named() {
     let (queue, other) = (TestQueue::start(), "11111111-0000-0000-0000-000000000000");
@@ -382,13 +385,13 @@ fn one_of_two_subscriptions_without_rights_is_named() {
         "{}",
         hub.read("log")
     );
-    // Nobody knows whether this machine has the tag.
+    // It is unknown whether this machine has the tag.
     let machine = resource("virtualMachines", "db").replace("00000000-", "11111111-");
     queue.send(&message(&machine, &event_id(1), "Scheduled", &["db"]));
     hub.await_record("its event", |record| {
         record["record"] == "change" && record["resource_id"] == machine.as_str()
     });
-    // The machine of the other subscription is acted for.
+    // The hub acts for the machine of the other subscription.
     hub.await_record("the recovery", |record| {
         record["record"] == "recover" && record["outcome"] == "done"
     });

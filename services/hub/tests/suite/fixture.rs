@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
-/// A queue of a test's own. The tests that run at a time share one Azurite.
+/// A queue of a test's own. Tests that run at the same time share one Azurite.
 pub(crate) struct TestQueue {
     pub(crate) url: String,
     _azurite: Arc<Azurite>,
@@ -79,7 +79,7 @@ impl TestQueue {
         request("POST", &format!("{}/messages", self.url), Some(body)).expect("it is accepted");
     }
 
-    /// The texts of the messages that nobody works on.
+    /// The texts of the messages that no reader holds.
     pub(crate) fn texts(&self) -> Vec<String> {
         let (_, body) = answer(
             "GET",
@@ -90,7 +90,7 @@ impl TestQueue {
         all(&body, "MessageText").map(str::to_owned).collect()
     }
 
-    /// Receives a message, and makes it appear again at once.
+    /// Receives a message, and makes it visible again at once.
     pub(crate) fn receive(&self) {
         let (_, body) = answer(
             "GET",
@@ -115,7 +115,7 @@ impl TestQueue {
         request("PUT", &url, Some(message)).expect("an answer");
     }
 
-    /// How many messages there are, those that somebody works on included.
+    /// The number of messages, including those that a reader holds.
     pub(crate) fn length(&self) -> usize {
         let headers =
             request("GET", &format!("{}?comp=metadata", self.url), None).expect("an answer");
@@ -166,9 +166,9 @@ fn answer(
     block_on(send).unwrap_or_else(|failure| panic!("{}", failure.message))
 }
 
-/// A hub with its files. Its hooks write what they get below `hooks/`.
+/// A hub with its files. Its hooks write their input below `hooks/`.
 pub(crate) struct Hub {
-    /// It ends before its folder is removed.
+    /// The first field, since it must end before its folder is removed.
     pub(crate) process: Option<Process>,
     pub(crate) folder: TempDir,
 }
@@ -217,7 +217,8 @@ impl Hub {
         }
     }
 
-    /// Approves without preparations, so that events that are announced together are ready together.
+    /// Approves without preparations, so that events that are announced together are ready
+    /// together.
     pub(crate) fn approve_unprepared(&self) {
         fs::write(
             self.path("policy.toml"),
@@ -235,7 +236,7 @@ impl Hub {
         command
     }
 
-    /// Has this script of the shell prepare in place of the hook.
+    /// Prepares with this shell script instead of the hook.
     pub(crate) fn prepare_with(&self, script: &str) {
         fs::write(self.path("slow"), script).expect("written");
         let hook = |name: &str| self.path(name).display().to_string();
@@ -269,7 +270,7 @@ impl Hub {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The records of the audit file, and of those that it was renamed to.
+    /// The records of the audit file and of its rotated files.
     pub(crate) fn records(&self) -> Vec<Value> {
         let lines: String = (1..9)
             .rev()
@@ -282,7 +283,7 @@ impl Hub {
             .collect()
     }
 
-    /// Waits for a record, and shows the log if it does not come.
+    /// Waits for a record, and shows the log if it does not appear.
     #[track_caller]
     pub(crate) fn await_record(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         struct Show<'a>(&'a Hub);
@@ -301,7 +302,8 @@ impl Hub {
         wait::until(what, || self.records().into_iter().find(&is_it))
     }
 
-    /// Waits until the state says that an event waits for this. A record of what happened comes first.
+    /// Waits until the state shows that an event waits for this. The record of an action precedes
+    /// it.
     pub(crate) fn await_state(&self, waits_for: &str) {
         wait::until(waits_for, || {
             let status = wait::output(self.command().arg("status"));
@@ -312,7 +314,7 @@ impl Hub {
         });
     }
 
-    /// What a hook got, once it has run.
+    /// The input of a hook, once it has run.
     pub(crate) fn await_hook(&self, name: &str) -> String {
         wait::until(name, || {
             fs::read_to_string(self.path("hooks").join(name)).ok()

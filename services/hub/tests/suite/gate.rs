@@ -1,4 +1,5 @@
-//! An event of two machines, one of which has a watcher and a fleet's gate: it is approved once both are ready.
+//! An event of two machines, one of which has a watcher and a fleet's gate: it is approved once
+//! both are ready.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,7 +39,7 @@ fn fleet(folder: &Path) -> PathBuf {
     file
 }
 
-/// Waits until `front_1` has given back its place and is a member of the fleet no more.
+/// Waits until `front_1` has given back its place and is no longer a member of the fleet.
 fn await_leave(hub: &Hub, file: &Path) {
     let is_member = || {
         let read = block_on(async {
@@ -79,7 +80,7 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
     hub.start();
     let names = ["front_0", "front_1"];
     queue.send(&message(&set, &id, "Scheduled", &names));
-    // The machine without an agent is ready; the other one has not even been asked.
+    // The machine without an agent is ready; the other one has not been asked yet.
     hub.await_record("the preparation", |record| {
         record["record"] == "prepare" && record["outcome"] == "ready"
     });
@@ -93,7 +94,7 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
     hub.await_record("the gate", is_gate("closed"));
     assert!(control.with(|world| world.approvals.is_empty()));
 
-    // The other machine's own daemon asks for it, as its watcher makes it do.
+    // The other machine's own daemon asks for it, at the request of its watcher.
     let event = Event::new(
         &id,
         "Reboot",
@@ -116,7 +117,7 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
         record["record"] == "approval" && record["status"] == 200
     });
 
-    // After the recovery the place is given back, and the machine is a member no more.
+    // After the recovery it gives the place back, and is no longer a member.
     queue.send(&message(&set, &id, "Completed", &names));
     hub.await_record("the recovery", |record| {
         record["record"] == "recover" && record["outcome"] == "done"
@@ -224,7 +225,7 @@ fn three_machines_of_which_one_has_no_agent_are_approved_once_when_all_are_ready
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         records.filter(|record| record["record"] == kind).collect()
     };
-    // The fleet's registers show who has one.
+    // The fleet's registers show which machines have one.
     let more = format!("gate = \"{}\"", fleet(names[2]));
     let mut hub = Hub::new(&emulator.management, Some(&queue), &more);
     hub.prepare_with("until test -e $(dirname $0)/go; do sleep 0.05; done\n");
@@ -319,8 +320,8 @@ fn two_events_of_a_machine_pass_the_gate_side_by_side() {
 /// The place is in the fleet's store, and nobody else gives it back.
 #[test]
 fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
-    // On the same machine, and on another one, which has the states of the machines and not their audit files: during the event, and
-    // after it, when only the registers show the place.
+    // On the same machine, and on another one, which has the states of the machines, but not their
+    // audit files: during the event, and after it, when only the registers show the place.
     for (is_moved, is_moved_after) in [(false, false), (true, false), (false, true)] {
         let (control, queue) = (Control::start(), TestQueue::start());
         let folder = tempfile::TempDir::new().expect("a folder");

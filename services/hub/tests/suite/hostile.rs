@@ -1,4 +1,4 @@
-//! What others do wrong: services, messages, disks and people.
+//! Faults of others: services, messages, disks and people.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -65,8 +65,8 @@ fn an_error_with_the_status_of_a_success_approves_nothing() {
     );
 }
 
-/// A hub with two events of one machine that are ready at the same time. The list of both is answered with a refusal that names the
-/// first.
+/// A hub with two events of one machine that are ready at the same time. The answer to the list of
+/// both is a refusal that names the first.
 fn first_of_two_is_refused(
     status: u16,
     code: &str,
@@ -159,7 +159,7 @@ fn a_message_stays_in_the_queue_until_the_audit_file_has_it() {
     .expect("written");
     hub.start();
     control.await_query();
-    // As on a disk that is full, nothing can be written.
+    // Nothing can be written, as on a full disk.
     fs::rename(hub.path("kept"), hub.path("away")).expect("renamed");
     queue.send_text("not Base64!");
     queue.send(&message(
@@ -168,7 +168,7 @@ fn a_message_stays_in_the_queue_until_the_audit_file_has_it() {
         "Scheduled",
         &["db"],
     ));
-    // What must not wait does not.
+    // Urgent actions do not wait.
     wait::until("the approval", || {
         control
             .with(|world| world.approvals.len() == 1)
@@ -218,7 +218,7 @@ fn a_preempt_does_not_wait_for_the_command_of_a_later_event() {
     hub.await_hook(&format!("prepare-slow-{}", event_id(1)));
 }
 
-/// From now on no state can be kept, as on a disk that is full.
+/// From now on no state can be saved, as on a full disk.
 fn fill_state(hub: &Hub) {
     fs::create_dir_all(hub.path("state/hub")).expect("a folder");
     fs::rename(hub.path("state/hub"), hub.path("away")).expect("renamed");
@@ -234,7 +234,7 @@ fn is_closed(record: &Value) -> bool {
     record["record"] == "gate" && record["phase"] == "prepare" && record["outcome"] == "closed"
 }
 
-/// The event ends before the hub is started again, and Resource Graph has no more than its end then.
+/// The event ends before the hub starts again, and then Resource Graph has only its end.
 #[test]
 fn a_hub_that_is_killed_while_no_state_can_be_kept_forgets_no_recovery() {
     let control = Control::start();
@@ -265,7 +265,7 @@ fn a_hub_that_is_killed_while_no_state_can_be_kept_forgets_no_recovery() {
     );
 }
 
-/// Without a store nobody else can take over, so what must not wait does not.
+/// Without a store no other hub can take over, so urgent actions do not wait.
 #[test]
 fn while_no_state_can_be_kept_machines_are_prepared_by_the_last_call() {
     let (control, queue) = (Control::start(), TestQueue::start());
@@ -335,7 +335,7 @@ fn two_events_of_a_machine_of_which_one_is_refused_are_each_approved_once() {
     );
 }
 
-/// XML has four bytes for each of their characters.
+/// XML uses four bytes for each of their characters.
 #[test]
 fn long_messages_that_cannot_be_read_do_not_hide_one_that_is_received_with_them() {
     let (control, queue) = (Control::start(), TestQueue::start());
@@ -407,7 +407,7 @@ fn a_queue_that_disappears_is_read_again() {
     hub.await_record("the approval", approval(200));
 }
 
-/// Decided is not sent: what comes in between counts.
+/// Between the decision and the request, changes still count.
 #[test]
 fn an_approval_that_waits_is_not_sent_once_its_event_is_another_one() {
     let control = Control::start();
@@ -443,7 +443,7 @@ fn an_approval_that_waits_is_not_sent_once_its_event_is_another_one() {
     );
 }
 
-/// A command that does not end at once keeps the hub from ending.
+/// A command that does not end at once delays the hub's end.
 #[test]
 fn a_hub_that_stops_deletes_no_message_that_it_could_not_keep() {
     let (control, queue) = (Control::start(), TestQueue::start());
@@ -535,7 +535,7 @@ fn azure_starts_events_by_its_own_clock() {
         "{}",
         hub.read("log")
     );
-    // Which a command that looked at this machine's clock would not know.
+    // A command that used this machine's clock would get another time.
     let prepared = hub.await_hook(&format!("prepare-db-{}", event_id(1)));
     let mut variables = prepared
         .lines()
@@ -581,7 +581,7 @@ fn what_cannot_be_read_of_a_message_is_kept_although_the_rest_is_applied() {
     });
 }
 
-/// What it prints is in the log.
+/// The log has its output.
 #[test]
 fn a_command_that_prints_without_end_delays_no_other_machine_and_not_the_end_of_the_hub() {
     let (control, queue) = (Control::start(), TestQueue::start());
@@ -612,7 +612,7 @@ fn a_command_that_prints_without_end_delays_no_other_machine_and_not_the_end_of_
     );
 }
 
-/// As of machines that are gone, on which a command hangs. Their events came first.
+/// The machines are gone, and their commands hang. Their events came first.
 #[test]
 fn recoveries_that_fail_again_and_again_keep_no_other_one_waiting() {
     let (control, queue) = (Control::start(), TestQueue::start());

@@ -1,4 +1,5 @@
-//! The hub as it runs: the process, a real Azurite as its queue, and Azure's control plane as an emulator.
+//! The hub as it runs: the process, a real Azurite as its queue, and Azure's control plane as an
+//! emulator.
 
 mod agents;
 mod commands;

@@ -12,10 +12,10 @@ use crate::fixture::{Hub, SUBSCRIPTION, TestQueue, event_id, resource, row};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
-/// With this variable in the environment, the files are written instead of compared.
+/// With this variable in the environment, the test writes the files instead of comparing them.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_GOLDEN";
 
-/// Runs a command to its end: the exit code, and what it prints.
+/// Runs a command to its end, and returns the exit code and the output.
 fn run(command: &mut Command) -> (i32, String, String) {
     let output = wait::output(command);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
@@ -63,7 +63,7 @@ fn what_is_announced_is_a_table_or_records_and_filtered() {
                     .filter(|cell| !cell.is_empty())
                     .map(str::trim)
             })
-            // How long it takes to 2039 is another matter.
+            // The time left until 2039 changes.
             .map(|cells| {
                 cells
                     .map(|cell| {
@@ -161,7 +161,7 @@ fn an_approval_for_several_machines_takes_a_yes() {
     assert!(approvals().is_empty());
     let (code, ..) = approve(&[&["--yes"], &named[..]].concat());
     assert_eq!((code, approvals().len()), (0, 1));
-    // What is refused is named, and what is not, was approved.
+    // The answer names what was refused; the rest was approved.
     let details = json!([{"target": two, "code": "NotFound", "message": "no such event"}]);
     control.with(|world| {
         world.refusals.push((
@@ -176,7 +176,7 @@ fn an_approval_for_several_machines_takes_a_yes() {
         problem.contains(&format!("{two}: NotFound, no such event")),
         "{problem}"
     );
-    // Other errors have details as well, which are of no event.
+    // Other errors have details as well, which name no event.
     let details = json!([{"target": "scope", "code": "Inner", "message": "no rights"}]);
     control.with(|world| {
         world.refusals.push((
@@ -212,7 +212,8 @@ fn an_approval_for_machines_that_are_not_known_takes_a_yes() {
     let configured = Hub::new(&control.url(), None, "");
     let first = row(&set, &one, "Scheduled", &["front_0"]);
     for (rows, ids) in [
-        // A name that no machine can have, an event without machines, one that is not found, and a resource that cannot be read.
+        // A name that no machine can have, an event without machines, an event that is not found,
+        // and a resource that cannot be read.
         (
             vec![row(&set, &one, "Scheduled", &["no name", "front_0"])],
             &[&one][..],
@@ -260,7 +261,7 @@ fn an_approval_is_sent_to_the_subscription_that_is_meant() {
     assert!(text.contains(SUBSCRIPTION), "{text}");
     let (_, text, _) = approve(&[&["--subscription", other], &named[..]].concat());
     assert!(text.contains(other), "{text}");
-    // Two say different things.
+    // The two contradict each other.
     let (code, text, problem) = approve(&["--subscription", other, &machine, &id]);
     assert_eq!((code, text.as_str()), (2, ""));
     assert!(
@@ -317,7 +318,8 @@ fn what_azure_must_be_told_is_printed_for_each_tool() {
     }
 }
 
-/// A shell runs the text with a command `az` that prints its arguments; the policy is JSON with every switch.
+/// A shell runs the text with a command `az` that prints its arguments; the policy is JSON with
+/// every switch.
 #[test]
 fn a_shell_passes_the_policy_on_as_it_is() {
     let switches = ["--approve-user-events", "--announce-all-instances-down"];
@@ -403,7 +405,7 @@ fn the_login_of_the_azure_cli_is_used() {
         "{}",
         configured.read("calls")
     );
-    // Nobody is logged in.
+    // No user is logged in.
     let failure = "echo \"ERROR: Please run 'az login' to setup account.\" >&2; exit 1";
     let (code, text, problem) = with_az(failure, "events");
     assert_eq!((code, text.as_str()), (1, ""));
@@ -441,7 +443,7 @@ fn a_missing_right_is_named_with_the_command_that_gives_it() {
         "{text}"
     );
     assert_eq!((code, problem.as_str()), (1, "error: 1 of these fail\n"));
-    // A queue that nobody answers for, and a program that does not exist.
+    // A queue that no server answers for, and a program that does not exist.
     let config = configured
         .read("hub.toml")
         .replace("prepare = \"sh", "prepare = \"/no/such/program");
@@ -522,7 +524,7 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
         )),
         "{text}"
     );
-    // What is there and is something else.
+    // Paths that exist, but are of another kind.
     fs::write(configured.path("drain"), "#!/bin/sh\n").expect("written");
     let other = own
         .replace(
@@ -550,7 +552,7 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     }
 }
 
-/// Azure starts the event then, and nobody is asked any more.
+/// Azure starts the event then, and the gate is no longer asked.
 #[test]
 fn the_state_shows_that_an_approval_is_too_late() {
     let control = Control::start();
@@ -617,7 +619,7 @@ fn the_state_shows_which_machine_waits_for_what() {
     );
     fs::write(configured.path("go"), "").expect("written");
     configured.await_record("the approval", |record| record["record"] == "approval");
-    // The next event has an id that comes before the first one's.
+    // The id of the next event sorts before the first one's.
     let next = event_id(0);
     control.with(|world| {
         world.rows = vec![

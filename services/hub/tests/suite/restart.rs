@@ -1,4 +1,4 @@
-//! What a restart finds: states of an earlier process, and another configuration.
+//! The start after a restart: states of an earlier process, and another configuration.
 
 use std::fs;
 use std::path::PathBuf;
@@ -40,7 +40,8 @@ fn start_with(hub: &mut Hub, old: &str, new: &str) {
     hub.start();
 }
 
-/// A hub that was killed once the first event of a machine was approved, and the file of that machine's state.
+/// A hub that was killed after the approval of the first event of a machine, and the file of that
+/// machine's state.
 fn killed_after_an_approval(control: &Control, queue: &TestQueue) -> (Hub, PathBuf) {
     let mut hub = Hub::new(&control.url(), Some(queue), "");
     hub.start();
@@ -92,7 +93,7 @@ fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
     );
 }
 
-/// Such a file is what a disk that is broken leaves.
+/// A broken disk leaves such a file.
 #[test]
 fn a_register_that_is_damaged_does_not_end_the_hub() {
     let (control, queue) = (Control::start(), TestQueue::start());
@@ -171,7 +172,7 @@ fn each_machine_of_an_event_learns_of_its_end_although_one_of_them_knew_it_befor
             (states(&hub).into_iter().filter(is_over).count() == 2).then_some(())
         });
         hub.kill();
-        // It was killed before this machine's state was written.
+        // It was killed before it wrote this machine's state.
         fs::write(wait::until("its state", || state(&hub)).0, before).expect("written");
         hub.start();
         wait::until("its end", || (ends(&hub) == 3).then_some(()));
@@ -234,14 +235,14 @@ fn an_event_of_an_earlier_run_is_not_approved_before_it_is_seen_again() {
         record["record"] == "prepare" && record["outcome"] == "failed"
     });
     assert_eq!(approvals(), 0, "the other machine is not ready");
-    // As it was before.
+    // The same event as before.
     control.with(|world| world.rows = vec![row(&set, &id, "Scheduled", &["front_0"])]);
     hub.await_record("the approval", |record| {
         record["record"] == "approval" && record["status"] == 200
     });
 }
 
-/// As when the package is updated, or the pod is moved. The command is ended, and has not failed.
+/// An update of the package, or a move of the pod, ends the command. That is no failure.
 #[test]
 fn a_hub_that_is_stopped_while_it_prepares_or_recovers_does_it_again_after_its_restart() {
     let (control, queue) = (Control::start(), TestQueue::start());

@@ -1,4 +1,4 @@
-//! Resource Graph as it can be: refused, in part, and with rows that nobody expects.
+//! What Resource Graph may return: refusals, partial answers, and rows that nobody expects.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -165,7 +165,7 @@ fn a_place_that_no_variable_can_hold_is_left_out() {
     hub.await_hook(&format!("prepare-long-{}", ids[1]));
 }
 
-/// More than a register can hold.
+/// Longer than a register can hold.
 #[test]
 fn an_event_with_a_long_text_is_followed_and_does_not_hold_up_others() {
     let control = Control::start();
@@ -226,7 +226,8 @@ fn a_machine_under_two_ids_is_one_machine() {
     );
 }
 
-/// There is no place for nine events, and the one that starts first takes that of another one.
+/// There is no capacity for nine events, and the one that starts first takes the place of another
+/// one.
 #[test]
 fn a_machine_whose_event_made_place_for_another_one_is_forgotten_in_the_end() {
     let control = Control::start();
@@ -255,7 +256,7 @@ fn a_machine_whose_event_made_place_for_another_one_is_forgotten_in_the_end() {
     wait::until("no machine", || has("hub_machines 0\n"));
 }
 
-/// An answer of Resource Graph may be older than one before it.
+/// An answer of Resource Graph may be older than the one before it.
 #[test]
 fn an_event_is_not_approved_without_a_machine_that_one_row_does_not_name() {
     let control = Control::start();
@@ -282,7 +283,7 @@ fn an_event_is_not_approved_without_a_machine_that_one_row_does_not_name() {
         control.with(|world| world.approvals.is_empty()),
         "the other machine is not ready"
     );
-    // It really is not named any more.
+    // It is really no longer named.
     show(&["front_0"]);
     hub.await_record("the approval", |record| {
         record["record"] == "approval" && record["status"] == 200

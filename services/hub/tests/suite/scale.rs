@@ -1,4 +1,5 @@
-//! Ten thousand open events in one process, and as many again. It takes minutes in a debug build, so it runs by name.
+//! Ten thousand open events in one process, and then as many again. It takes minutes in a debug
+//! build, so it runs by name.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt as _;
@@ -48,7 +49,7 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
     let mut peaks = Vec::new();
     for round in 0..2 {
         control.with(|world| world.rows = rows(round, "Scheduled"));
-        // Not all at once, which takes minutes on a busy machine.
+        // Not all, which would take minutes on a busy machine.
         let approved = || metric("approvals_total{result=\"approved\"}");
         let mut approvals = all * u64::from(round);
         while approvals < all * u64::from(round + 1) {
@@ -88,11 +89,11 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
         .filter(|record| record["change"] == "completed")
         .count();
     assert_eq!(records as u64, 2 * all);
-    // What is over takes no memory but for what is remembered of the last 20,000 events.
+    // Events that are over take no memory, except for the record of the last 20,000 events.
     assert!(peaks[1] <= peaks[0] * 5 / 4, "{peaks:?} KiB a machine");
 }
 
-/// The most memory that a process has had.
+/// The peak memory of a process.
 fn peak_kib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("its status");
     let peak = |line: &str| line.split_whitespace().nth(1)?.parse().ok();
@@ -103,7 +104,7 @@ fn peak_kib(process: u32) -> u64 {
         .expect("a size")
 }
 
-/// The time that the processor gave to a process, which Linux counts in hundredths of a second.
+/// The processor time of a process, which Linux counts in hundredths of a second.
 fn processor_ms(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).expect("its status");
     // The name, in parentheses, may have spaces.
@@ -115,7 +116,7 @@ fn processor_ms(process: u32) -> u64 {
         .sum()
 }
 
-/// What the files and folders below a folder take on the disk.
+/// The disk space of the files and folders below a folder.
 fn folder_kib(folder: &Path) -> u64 {
     let size = |entry: &DirEntry| entry.metadata().map_or(0, |metadata| metadata.blocks() / 2);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

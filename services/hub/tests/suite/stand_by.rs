@@ -121,14 +121,15 @@ fn the_second_hub_takes_over_at_each_step() {
         .send(&message(&machine, &id, "Scheduled", &["db"]));
     pair.await_runs("prepare", 1);
 
-    // Killed while it prepares: the other one prepares again.
+    // Killed while it prepares: the other hub prepares again.
     pair.hubs[0].kill();
     pair.await_runs("prepare", 2);
     pair.let_end("prepare");
     pair.hubs[1].await_record("the approval", is("approval", ""));
     pair.hubs[1].await_state("start");
 
-    // Killed after the approval: nothing is repeated. The end arrives at the one that works by then.
+    // Killed after the approval: nothing is repeated. The end arrives at the hub that is active by
+    // then.
     pair.hubs[0].start();
     wait::until("the first hub again", || {
         pair.hubs[0]
@@ -142,7 +143,7 @@ fn the_second_hub_takes_over_at_each_step() {
         .send(&message(&machine, &id, "Completed", &["db"]));
     pair.await_runs("recover", 1);
 
-    // Killed while it recovers: the other one recovers again.
+    // Killed while it recovers: the other hub recovers again.
     pair.hubs[1].start();
     wait::until("the second hub again", || {
         (pair.hubs[1].read("log").matches("standing by").count() == 2).then_some(())
@@ -158,13 +159,15 @@ fn the_second_hub_takes_over_at_each_step() {
     });
 }
 
-/// Each kill comes at another moment of an event's life, and of the end of the one before it: while a message is read, a state written,
-/// a command run, an approval sent or answered, a message deleted.
+/// Each kill comes at another moment of an event's life, and of the end of the one before it: while
+/// a message is read, a state written, a command run, an approval sent or answered, a message
+/// deleted.
 #[test]
 fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_recovered_from() {
     const EVENTS: u32 = 10;
     let mut pair = Pair::new();
-    // A message that a killed hub had received comes again, maybe after the end of its event, of which the next process does not know.
+    // A message that a killed hub had received comes again, maybe after the end of its event, which
+    // the next process does not know.
     pair.reconcile_each_second();
     let hook =
         "#!/bin/sh\ncd $(dirname $0)\necho x >>$1-$SCHEDULED_EVENTS_MACHINE.runs\nsleep 0.2\n";
@@ -205,7 +208,7 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
         wait::until("the other one on standby", || {
             (times(&pair, works, "standing by") > before).then_some(())
         });
-        // An event that was over before it was approved is not approved.
+        // An event that was over before its approval is not approved.
         wait::until("the approval", || {
             (pair.control.approvals_of(&event_id(number)) > 0).then_some(())
         });
@@ -241,12 +244,12 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
     });
 }
 
-/// An approval of it waits, and its event becomes another one meanwhile.
+/// Its approval waits, and its event becomes another one meanwhile.
 #[test]
 fn a_hub_that_was_replaced_stops_before_it_acts() {
     let mut pair = Pair::new();
     pair.reconcile_each_second();
-    // A stop waits for a command that does not end.
+    // The stop waits for a command that does not end.
     let hook = "#!/bin/sh\ncase $SCHEDULED_EVENTS_MACHINE in\nslow) trap '' TERM; sleep 5 ;;\nfront_1) exec sleep 1000 ;;\nesac\n";
     fs::write(pair.shared.path().join("hook"), hook).expect("written");
     let (set, id, slow) = (
@@ -293,7 +296,7 @@ fn a_hub_that_was_replaced_stops_before_it_acts() {
             .contains("standing by")
             .then_some(())
     });
-    // It hangs, as a machine that is frozen does, and then goes on.
+    // It hangs like a frozen machine, and then continues.
     let process = Pid::from_child(&pair.hubs[0].process.as_ref().expect("it runs").0);
     kill_process(process, Signal::STOP).expect("sent");
     let changed = row(&set, &id, "Scheduled", &["front_0", "front_1"]);
@@ -331,7 +334,7 @@ fn a_hub_that_was_replaced_stops_before_it_acts() {
     );
 }
 
-/// A register is a pipe, so that reading it hangs as a network's file system can.
+/// A register is a pipe, so that reading it hangs, as a network file system can.
 #[test]
 fn a_hub_that_still_reads_the_states_stays_the_one_that_works_and_can_be_stopped() {
     let mut pair = Pair::new();

@@ -63,7 +63,7 @@ fn a_machine_without_an_agent_is_drained_approved_and_put_back() {
     wait::until("the end of all messages", || {
         (queue.length() == 0).then_some(())
     });
-    // Nothing is kept of a machine that is in service and has no event.
+    // No state is kept of a machine that is in service and has no event.
     let kept = || {
         fs::read_dir(hub.path("state").join("hub/machines"))
             .expect("a folder")
@@ -164,13 +164,13 @@ fn a_lost_message_costs_time_and_not_the_event() {
     hub.start();
     let got = hub.await_hook(&format!("prepare-db-{id}"));
     assert!(got.contains("SCHEDULED_EVENTS_ZONE=2"), "{got}");
-    // Without the quota's time, the pause is a second.
+    // Without the quota's time, the pause would be a second.
     let pause = control.with(|world| world.requested[1] - world.requested[0]);
     assert!(pause >= Duration::from_secs(4), "{pause:?}");
     hub.await_record("the approval", |record| {
         record["record"] == "approval" && record["status"] == 200
     });
-    // The query for open events does not show that it is over: it is asked for by its id.
+    // The query for open events does not show that it is over: the hub queries it by its id.
     control.with(|world| world.rows = vec![row(&machine, &id, "Canceled", &["db"])]);
     hub.await_hook(&format!("recover-db-{id}"));
     assert_eq!(changes(&hub, &machine), ["scheduled", "cancelled"]);
@@ -189,7 +189,7 @@ fn an_event_whose_id_is_none_of_azures_is_not_asked_for() {
     let count = || control.with(|world| world.queries.len());
     let before = count();
     wait::until("two more queries", || (count() >= before + 2).then_some(()));
-    // A query for no ids is an error at Azure, after which nothing else would be reconciled.
+    // A query for no ids is an error at Azure, which would end the reconciliation.
     assert!(control.with(|world| {
         world
             .queries
@@ -212,7 +212,7 @@ fn a_killed_hub_forgets_nothing_and_repeats_only_what_it_was_doing() {
     wait::until("the preparation", || (runs(&hub) == 1).then_some(()));
     hub.kill();
     hub.start();
-    // The first command was ended, and is run again.
+    // The first command was ended, and runs again.
     wait::until("the second preparation", || (runs(&hub) == 2).then_some(()));
     assert_eq!(control.with(|world| world.approvals.len()), 0);
     fs::write(hub.path("go"), "").expect("written");
@@ -242,7 +242,7 @@ fn what_cannot_be_read_is_set_aside_and_what_is_not_ours_left_out() {
     queue.send(&json!({"eventType": "Microsoft.Storage.BlobCreated", "data": {}}));
     let other = resource("virtualMachines", "db").replace("00000000-", "11111111-");
     queue.send(&message(&other, &event_id(1), "Scheduled", &["db"]));
-    // As if Azure had renamed a member.
+    // Azure renames a member.
     let mut unknown = message(
         &resource("virtualMachines", "db"),
         &event_id(2),
@@ -283,7 +283,7 @@ fn what_is_set_aside_is_in_the_poison_queue() {
         hub.read("hub.toml") + &format!("poison = \"{name}\"\n"),
     )
     .expect("written");
-    // One that a hub could never keep, as after twenty crashes.
+    // A message that a hub could never keep, as after twenty crashes.
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
     queue.send(&message(&machine, &id, "Scheduled", &["db"]));
     (0..20).for_each(|_| queue.receive());
@@ -328,7 +328,7 @@ fn where_a_machine_has_an_agent_the_hub_only_watches() {
     hub.start();
     queue.send(&message(&machine, &id, "Scheduled", &["web-1"]));
     hub.await_record("its event", |record| record["record"] == "decision");
-    // Of one that has none, everything is done meanwhile.
+    // Everything is done meanwhile for a machine without an agent.
     queue.send(&message(
         &resource("virtualMachines", "db"),
         &event_id(2),

@@ -1,7 +1,7 @@
 //! Prometheus' Alertmanager, by its API version 2: an alert for each open event of this machine.
 //!
-//! Alertmanager forgets alerts when it restarts, and resolves those that nobody repeats, so open ones are repeated. Of several
-//! changes of an event only the last one matters.
+//! Alertmanager forgets alerts when it restarts, and resolves alerts that nobody repeats, so the
+//! relay repeats open ones. Only the last of several changes of an event matters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl Alertmanager {
             .steps
             .iter()
             .any(|step| step.name == "change.started-without-notice");
-        // What may change while the event is open is no label: it would make another alert.
+        // A value that may change while the event is open is no label: it would make another alert.
         let mut labels = json!({
             "alertname": "ScheduledEvent",
             "instance": self.machine,
@@ -160,7 +160,7 @@ mod tests {
             let alert = alertmanager.alert(&event);
             let time = |name: &str| UnixSeconds::parse(alert[name].as_str().unwrap()).unwrap().0;
             assert!(time("startsAt") <= time("endsAt"), "{alert}");
-            // One that is over is not open by this machine's clock, and one that is open is.
+            // By this machine's clock, an event that is over is not open, and an open event is.
             assert_eq!(
                 time("endsAt") > super::now() + 60,
                 ended.is_none(),

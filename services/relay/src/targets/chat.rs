@@ -1,4 +1,4 @@
-//! A chat that takes one message for each record, by a webhook. Its address is a secret.
+//! A chat that receives one message for each record, by a webhook. Its address is a secret.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::message::is_notable;
 use crate::record::Record;
 use crate::transport::{Outcome, Request};
 
-/// What differs between the services.
+/// The differences between the services.
 pub(super) struct Service {
     /// The least time between two messages.
     pub(super) pause: Duration,
     /// The body of the request for a record of this machine.
     pub(super) message: fn(&Record, &str) -> Value,
-    /// What an answer means, if it is not what its status says.
+    /// The meaning of an answer, if it differs from that of its status.
     pub(super) classify: fn(u16, &str) -> Option<Outcome>,
 }
 

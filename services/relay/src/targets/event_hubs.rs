@@ -10,7 +10,7 @@ use crate::config::TargetConfig;
 use crate::transport::{Identity, Request};
 use scheduled_events_common::secret::Secret;
 
-/// What the token is for.
+/// The service that the token is for.
 const RESOURCE: &str = "https://eventhubs.azure.net";
 
 /// The content type that the interface requires, whatever the body is.

@@ -1,4 +1,5 @@
-//! Where records go. A target turns records into requests; it sends nothing itself. `open` sets up the one of a configuration.
+//! The targets of records. A target turns records into requests, but sends nothing itself. `open`
+//! sets up the target of a configuration.
 
 mod alertmanager;
 mod chat;
@@ -28,22 +29,22 @@ use scheduled_events_common::secret::{Secret, SecretFile};
 pub struct Item {
     /// The record.
     pub record: Record,
-    /// Its event, after the record.
+    /// Its event, as it is after the record.
     pub event: Option<OpenEvent>,
 }
 
 /// Why there is no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It may be possible later.
+    /// There may be one later.
     Later(String),
-    /// It is not possible with these records.
+    /// There is none for these records.
     Rejected(String),
 }
 
-/// Something that records are forwarded to.
+/// A receiver of records.
 pub trait Target: Send + Sync {
-    /// Whether it gets this record if its configuration names no kinds of records.
+    /// Whether it receives this record if its configuration names no kinds of records.
     fn wants(&self, _record: &Record) -> bool {
         true
     }
@@ -53,7 +54,7 @@ pub trait Target: Send + Sync {
         true
     }
 
-    /// How many records one call of [`requests`](Self::requests) may get.
+    /// How many records one call of [`requests`](Self::requests) may receive.
     fn batch_max(&self) -> usize {
         1
     }
@@ -63,7 +64,7 @@ pub trait Target: Send + Sync {
         Duration::ZERO
     }
 
-    /// The requests that forward these records. All of them are repeated if one fails.
+    /// The requests that forward these records. If one fails, all of them are repeated.
     ///
     /// # Errors
     /// Why there is none.
@@ -74,7 +75,7 @@ pub trait Target: Send + Sync {
         None
     }
 
-    /// The requests that repeat what is open, for a target that forgets.
+    /// The requests that repeat open events, for a target that forgets them.
     ///
     /// # Errors
     /// Why there is none.
@@ -82,7 +83,8 @@ pub trait Target: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// What an answer means, if it is not what its status says. `redact` hides the secrets in what is logged of it.
+    /// The meaning of an answer, if it differs from that of its status. `redact` hides the secrets
+    /// in the logged part of the answer.
     fn classify(
         &self,
         _status: u16,
@@ -93,7 +95,7 @@ pub trait Target: Send + Sync {
     }
 }
 
-/// Which records a target gets.
+/// Which records a target receives.
 #[derive(Clone, Debug)]
 pub struct Filter {
     records: Option<Vec<String>>,
@@ -115,7 +117,7 @@ impl Filter {
         }
     }
 
-    /// Whether the target gets the record.
+    /// Whether the target receives the record.
     pub fn passes(&self, record: &Record, target: &dyn Target) -> bool {
         let kind = match &self.records {
             Some(kinds) => kinds.iter().any(|kind| kind == record.kind()),
@@ -137,7 +139,7 @@ impl Filter {
     }
 }
 
-/// The address and the headers that a configuration gives all requests of its target.
+/// The address and the headers that a configuration sets for all requests of its target.
 #[derive(Clone, Debug)]
 struct Endpoint {
     config: TargetConfig,
@@ -183,7 +185,7 @@ impl Endpoint {
         );
         let has_secret = config.url_file.is_some() || self.has_secret || url.has_query();
         let mut secrets = if has_secret { url.parts() } else { Vec::new() };
-        // A value that somebody wrote into the configuration may be a secret, too.
+        // A value in the configuration itself may be a secret, too.
         secrets.extend(config.headers.values().map(Secret::new));
         for (name, file) in &config.header_files {
             let value = read(&format!("header_files.{name}"), file)?;

@@ -1,7 +1,9 @@
-//! OpenTelemetry's protocol over HTTP, in its JSON encoding: a log record for each record, and spans for each event that is over.
+//! OpenTelemetry's protocol over HTTP, in its JSON encoding: a log record for each record, and
+//! spans for each event that is over.
 //!
-//! An event's id has 128 bits, as many as a trace's, so it is the trace id: the spans of all machines that an event affects
-//! are one trace. Ids of spans depend only on the event and the machine: what is sent twice has the same ids.
+//! An event's id has 128 bits, as many as a trace's, so it is the trace id: the spans of all
+//! machines that an event affects are one trace. Ids of spans depend only on the event and the
+//! machine: a span that is sent twice keeps its id.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -50,7 +52,7 @@ impl Otlp {
         })
     }
 
-    /// The machine, as all data about it has it.
+    /// The machine, as all data about it includes it.
     fn resource(&self) -> Value {
         json!({ "attributes": [
             attribute("service.name", &"scheduled-events".into()),
@@ -83,7 +85,8 @@ impl Otlp {
         log_record
     }
 
-    /// The spans of an event that is over: the whole of it on this machine, its notice, and its interruption.
+    /// The spans of an event that is over: the whole event on this machine, its notice, and its
+    /// interruption.
     fn spans(&self, event: &OpenEvent, ended: i64) -> Vec<Value> {
         let id = &event.event_id;
         let name = event
@@ -192,7 +195,7 @@ impl Target for Otlp {
             .map_err(Failure::Later)
     }
 
-    /// A receiver may accept a part. The specification forbids to send it again.
+    /// A receiver may accept a part. The specification forbids sending it again.
     fn classify(
         &self,
         status: u16,
@@ -222,7 +225,7 @@ impl Target for Otlp {
     }
 }
 
-/// The event's id, if that is one of 128 bits; otherwise a digest of it.
+/// The event's id, if that has 128 bits; otherwise a digest of it.
 fn trace_id(event_id: &str) -> String {
     let digits: String = event_id
         .chars()
@@ -239,7 +242,7 @@ fn trace_id(event_id: &str) -> String {
     }
 }
 
-/// Nanoseconds since 1970, as JSON has integers of 64 bits in this protocol.
+/// Nanoseconds since 1970, as this protocol writes integers of 64 bits in JSON.
 fn nanoseconds(seconds: i64) -> String {
     (i128::from(seconds.max(0)) * 1_000_000_000)
         .min(i128::from(u64::MAX))

@@ -1,7 +1,7 @@
 //! PagerDuty, by its Events API, version 2.
 //!
-//! All machines of an event use the same key, so that one event is one alert, however many machines it affects. The first
-//! machine that sees its end resolves it.
+//! All machines of an event use the same key, so that one event is one alert, however many machines
+//! it affects. The first machine that sees its end resolves it.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,11 @@ use crate::record::Record;
 use crate::transport::Request;
 use scheduled_events_common::secret::SecretFile;
 
-/// Where events go.
+/// The address for events.
 const URL: &str = "https://events.pagerduty.com/v2/enqueue";
 
-/// The longest id of an event that is a key as it is. PagerDuty's limit for keys is 255 characters.
+/// The longest id of an event that is used as a key unchanged. PagerDuty's limit for keys is 255
+/// characters.
 const ID_MAX: usize = 200;
 
 /// The longest summary, in characters: PagerDuty's limit.

@@ -1,7 +1,7 @@
 //! Slack, by an incoming webhook.
 //!
-//! Event text is in blocks of plain text, in which Slack reads no markup and no mentions. The characters that Slack gives a
-//! meaning everywhere are escaped in addition.
+//! Event text is in blocks of plain text, in which Slack reads no markup and no mentions. The
+//! characters that have a meaning everywhere in Slack are escaped in addition.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ fn message(record: &Record, machine: &str) -> Value {
         let text = plain_text(&escape(&lines.join("\n")));
         blocks.push(json!({ "type": "context", "elements": [text] }));
     }
-    // `text` is what notifications show.
+    // Notifications show `text`.
     json!({ "text": headline, "blocks": blocks, "unfurl_links": false, "unfurl_media": false })
 }
 
 fn plain_text(text: &str) -> Value {
-    // A truncated escape would only be shown as it is.
+    // A truncated escape would only be shown literally.
     let text: String = text.chars().take(TEXT_MAX).collect();
     json!({ "type": "plain_text", "text": text, "emoji": false })
 }

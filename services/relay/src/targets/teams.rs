@@ -39,7 +39,7 @@ fn message(record: &Record, machine: &str) -> Value {
     json!({ "type": "message", "attachments": [attachment] })
 }
 
-/// The connectors that workflows replace answer with 200 and an error in the body.
+/// The older connectors, which workflows replace, answer with 200 and an error in the body.
 fn classify(status: u16, body: &str) -> Option<Outcome> {
     let failed = status == 200 && body.contains("Microsoft Teams endpoint returned HTTP error");
     failed.then(|| {
@@ -51,7 +51,7 @@ fn classify(status: u16, body: &str) -> Option<Outcome> {
 }
 
 fn run(text: &str, is_bold: bool) -> Value {
-    // `{{DATE(…)}}` and `{{TIME(…)}}` are replaced in some elements of cards.
+    // Some elements of cards replace `{{DATE(…)}}` and `{{TIME(…)}}`.
     let text = text.replace("{{", "{ {");
     json!({ "type": "TextRun", "text": text, "weight": if is_bold { "Bolder" } else { "Default" } })
 }

@@ -1,5 +1,6 @@
-//! Any HTTP server: the record as it is, in an event of CloudEvents 1.0, or through a template; signed as
-//! [Standard Webhooks](https://github.com/standard-webhooks/standard-webhooks) defines, if there is a key.
+//! Any HTTP server: the record as it is, in an event of CloudEvents 1.0, or through a template;
+//! signed as [Standard Webhooks](https://github.com/standard-webhooks/standard-webhooks) defines,
+//! if there is a key.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -23,10 +24,11 @@ use scheduled_events_common::secret::{Secret, SecretFile};
 /// The longest template, in bytes.
 const TEMPLATE_MAX: u64 = 256 * 1024;
 
-/// How much work a template may do for one record, in minijinja's units: about an instruction each.
+/// How much work a template may do for one record, in minijinja's units, each of which is about one
+/// instruction.
 const TEMPLATE_FUEL: u64 = 1_000_000;
 
-/// The longest body that a template may make, in bytes.
+/// The longest body that a template may produce, in bytes.
 const BODY_MAX: usize = 4 * 1024 * 1024;
 
 /// A webhook.
@@ -97,7 +99,7 @@ impl Webhook {
         let key = STANDARD
             .decode(encoded)
             .map_err(|_| "the key of the signature is not base64".to_owned())?;
-        // The specification's lengths.
+        // The lengths that the specification allows.
         if !(24..=64).contains(&key.len()) {
             return Err(format!(
                 "the key of the signature has {} bytes, expected 24 to 64, in base64",
@@ -201,7 +203,7 @@ fn cloud_event(record: &Record, data: &str, machine: &str) -> String {
     format!("{},\"data\":{data}}}", event.trim_end_matches('}'))
 }
 
-/// How text is escaped for a content type.
+/// The escaping for a content type.
 fn escape(content_type: &str) -> Result<AutoEscape, String> {
     match content_type.split(';').next().unwrap_or_default().trim() {
         "application/json" => Ok(AutoEscape::Json),
@@ -214,7 +216,7 @@ fn escape(content_type: &str) -> Result<AutoEscape, String> {
     }
 }
 
-/// Checks a template, and sets it up so that what it inserts is escaped.
+/// Checks a template, and sets up its environment so that inserted text is escaped.
 fn environment(text: String, escape: AutoEscape) -> Result<Environment<'static>, String> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(move |_| escape.clone());
@@ -227,7 +229,7 @@ fn environment(text: String, escape: AutoEscape) -> Result<Environment<'static>,
     Ok(environment)
 }
 
-/// A buffer that takes no more than [`BODY_MAX`] bytes.
+/// A buffer that accepts at most [`BODY_MAX`] bytes.
 struct Bounded(Vec<u8>);
 
 impl io::Write for Bounded {

@@ -1,5 +1,6 @@
-//! The agent of a test's node: a pod of a `DaemonSet` on it, with the service account and the rights of the chart. On a real server its
-//! credential is a token that is bound to this pod, as a kubelet mounts it.
+//! The agent of a test's node: a pod of a `DaemonSet` on it, with the service account and the
+//! rights of the chart. On a real server its credential is a token that is bound to this pod, as a
+//! kubelet mounts it.
 
 use std::path::Path;
 
@@ -48,7 +49,7 @@ impl Cluster {
         }
     }
 
-    /// Removes what is in no namespace of this test. Only on a real server.
+    /// Removes objects outside the namespaces of this test. Only on a real server.
     pub(crate) fn remove_rights(&self) {
         let parameters = DeleteParams::default();
         self.block_on(async {
@@ -58,7 +59,8 @@ impl Cluster {
                     self.client.clone(),
                 );
                 let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-                // What cannot be removed is left to the cluster's owner: its name has that of these tests.
+                // The cluster's owner has to remove the rest: its name shows that it comes from
+                // these tests.
                 match object["kind"].as_str().unwrap() {
                     "ClusterRole" => drop(
                         Api::<ClusterRole>::all(client)
@@ -104,7 +106,8 @@ impl Cluster {
         });
     }
 
-    /// Writes a kubeconfig with a token of the agent's service account, bound to this pod or to none. Only on a real server.
+    /// Writes a kubeconfig with a token of the agent's service account, bound to this pod or to
+    /// none. Only on a real server.
     pub(crate) fn write_agent_kubeconfig(&self, path: &Path, pod: Option<&Pod>) {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.agents);
         let bound_object_ref = pod.map(|pod| BoundObjectReference {

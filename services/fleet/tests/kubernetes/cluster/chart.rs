@@ -1,5 +1,5 @@
-//! What `packaging/kubernetes` grants, as the tests use it: the objects of its kustomize base, which is the chart as it is rendered
-//! by default, as a release of any name.
+//! The rights that `packaging/kubernetes` grants, as the tests use them: the objects of its
+//! kustomize base, which is the chart as rendered by default, as a release of any name.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::fake::rbac::Right;
 
 /// The name of the base's release, and of its namespace.
 const BASE: &str = "scheduled-events";
-/// The kinds that decide what the agent may do.
+/// The kinds that determine the agent's rights.
 const ABOUT_RIGHTS: [&str; 7] = [
     "ServiceAccount",
     "ClusterRole",
@@ -22,12 +22,13 @@ const ABOUT_RIGHTS: [&str; 7] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// What the agent of a test may do.
+/// The rights of a test's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// What the chart grants by default.
+    /// The chart's default.
     Chart,
-    /// What it grants with `node.at_deadline: force`, which `packaging/kubernetes/check` compares with this, and the policy about evictions.
+    /// The chart with `node.at_deadline: force`, which `packaging/kubernetes/check` compares with
+    /// this, and the policy about evictions.
     ChartWithAll,
     /// Nothing.
     None,
@@ -43,7 +44,7 @@ pub(crate) fn own_evictions() -> Vec<Value> {
     objects_of(&["own-evictions/policy.yaml"])
 }
 
-/// The hub's objects, with the chart's example of values.
+/// The hub's objects, with the chart's example values.
 pub(crate) fn hub() -> Vec<Value> {
     objects_of(&["hub/hub.yaml"])
 }
@@ -70,7 +71,7 @@ pub(crate) fn of_kind<T: DeserializeOwned>(kind: &str) -> Vec<T> {
         .collect()
 }
 
-/// The objects about rights of a release, whose name is that of its namespace, too.
+/// The objects about the rights of a release, whose name is also that of its namespace.
 pub(crate) fn objects_about_rights(release: &str, access: Access) -> Vec<Value> {
     let is_wanted = |object: &Value| match access {
         Access::None => object["kind"] == "ServiceAccount",

@@ -1,5 +1,5 @@
-//! The tests' part in a cluster: they are the kubelet of their node. It registers the node and renews its lease, as the node's
-//! controller expects, and ends pods that are being deleted.
+//! The tests are the kubelet of their node: they register the node and renew its lease, as the
+//! node's controller expects, and end pods that are being deleted.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const NODE_LEASES: &str = "kube-node-lease";
 /// How often a kubelet renews the lease of its node.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// A kubelet's work, until it is dropped.
+/// A kubelet that runs until it is dropped.
 pub(crate) struct Kubelet {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -87,7 +87,7 @@ async fn end_pods(pods: &Api<Pod>) {
     }
 }
 
-/// Whether a pod that is being deleted has ended by itself, or its grace period has.
+/// Whether a pod that is being deleted has ended by itself, or its grace period is over.
 fn has_ended(pod: &Pod) -> bool {
     let Some(end) = &pod.metadata.deletion_timestamp else {
         return false;
@@ -103,7 +103,8 @@ fn has_ended(pod: &Pod) -> bool {
     Timestamp::now() >= begin + takes
 }
 
-/// Without it the node's controller reports the node as unknown after some 40 seconds, and evicts its pods.
+/// Without it the node's controller reports the node as unknown after some 40 seconds, and evicts
+/// its pods.
 async fn renew_lease(client: &Client, node: &str) {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASES);
     let patch = json!({"spec": {"renewTime": Timestamp::now().strftime("%FT%T%.6fZ").to_string()}});
@@ -113,7 +114,7 @@ async fn renew_lease(client: &Client, node: &str) {
 }
 
 impl Cluster {
-    /// Registers the node, with what every node has.
+    /// Registers the node, with the members that every node has.
     pub(crate) fn register_node(&self) {
         let labels = json!({"kubernetes.io/hostname": self.node, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
         let node: Node = self.create(
@@ -131,7 +132,7 @@ impl Cluster {
             self.set_condition(pressure, "False", "none");
         }
         self.set_ready(true);
-        // The server gives it to every new node, and the node's controller takes it away.
+        // The server adds this taint to every new node, and the node's controller removes it.
         self.wait_for("the node to be ready", || {
             let taints = self
                 .node()
@@ -145,7 +146,7 @@ impl Cluster {
         });
     }
 
-    /// The node's own status, as its kubelet reports it.
+    /// Sets the node's own status, as its kubelet reports it.
     pub(crate) fn set_ready(&self, ready: bool) {
         let (status, message) = if ready {
             ("True", "ready")
@@ -162,7 +163,7 @@ impl Cluster {
         self.patch_status(&json!({"status": {"conditions": [condition]}}));
     }
 
-    /// The id of the boot that the kubelet reports.
+    /// Sets the id of the boot that the kubelet reports.
     pub(crate) fn set_boot_id(&self, boot_id: &str) {
         let info = json!({"architecture": "", "bootID": boot_id, "containerRuntimeVersion": "", "kernelVersion": "",
             "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "operatingSystem": "", "osImage": "",

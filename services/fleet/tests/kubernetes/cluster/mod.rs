@@ -1,4 +1,4 @@
-//! A cluster with one node of a test, and the program under test as its agent.
+//! A cluster with a node for one test, and the program under test as its agent.
 
 mod agent;
 pub(crate) mod chart;
@@ -31,21 +31,21 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A cluster, with namespaces and a node of one test.
 pub(crate) struct Cluster {
-    /// The first that ends.
+    /// The first field, since it must end first.
     kubelet: Option<Kubelet>,
-    /// None: a real one.
+    /// The imitation; `None` for a real cluster.
     pub(crate) fake: Option<FakeApi>,
     pub(crate) folder: TempDir,
-    /// Of the test's pods.
+    /// The namespace of the test's pods.
     pub(crate) namespace: String,
-    /// Of the agent's pod, and the name of its service account.
+    /// The namespace of the agent's pod, and the name of its service account.
     pub(crate) agents: String,
     pub(crate) node: String,
     pub(crate) client: Client,
     runtime: Runtime,
 }
 
-/// The kubeconfig of a real cluster with all rights, if the tests are to use one.
+/// The kubeconfig with all rights of a real cluster, if the tests are to use one.
 pub(crate) fn real() -> Option<PathBuf> {
     std::env::var_os("KUBERNETES_TEST_CONFIG")
         .filter(|path| !path.is_empty())
@@ -53,7 +53,8 @@ pub(crate) fn real() -> Option<PathBuf> {
 }
 
 impl Cluster {
-    /// A real one if there is one, else the imitation. The agent may do what the chart grants.
+    /// Starts on a real cluster if there is one, otherwise on the imitation. The agent has the
+    /// rights that the chart grants.
     pub(crate) fn start() -> Self {
         Self::with_access(Access::Chart)
     }
@@ -62,12 +63,12 @@ impl Cluster {
         Self::on(real(), access)
     }
 
-    /// The imitation, for tests that make it misbehave, or look at its requests.
+    /// Starts on the imitation, for tests that make it misbehave, or read its requests.
     pub(crate) fn imitated() -> Self {
         Self::on(None, Access::Chart)
     }
 
-    /// A real one. Without one, the test is reported as not run.
+    /// Starts on a real cluster. Without one, the test is reported as not run.
     pub(crate) fn real(access: Access) -> Option<Self> {
         let real = real();
         if real.is_none() {
@@ -117,7 +118,7 @@ impl Cluster {
             cluster.create::<Namespace>(None, json!({"metadata": {"name": namespace}}));
         }
         if cluster.fake.is_none() {
-            // Pods need it, and a controller makes it.
+            // Pods need it, and a controller creates it.
             let accounts: Api<ServiceAccount> =
                 Api::namespaced(cluster.client.clone(), &cluster.namespace);
             cluster.wait_for("the service account", || {
@@ -206,7 +207,7 @@ impl Cluster {
         self.block_on(self.nodes().get(&self.node)).unwrap()
     }
 
-    /// Changes the node in the name of somebody else.
+    /// Changes the node under somebody else's name.
     pub(crate) fn patch_node(&self, manager: &str, patch: &Value) {
         let parameters = PatchParams {
             field_manager: Some(manager.into()),
@@ -238,7 +239,7 @@ impl Cluster {
         self.node().spec.and_then(|spec| spec.unschedulable) == Some(true)
     }
 
-    /// The keys of the taints but that of Kubernetes' own for cordoned nodes.
+    /// The keys of the taints, except Kubernetes' own taint for cordoned nodes.
     pub(crate) fn taints(&self) -> Vec<String> {
         let taints = self
             .node()
@@ -284,7 +285,8 @@ impl Cluster {
             .collect()
     }
 
-    /// Changes the taints as a careful controller does: again, if somebody else was faster.
+    /// Changes the taints as a careful controller does: it tries again if another writer was
+    /// faster.
     pub(crate) fn change_taints(&self, manager: &str, change: impl Fn(&mut Vec<Value>)) {
         self.wait_for("a change of the taints", || {
             let node = serde_json::to_value(self.node()).unwrap();
@@ -408,7 +410,7 @@ pub(crate) async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// An event as a hook gets it, that starts so many seconds from now.
+/// An event as a hook receives it, which starts this many seconds from now.
 pub(crate) fn event(id: &str, event_type: &str, starts_in: Option<i64>) -> Value {
     let not_before = starts_in.map(|seconds| {
         (Timestamp::now() + SignedDuration::from_secs(seconds))
@@ -420,7 +422,7 @@ pub(crate) fn event(id: &str, event_type: &str, starts_in: Option<i64>) -> Value
         "event_source": "Platform", "duration_in_seconds": null, "mine": true})
 }
 
-/// What a command printed, and its exit code.
+/// The output of a command, and its exit code.
 pub(crate) fn text(output: &Output) -> String {
     let (stdout, stderr) = (
         String::from_utf8_lossy(&output.stdout),

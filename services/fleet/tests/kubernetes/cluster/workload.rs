@@ -1,4 +1,4 @@
-//! What runs on a test's node: pods, their controllers and their budgets.
+//! The workload of a test's node: pods, their controllers and their budgets.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Cluster;
 
 impl Cluster {
-    /// A pod on the node that runs, is ready and has a controller, after this change.
+    /// A pod on the node that runs, is ready and has a controller, with this change.
     pub(crate) fn add_pod(&self, name: &str, change: impl FnOnce(&mut Value)) -> Pod {
         let owner: ConfigMap = self.create(
             Some(&self.namespace),
@@ -99,7 +99,8 @@ impl Cluster {
             .unwrap();
     }
 
-    /// Waits until the budgets' controller knows them and their pods: before that, the server refuses evictions for another reason.
+    /// Waits until the budgets' controller knows them and their pods: before that, the server
+    /// refuses evictions for another reason.
     pub(crate) fn wait_for_budgets(&self) {
         self.wait_for("the controller of the budgets", || {
             let budgets = self
@@ -149,7 +150,7 @@ impl Cluster {
         self.block_on(self.api::<Pod>().get_opt(name)).unwrap()
     }
 
-    /// The names of the pods of this test, but the agent's.
+    /// The names of this test's pods, except the agent's.
     pub(crate) fn pod_names(&self) -> Vec<String> {
         let pods = self
             .block_on(self.api::<Pod>().list(&ListParams::default()))

@@ -1,8 +1,10 @@
-//! Replaces a Kubernetes API server where none can be started, and where one has to misbehave. It answers as a server of version
-//! 1.36 was seen to: a PUT of a stale version is answered with 409; an eviction that a budget forbids with 429, without
-//! `Retry-After`, and with `DisruptionBudget` in `details.causes[].reason`. The rest follows the API's documentation: LIST,
-//! WATCH with bookmarks and 410, merge and strategic patches, graceful deletion, preconditions, field owners of the cordon.
-//! It answers over TLS on real sockets, and misbehaves on demand. The same tests run against a real cluster.
+//! Replaces a Kubernetes API server where none can be started, and where one has to misbehave. It
+//! answers as a server of version 1.36 was observed to: it answers a PUT of a stale version with
+//! 409, and an eviction that a budget forbids with 429, without `Retry-After`, and with
+//! `DisruptionBudget` in `details.causes[].reason`. The rest follows the API's documentation: LIST,
+//! WATCH with bookmarks and 410, merge and strategic patches, graceful deletion, preconditions,
+//! field owners of the cordon. It answers over TLS on real sockets, and misbehaves on demand. The
+//! same tests run against a real cluster.
 
 mod pods;
 pub(crate) mod rbac;
@@ -38,7 +40,7 @@ type Body = BoxBody<Bytes, Infallible>;
 
 /// A request that was answered.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct AnsweredRequest {
     pub(crate) at: Instant,
     pub(crate) agent: bool,
     pub(crate) method: String,
@@ -52,7 +54,7 @@ pub(crate) struct Fault {
     pub(crate) method: &'static str,
     /// A part of the path.
     pub(crate) path: &'static str,
-    /// So many times.
+    /// How many times.
     pub(crate) times: u32,
     pub(crate) kind: FaultKind,
 }
@@ -63,16 +65,16 @@ pub(crate) enum FaultKind {
     Refuse(u16, Option<u32>),
     /// The connection ends without an answer, after the request was carried out.
     Lose,
-    /// Somebody else applies this merge patch to the same object right before.
+    /// Another writer applies this merge patch to the same object right before.
     Precede(Value),
 }
 
 struct Shared {
     store: Mutex<Store>,
     latest: watch::Sender<u64>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<AnsweredRequest>>,
     faults: Mutex<Vec<Fault>>,
-    /// What the agent may do; `None`: everything.
+    /// The agent's rights; `None` for all.
     rights: Option<Rights>,
     agent_token: String,
     admin_token: String,
@@ -90,7 +92,8 @@ pub(crate) struct FakeApi {
 impl Drop for FakeApi {
     fn drop(&mut self) {
         self.ends.notify_one();
-        // A test that has failed already does not wait for what may hang because of it.
+        // A test that has already failed does not wait for a thread that may hang because of the
+        // failure.
         if let Some(thread) = self.thread.take().filter(|_| !std::thread::panicking()) {
             wait::join(thread);
         }
@@ -143,7 +146,7 @@ impl FakeApi {
         }
     }
 
-    /// Writes a kubeconfig for the agent, or for the one who may do everything.
+    /// Writes a kubeconfig for the agent, or for the administrator, who has all rights.
     pub(crate) fn write_kubeconfig(&self, path: &Path, admin: bool) {
         let token = if admin {
             &self.shared.admin_token
@@ -170,7 +173,7 @@ impl FakeApi {
     }
 
     /// All requests until now.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<AnsweredRequest> {
         self.shared.seen.lock().unwrap().clone()
     }
 
@@ -201,7 +204,7 @@ impl FakeApi {
 fn certificates() -> (String, Arc<rustls::ServerConfig>) {
     let mut parameters = CertificateParams::default();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // OpenSSL takes a certificate for self-signed if both have the same name.
+    // OpenSSL considers a certificate self-signed if both have the same name.
     parameters
         .distinguished_name
         .push(DnType::CommonName, "authority");
@@ -244,7 +247,7 @@ async fn serve(
     }
 }
 
-/// An error ends the connection without an answer.
+/// An error closes the connection without an answer.
 #[derive(Debug)]
 struct Lost;
 
@@ -293,7 +296,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Resp
     let fault = agent.then(|| take_fault(shared, method, &path)).flatten();
     let record = |code: u16| {
         let (method, path) = (method.to_owned(), path.clone());
-        shared.seen.lock().unwrap().push(Seen {
+        shared.seen.lock().unwrap().push(AnsweredRequest {
             at: Instant::now(),
             agent,
             method,
@@ -452,7 +455,7 @@ fn carry_out(
     })
 }
 
-/// So many items of a list, from this one; 0 is no limit.
+/// Takes up to `limit` items of a list, from `begin` on; 0 is no limit.
 fn take_page(list: &mut Value, limit: usize, begin: usize) {
     let items = list["items"].as_array_mut().expect("items");
     let end = if limit == 0 {
@@ -560,7 +563,7 @@ fn watch_changes(
         .unwrap()
 }
 
-/// An object that leaves the selection is deleted, as far as the watch is concerned.
+/// For a watch, an object that leaves the selection is deleted.
 fn watch_line(change: &Change, collection: &str, selector: &Selector) -> Option<String> {
     if change.collection != collection {
         return None;

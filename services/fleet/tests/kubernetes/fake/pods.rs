@@ -1,5 +1,5 @@
-//! Pods end in two steps: the API server marks them, and the kubelet removes them once they have ended. Evictions are
-//! deletions that disruption budgets may refuse.
+//! Pods end in two steps: the API server marks them, and the kubelet removes them once they have
+//! ended. Evictions are deletions that disruption budgets may refuse.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -82,7 +82,8 @@ pub(crate) fn evict(
     )
 }
 
-/// What the budgets' controller reports: that it knows each budget, and how many of its pods are ready.
+/// Imitates the budgets' controller: it reports that it knows each budget, and how many of its pods
+/// are ready.
 pub(crate) fn process_budgets(store: &mut Store) {
     let selector = Selector::default();
     for mut budget in store
@@ -132,7 +133,7 @@ fn selects(budget: &Value, pod: &Value) -> bool {
     })
 }
 
-/// Ready, and not on its way out.
+/// Whether a pod is ready and not being deleted.
 fn is_healthy(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     let ready = conditions

@@ -1,4 +1,5 @@
-//! What the agent's service account may do: the rules that `packaging/kubernetes` grants, applied as the API server does.
+//! The rights of the agent's service account: the rules that `packaging/kubernetes` grants, applied
+//! as the API server does.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -30,7 +31,7 @@ pub(crate) fn right(verb: &str, target: &Target) -> Right {
     (verb.to_owned(), target.group.clone(), resource)
 }
 
-/// The rights that were granted, and those of them that were used.
+/// The rights that were granted, and those that were used.
 #[derive(Default)]
 pub(crate) struct Rights {
     pub(crate) granted: BTreeSet<Right>,

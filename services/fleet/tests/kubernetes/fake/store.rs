@@ -1,11 +1,11 @@
-//! The objects of the API server: versions, selectors, patches, and the history that watches are served from.
+//! The objects of the API server: versions, selectors, patches, and the history behind watches.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// An error as the API server answers it.
+/// An error, as the API server returns it.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -30,7 +30,7 @@ impl Refusal {
     }
 }
 
-/// What a request names.
+/// The object or the collection that a request names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The group; empty for the core group.
@@ -116,7 +116,7 @@ pub(crate) struct Change {
     pub(crate) after: Option<Value>,
 }
 
-/// Which objects a list or a watch is about.
+/// Which objects a list or a watch selects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selector {
     pub(crate) namespace: Option<String>,
@@ -173,7 +173,7 @@ pub(crate) struct Store {
     pub(crate) version: u64,
     objects: BTreeMap<Key, Value>,
     pub(crate) history: Vec<Change>,
-    /// Watches from an earlier version are answered with 410.
+    /// Watches from an earlier version get the answer 410.
     pub(crate) oldest: u64,
 }
 
@@ -214,7 +214,7 @@ impl Store {
         check_name(&name)?;
         if let Some(namespace) = &target.namespace {
             metadata["namespace"] = json!(namespace);
-            // A server makes its own when it starts.
+            // A server creates its own namespaces when it starts.
             let is_own = namespace == "default" || namespace.starts_with("kube-");
             if !is_own
                 && !self.objects.contains_key(&(
@@ -244,8 +244,8 @@ impl Store {
         self.put(target, &name, Some(object))
     }
 
-    /// A complete replacement. A Lease that does not exist is created, whatever version the object names, but not if it names a uid: so
-    /// does Kubernetes 1.36.
+    /// Replaces the whole object. A PUT creates a Lease that does not exist, whatever version the
+    /// object names, unless it names a uid: Kubernetes 1.36 does the same.
     pub(crate) fn replace(
         &mut self,
         target: &Target,
@@ -304,7 +304,7 @@ impl Store {
             );
             return Err(Refusal::new(409, "Conflict", message));
         }
-        // A subresource changes its own part, and the object everything but that.
+        // A subresource changes its own part, and the object everything else.
         if target.subresource.as_deref() == Some("status") {
             let status = object["status"].take();
             object = before.clone();
@@ -334,7 +334,7 @@ impl Store {
         self.put(target, name, Some(object))
     }
 
-    /// Writes without any check, or with `None` removes.
+    /// Writes an object without any check; `None` removes it.
     pub(crate) fn put(
         &mut self,
         target: &Target,
@@ -372,8 +372,8 @@ pub(crate) fn now() -> String {
     Timestamp::now().strftime("%FT%TZ").to_string()
 }
 
-/// A merge patch (RFC 7396). A strategic one merges the lists that the API's types name by a key; of these only the conditions
-/// occur here.
+/// A merge patch (RFC 7396). A strategic one merges the lists that the API's types key by a member;
+/// the tests use only the conditions.
 fn merge(target: &mut Value, patch: Value, strategic: bool, member: &str) {
     let patch = match patch {
         Value::Object(patch) => patch,
@@ -418,7 +418,7 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-/// The server remembers who changed a field last. Here only the one field that somebody asks about.
+/// Records who changed a field last, as the server does: only the one field that the tests read.
 fn own_unschedulable(before: &Value, after: &mut Value, manager: &str) {
     if before["spec"]["unschedulable"] == after["spec"]["unschedulable"] {
         return;
@@ -441,7 +441,7 @@ fn own_unschedulable(before: &Value, after: &mut Value, manager: &str) {
     after["metadata"]["managedFields"] = json!(entries);
 }
 
-/// What the node lifecycle controller does with a cordoned node.
+/// Imitates the node lifecycle controller, which taints a cordoned node.
 fn taint_unschedulable(node: &mut Value) {
     let key = "node.kubernetes.io/unschedulable";
     let mut taints = node["spec"]["taints"]

@@ -19,7 +19,8 @@ async fn mark(daemon: &Daemon, event: &Event, names: &[&str]) {
     .await;
 }
 
-/// A mark that another machine has removed with the rest of a register is made again.
+/// A machine marks itself again after another machine has removed its mark with the rest of a
+/// register.
 #[test]
 fn a_mark_that_is_lost_is_made_again() {
     run_with(TWO_GROUPS, async |daemon| {
@@ -43,7 +44,8 @@ fn a_mark_that_is_lost_is_made_again() {
     });
 }
 
-/// Operators see until when there is time, as far as the machines know. Marks that are registers of their own leave the event's alone.
+/// Operators see the deadline, as far as the machines know it. Marks in registers of their own
+/// leave the event's register alone.
 #[test]
 fn the_register_of_an_event_has_its_time_as_it_is_now() {
     for others in [1, 99] {
@@ -187,14 +189,14 @@ fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
         put(&daemon, "events/decided/0", decided).await;
         started("decided");
         assert_eq!(forced().await, "");
-        // This one has approved a Preempt that names it alone.
+        // This machine has approved a Preempt that names it alone.
         record(
             &daemon,
             r#"{"record":"approval","event_ids":["preempt"],"status":200}"#,
         );
         started("preempt");
         assert_eq!(forced().await, "");
-        // An approval that was refused is none, and nor is another machine's event this machine's.
+        // A refused approval does not count, and another machine's event is not this machine's.
         record(
             &daemon,
             r#"{"record":"approval","event_ids":["refused"],"status":400}"#,
@@ -206,16 +208,16 @@ fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
         );
         assert_eq!(forced().await, "refused");
         assert_eq!(forced().await, "refused");
-        // The registers of one that is over are deleted, so that nothing is known of it.
+        // The registers of an event that is over are deleted, so nothing is known about it.
         started("over");
         is_over(&daemon, "over");
         assert_eq!(forced().await, "refused");
-        // One that is open has registers, or nobody was asked.
+        // An open event has registers, or nobody asked about it.
         started("unknown");
         assert_eq!(forced().await, "refused unknown");
         started("unknown");
         assert_eq!(forced().await, "refused unknown", "it is counted once");
-        // What was approved before an event was over does not count when it comes back.
+        // An approval before the event was over does not count when the event comes back.
         is_over(&daemon, "preempt");
         record(
             &daemon,
@@ -223,15 +225,15 @@ fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
         );
         started("preempt");
         assert_eq!(forced().await, "refused unknown preempt");
-        // The last ids are kept.
-        for index in 0..FORCED_KEPT {
+        // Only the last ids are kept.
+        for index in 0..UNGATED_KEPT {
             started(&format!("later-{index}"));
             forced().await;
         }
         let kept = daemon.forced.borrow().clone().expect("counted");
         assert_eq!(
             (kept.count, kept.events.len()),
-            (3 + FORCED_KEPT as u64, FORCED_KEPT)
+            (3 + UNGATED_KEPT as u64, UNGATED_KEPT)
         );
         assert_eq!(kept.events[0], "later-0");
     });
@@ -314,7 +316,7 @@ fn a_mark_stays_while_the_watcher_asks() {
                 .held()
                 .contains(&Name::from("a"))
         );
-        // A decision is never taken back.
+        // A decision is final.
         mark(&daemon, &event, &["b"]).await;
         assert_eq!(
             daemon.answer(Question::Approve, event.clone()).await,
@@ -377,7 +379,8 @@ fn only_a_recovery_that_is_done_frees_a_slot() {
     }
 }
 
-/// The daemon looks at the audit file four times a second, and the watcher asks about an event that came back at once.
+/// The daemon reads the audit file four times a second, and the watcher asks about an event that
+/// came back at once.
 #[test]
 fn a_question_counts_what_was_recorded_just_before_it() {
     for is_prepared_at_once in [false, true] {
@@ -429,7 +432,7 @@ fn a_question_counts_what_was_recorded_just_before_it() {
                 Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))),
                 "{is_prepared_at_once}"
             );
-            // A daemon that is started again reads that it was asked since.
+            // A restarted daemon reads that the watcher has asked since.
             mark(&daemon, &event, &["b"]).await;
             assert_eq!(
                 daemon.answer(Question::Approve, event.clone()).await,
@@ -457,7 +460,7 @@ fn a_recovery_before_a_question_gives_nothing_back_after_it() {
             &daemon,
             r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
         );
-        // `NotBefore` has moved, and moves back: the machine recovers, and prepares again.
+        // `NotBefore` moves, and moves back: the machine recovers, and prepares again.
         append(
             &daemon,
             r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
@@ -529,7 +532,7 @@ fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
             }
             run(ASKED_AGAIN_WITHIN * 3 / 4).await;
             assert_eq!(is_ready(&daemon, &event, "a").await, asks, "{id}");
-            // That is done once. Marks of others are theirs.
+            // That happens once. The machine leaves other machines' marks alone.
             let registers = async || daemon.engine.list("events/").await.expect("the events");
             let before = registers().await;
             assert!(
@@ -547,7 +550,8 @@ fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
     }
 }
 
-/// The reply to the change that made the mark is lost, the daemon is started again, or the request that withdraws the mark is lost.
+/// The reply to the write of the mark is lost, the daemon is restarted, or the request that
+/// withdraws the mark is lost.
 #[test]
 fn a_mark_that_this_process_is_not_certain_of_is_withdrawn() {
     let cases = [

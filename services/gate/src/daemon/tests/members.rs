@@ -1,4 +1,5 @@
-//! What counts of the other machines: who is silent, who is gone, and what it costs to know it.
+//! How the state of other machines counts: which are silent, which are gone, and what it costs to
+//! know it.
 
 use super::*;
 use crate::driver;
@@ -9,7 +10,8 @@ const ONE: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The silent machines because of which an event of this machine alone is refused; none if it is not.
+/// The silent machines because of which an event of this machine alone is refused; none if it is
+/// allowed.
 async fn refused_by(daemon: &Daemon) -> Vec<String> {
     match daemon
         .answer(Question::Prepare, event(&[daemon.machine.as_str()]))
@@ -36,7 +38,7 @@ fn a_silent_machine_counts_as_out_of_service_also_for_a_daemon_that_has_just_sta
             group(&a, "groups/db").await.claims.is_empty(),
             "nobody took a place"
         );
-        // The one that is affected counts once, and one that comes back does not count.
+        // The affected machine counts once, and a machine that comes back does not count.
         assert_eq!(
             a.answer(
                 Question::Prepare,
@@ -75,7 +77,7 @@ fn a_refusal_does_not_look_at_all_machines_again_until_the_next_heartbeat() {
     });
 }
 
-/// At most 200 bytes a second, and nothing that grows with the fleet.
+/// At most 200 bytes a second, independent of the fleet's size.
 #[test]
 fn an_idle_machine_writes_its_heartbeat_and_reads_nothing() {
     for machines in [2, 6] {
@@ -152,7 +154,7 @@ fn a_machine_that_left_is_gone_once_it_is_silent_and_its_slot_is_free() {
             let prepared =
                 r#"{"record":"prepare","event_id":"last","event_type":"TYPE","outcome":"ready"}"#;
             record(&b, &prepared.replace("TYPE", event_type));
-            // It is written at once, not with the next heartbeat.
+            // It is written at once, before the next heartbeat.
             fleet.run(&[&a, &b], Duration::from_secs(1)).await;
             let is_final = event_type != "Reboot";
             let register = fleet
@@ -228,7 +230,7 @@ fn a_machine_that_prepares_at_the_last_call_holds_its_slot_whatever_the_limit_is
                 .collect::<Vec<_>>()
         };
         assert_eq!(held().await, ["a", "b"]);
-        // No place is free for it all the same, so that nobody approves.
+        // No place is free for the event all the same, so nobody approves.
         for question in [Question::Prepare, Question::Approve, Question::Prepare] {
             let answer = b.answer(question, of_b()).await;
             assert!(
@@ -237,7 +239,7 @@ fn a_machine_that_prepares_at_the_last_call_holds_its_slot_whatever_the_limit_is
             );
         }
         assert_eq!(held().await, ["a", "b"]);
-        // Its daemon is started again, and the first machine comes back.
+        // Its daemon restarts, and the first machine comes back.
         let b = fleet.start("b");
         record(
             &a,
@@ -255,7 +257,7 @@ fn a_machine_that_prepares_at_the_last_call_holds_its_slot_whatever_the_limit_is
             c.answer(Question::Prepare, of_c).await,
             Ok(Answer::Closed(Why::NoSlot { .. }))
         ));
-        // The approval is the gate's as usual.
+        // The gate decides about the approval as usual.
         assert_eq!(b.answer(Question::Approve, of_b()).await, Ok(Answer::Open));
         is_over(&b, "late");
         record(
@@ -270,7 +272,7 @@ fn a_machine_that_prepares_at_the_last_call_holds_its_slot_whatever_the_limit_is
     });
 }
 
-/// An event of three machines waits until they all fit, while small ones come and go.
+/// An event of three machines waits until all of them fit, while events of one machine come and go.
 #[test]
 fn a_large_event_is_not_overtaken_by_small_ones() {
     let three = ONE.replace("max_unavailable = 1", "max_unavailable = 3");
@@ -327,7 +329,7 @@ fn a_large_event_is_not_overtaken_by_small_ones() {
         fleet.run(&all, MINUTE).await;
         assert!(!is_open(1, &large).await && !is_open(4, &later).await);
         ends(5, "earlier");
-        // The watchers ask all the time.
+        // The watchers ask again and again.
         for _ in 0..12 {
             assert!(!is_open(4, &later).await);
             let _ = asks(1, &large).await;
@@ -344,10 +346,10 @@ fn a_large_event_is_not_overtaken_by_small_ones() {
                 .map(|next| next.event_id),
             Some("later".to_owned())
         );
-        // Nobody asks for it any more.
+        // Nobody asks about it any more.
         fleet.run(&all, MINUTE).await;
         assert_eq!(group(&daemons[0], "groups/db").await.next, None);
-        // By the clock of this machine its time has come. It waits all the same, and the clock may be wrong.
+        // By this machine's clock its time has come. It still waits, since the clock may be wrong.
         let past = event("past", &[6], -1);
         assert!(!is_open(6, &past).await && !is_open(7, &event("last", &[7], 60)).await);
         let next = async || {
@@ -357,14 +359,14 @@ fn a_large_event_is_not_overtaken_by_small_ones() {
                 .map(|next| next.event_id)
         };
         assert_eq!(next().await, Some("past".to_owned()));
-        // It has begun: its watcher asks no more.
+        // It has begun: its watcher no longer asks.
         fleet.run(&all, MINUTE).await;
         assert!(!is_open(7, &event("last", &[7], 60)).await);
         assert_eq!(next().await, Some("last".to_owned()));
     });
 }
 
-/// The daemon of the machine that was refused is started again: its watcher asks within seconds.
+/// The daemon of the refused machine restarts: its watcher asks within seconds.
 #[test]
 fn a_reservation_outlives_the_daemon_that_made_it_while_the_watcher_asks() {
     for asks in [true, false] {
@@ -404,8 +406,8 @@ fn a_reservation_outlives_the_daemon_that_made_it_while_the_watcher_asks() {
     }
 }
 
-/// Who waits after the next event reads its event, the group, and the register of the machine that reserved it: nothing that grows with
-/// the fleet.
+/// An event that is second in line reads its own register, the group's, and that of the machine
+/// that reserved the group: nothing that grows with the fleet.
 #[test]
 fn an_event_that_waits_after_the_next_one_does_not_look_at_all_machines() {
     run_fleet(
@@ -470,7 +472,8 @@ fn an_event_that_waits_after_the_next_one_does_not_look_at_all_machines() {
                 );
                 fleet.run(&all, Duration::from_secs(5)).await;
             }
-            // The longer it has waited, the less often it looks: after an eighth of that time, less up to one half.
+            // The longer it has waited, the less often it reads: after an eighth of that time, less
+            // up to one half.
             let pauses: Vec<_> = looks
                 .windows(2)
                 .map(|pair| (pair[0], pair[1] - pair[0]))
@@ -487,14 +490,14 @@ fn an_event_that_waits_after_the_next_one_does_not_look_at_all_machines() {
                     .any(|(waited, pause)| pause * 16 > *waited + 16),
                 "none is longer: {pauses:?}"
             );
-            // Nothing waits for a machine that is gone.
+            // No event waits for a machine that is gone.
             fleet.run(&[holder, waits], 3 * MINUTE).await;
             let answer = waits.answer(Question::Prepare, later.clone()).await;
             assert!(
                 matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))),
                 "the silent ones count: {answer:?}"
             );
-            // What has changed is looked at at once.
+            // A change leads to a read at once.
             let changed = Event {
                 not_before: Some(jiff::Timestamp::UNIX_EPOCH),
                 ..later
@@ -509,7 +512,7 @@ fn an_event_that_waits_after_the_next_one_does_not_look_at_all_machines() {
     );
 }
 
-/// The checker of chaos shares no code with the daemon.
+/// The chaos checker shares no code with the daemon.
 #[test]
 fn the_checker_of_chaos_knows_how_long_a_refusal_counts() {
     let checker = include_str!("../../../../fleet/tests/chaos/check.py").replace('_', "");
@@ -554,7 +557,7 @@ fn where_the_limits_of_machines_differ_the_smallest_one_counts() {
 fn machines_with_another_configuration_of_a_group_are_named_until_it_is_equal() {
     run_fleet(ONE, async |mut fleet| {
         let a = fleet.start("a");
-        // Of what an earlier version writes only the limit is compared.
+        // For an earlier version, only the limit is compared.
         let (limits, at) = (
             [("db".to_owned(), "1".to_owned())].into(),
             a.engine.clock().map(|clock| clock.now.0),
@@ -581,7 +584,7 @@ fn machines_with_another_configuration_of_a_group_are_named_until_it_is_equal() 
         let expected = "the group db has other `machines`, `per_zone`, `pause` or `windows` at other: configure it equally";
         assert!(a.summary().contains(expected), "{}", a.summary());
         assert_eq!(a.metrics().limits_differ, 1);
-        // Nobody asks anything, and it ends all the same.
+        // It ends although nobody asks anything.
         ONE.clone_into(&mut fleet.config);
         let other = fleet.start("other");
         fleet

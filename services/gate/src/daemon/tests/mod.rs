@@ -1,4 +1,4 @@
-//! What the daemon does for others and for itself, with registers in memory.
+//! The daemon's work for other machines and for its own, with registers in memory.
 
 mod marks;
 mod members;
@@ -20,7 +20,7 @@ const TWO_GROUPS: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
     [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 2\n\
     [[group]]\nname = \"web\"\nmachines = [\"*\"]\nmax_unavailable = 2\n";
 
-/// An event's register that says nothing but a machine.
+/// An event's register that contains nothing but a machine.
 const EMPTY_EVENT: &str = r#"{"format":1,"event_type":"","resources":["a"],"marks":{},"go":null}"#;
 
 fn machine_register(name: &str, zone: &str) -> String {
@@ -79,7 +79,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// A daemon of this machine that has just started. It does nothing by itself.
+    /// A daemon of this machine that has just started, without background tasks.
     fn start(&self, name: &str) -> Rc<Daemon> {
         let config = format!(
             "audit = \"{}/{name}\"\n{}",
@@ -95,7 +95,7 @@ impl Fleet {
         )
     }
 
-    /// Lets these daemons do for so long what they do by themselves.
+    /// Runs the background tasks of these daemons for this long.
     async fn run(&self, daemons: &[&Rc<Daemon>], time: Duration) {
         let mut running = tokio::task::JoinSet::new();
         for daemon in daemons {
@@ -129,7 +129,7 @@ fn run(test: impl AsyncFnOnce(Rc<Daemon>)) {
     run_with(CONFIG, test);
 }
 
-/// In virtual time, which passes when nothing else happens.
+/// Runs the test in virtual time, which advances when nothing else happens.
 fn run_with(config: &str, test: impl AsyncFnOnce(Rc<Daemon>)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -149,7 +149,7 @@ fn run_with(config: &str, test: impl AsyncFnOnce(Rc<Daemon>)) {
         .block_on(async { test(daemon()).await });
 }
 
-/// The same with an audit file.
+/// The same, with an audit file.
 fn run_with_audit(config: &str, test: impl AsyncFnOnce(Rc<Daemon>)) {
     let folder = tempfile::tempdir().expect("a folder");
     run_with(
@@ -261,7 +261,7 @@ fn the_registers_of_events_that_are_over_are_deleted_although_nobody_asked_about
         let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
         run(EVENT_KEPT / 2).await;
         assert_eq!(keys().await, all, "they stay for people to look at");
-        // An event is never over because of its age.
+        // An event's age alone never ends it.
         run(EVENT_KEPT).await;
         assert_eq!(keys().await, ["events/open/0", "marks/open/0/b"]);
     });
@@ -311,7 +311,8 @@ fn the_register_of_an_event_is_deleted_once_all_of_its_machines_are_forgotten() 
     });
 }
 
-/// Machines are updated in turn: what the later version keeps in a register would be lost.
+/// Machines are updated one by one: this version would lose a later version's additions to a
+/// register.
 #[test]
 fn a_register_of_another_format_is_not_deleted() {
     const LATER: &str = r#"{"format":9,"later":true}"#;
@@ -346,7 +347,7 @@ fn a_register_of_another_format_is_not_deleted() {
     });
 }
 
-/// Both read and write in their turn, so that no swap is refused.
+/// Both read and write in turn, so that no swap is refused.
 #[test]
 fn another_process_of_the_same_name_is_noticed() {
     run(async |daemon| {
@@ -384,7 +385,7 @@ fn another_process_of_the_same_name_is_noticed() {
             daemon.answer(Question::Prepare, event(&["a"])).await,
             Ok(Answer::Open)
         );
-        // It was freed by hand.
+        // An operator freed it.
         let register = daemon
             .engine
             .read("machines/a")
@@ -399,7 +400,7 @@ fn another_process_of_the_same_name_is_noticed() {
                 .expect("deleted")
         );
         assert_eq!(is_alone().await, (true, 6));
-        // The reply to its last heartbeat was lost, or it was started again.
+        // The reply to its last heartbeat was lost, or its daemon restarted.
         beat(&daemon, "A", 11).await;
         daemon.last_beat.take();
         assert_eq!(is_alone().await, (true, 12));
@@ -441,7 +442,7 @@ fn an_event_of_other_machines_has_no_answer() {
     });
 }
 
-/// Counts the looks at all groups.
+/// Counts the reads of all groups.
 #[derive(Default)]
 struct Counting {
     registers: MemoryEngine,
@@ -496,7 +497,7 @@ async fn a_group_with_a_pause_is_looked_at_once_and_then_with_each_heartbeat() {
         let _ = timeout(time, daemon.maintain()).await;
         looks.get() - before
     };
-    // Each call of `maintain` begins with a look.
+    // Each call of `maintain` begins with a read.
     let beat = daemon.config.heartbeat;
     assert_eq!(lives(beat / 2).await, 1);
     record(
@@ -561,7 +562,7 @@ impl Engine for Down {
     }
 }
 
-/// What of a write is lost: if it is the reply, the write is carried out.
+/// Which part of a write is lost. If it is the reply, the write is carried out.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Lost {
     #[default]
@@ -570,15 +571,15 @@ enum Lost {
     Reply,
 }
 
-/// Registers of which those whose keys begin so cannot be reached, or none answers.
+/// Registers of which those with these key prefixes cannot be reached, or none of which answer.
 #[derive(Clone, Default)]
 struct Unreliable {
     registers: Rc<MemoryEngine>,
     down: Rc<RefCell<Vec<&'static str>>>,
     hangs: Rc<Cell<bool>>,
-    /// What of a write is lost.
+    /// Which part of a write is lost.
     loses: Rc<Cell<Lost>>,
-    /// So many heartbeats of an earlier process arrive just before the next writes.
+    /// How many heartbeats of an earlier process arrive just before the next writes.
     late: Rc<Cell<u64>>,
 }
 

@@ -1,4 +1,4 @@
-//! What does not work is shown as long as it does not, and the store is not asked again and again.
+//! The daemon shows a problem for as long as it lasts, without asking the store again and again.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn a_register_that_cannot_be_read_is_shown_until_its_event_is_over() {
             daemon.events.borrow().is_empty(),
             "the daemon has forgotten it"
         );
-        // It stays, and somebody has to correct it.
+        // The problem stays until an operator corrects it.
         let expected = format!(
             "no events; the marks of an earlier process: the register {} has format 9",
             event.key()
@@ -102,7 +102,7 @@ fn a_register_that_cannot_be_read_is_not_read_again_and_again() {
             "{}",
             daemon.summary()
         );
-        // It may have a mark of an earlier process, so it stays known until it is deleted.
+        // It may hold a mark of an earlier process, so it stays known until it is deleted.
         let earlier = "the marks of an earlier process: the register events/e/";
         assert!(daemon.summary().contains(earlier), "{}", daemon.summary());
         let found = daemon
@@ -221,7 +221,7 @@ fn a_document_that_cannot_be_read_is_a_problem_only_as_long_as_it_matters() {
         let problem = "the machine's own document: cannot ask http://127.0.0.1:1";
         assert!(daemon.summary().contains(problem), "{}", daemon.summary());
         assert!(daemon.metrics().engine_up, "the store answers");
-        // The place is freed by hand.
+        // An operator frees the place.
         put(
             &daemon,
             "groups/db",

@@ -88,7 +88,7 @@ fn a_holder_that_cannot_be_looked_at_is_a_problem_whatever_the_other_groups_are(
     });
 }
 
-/// A machine that boots for longer than it may be silent, with the default settings.
+/// A machine whose boot takes longer than it may be silent, with the default settings.
 #[test]
 fn a_machine_that_comes_back_minutes_after_the_event_gives_its_slot_back_itself() {
     let config = CONFIG.replace("per_zone = true\n", "");
@@ -104,7 +104,7 @@ fn a_machine_that_comes_back_minutes_after_the_event_gives_its_slot_back_itself(
             r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
         );
         fleet.run(&[&first, &second], Duration::from_secs(60)).await;
-        // It is rebooted. The other machine's document has the event, too.
+        // The machine reboots. The other machine's document has the event, too.
         drop(second);
         fleet.run(&[&first], Duration::from_secs(5 * 60)).await;
         is_over(&first, "e");
@@ -189,7 +189,8 @@ fn a_claim_that_was_given_back_is_not_relied_on() {
 #[test]
 fn a_machine_counts_in_its_zone_before_it_is_in_the_store() {
     run(async |daemon| {
-        // The store did not answer when the daemon was started, and knows a zone that this machine has left.
+        // The store did not answer when the daemon started, and has a zone that this machine has
+        // left.
         daemon
             .engine
             .swap("machines/a", None, &machine_register("a", "3"))
@@ -239,7 +240,8 @@ fn a_zone_that_becomes_known_later_counts_from_then_on() {
     });
 }
 
-/// A daemon with an event that is over, for which another machine holds a slot, and a store that can be down.
+/// A daemon with an event that is over and for which another machine holds a slot, and a store that
+/// can be down.
 fn run_with_slot_of_another(test: impl AsyncFnOnce(Rc<Daemon>, Rc<RefCell<Vec<&'static str>>>)) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = format!("audit = \"{}/audit\"\n{CONFIG}", folder.path().display());
@@ -280,7 +282,8 @@ fn time_in_which_the_store_was_down_is_no_silence_of_another_machine() {
         down.borrow_mut().push("");
         run(daemon.config.silent_after * 3).await;
         down.borrow_mut().clear();
-        // The other machine could not raise its heartbeat either, and does so a moment later than this one looks.
+        // The other machine could not raise its heartbeat either, and raises it a moment after this
+        // machine reads.
         run(daemon.config.heartbeat).await;
         assert!(holds().await, "it had no time to show that it is alive");
         beat(&daemon, "other", 2).await;
@@ -293,7 +296,7 @@ fn time_in_which_the_store_was_down_is_no_silence_of_another_machine() {
 
 #[test]
 fn heartbeats_that_cannot_be_read_are_no_silence() {
-    // They could be read once, never, or there were none when they could be.
+    // The registers could be read once, could never be read, or did not exist when they could be.
     for (was_read, has_register) in [(true, true), (false, true), (true, false)] {
         run_with_slot_of_another(async |daemon, down| {
             let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
@@ -390,7 +393,7 @@ fn a_machine_that_is_back_in_service_before_the_event_holds_no_slot_by_its_last_
     }
 }
 
-/// The event gets another machine, and one of the groups does not admit that one.
+/// The event gets another machine, and one of the groups does not admit it.
 #[test]
 fn a_machine_that_is_out_of_service_gives_no_slot_back() {
     run_with(TWO_GROUPS, async |daemon| {
@@ -446,7 +449,8 @@ fn a_group_that_is_full_takes_no_slot_of_another_group() {
     });
 }
 
-/// The store was restored from a backup: a machine that is idle gives back what it has given back before.
+/// The store was restored from a backup: an idle machine gives back again what it has given back
+/// before.
 #[test]
 fn a_slot_that_comes_back_from_a_backup_is_given_back_again() {
     run_with_audit(CONFIG, async |daemon| {
