@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the tables of docs/performance.md from the results of the benchmarks in target/performance.
+"""Write the tables of docs/inside/performance.md from the results of the benchmarks in target/performance.
 
 `make performance` runs the benchmarks and then this, and `make cost-fleet` does the same for the tables of a fleet's cost:
 `bench/tables.py fleet`. Each table is between `<!-- table: NAME -->` and `<!-- end -->`; the text around the tables is written by
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/performance.md"
+PAGE = ROOT / "docs/inside/performance.md"
 MADE_BY = {"read": "make bench", "poll": "make bench-poll", "python": "make bench-python",
            "sizes": "make bench-sizes ARGS=--variants", "fleet": "make cost-fleet"}  # fmt: skip
 
@@ -169,7 +169,7 @@ def bare_metal() -> str:
 
 
 STORES = {"etcd": "etcd", "blob": "Blob storage", "kubernetes": "Kubernetes", "folder": "folder"}
-# USD for an operation on a general-purpose v2 account, hot tier, locally redundant: docs/performance.md names the source.
+# USD for an operation on a general-purpose v2 account, hot tier, locally redundant: docs/inside/performance.md names the source.
 PRICES = {"writes": 0.05 / 10_000, "lists": 0.05 / 10_000, "reads": 0.004 / 10_000}
 MONTH = 730 * 3600
 HEARTBEAT = 30

@@ -110,7 +110,7 @@ lay_out() { # PROCESSOR
 }
 
 # The pages of the guide that the packages of these programs have.
-declare -A pages=([fleet]="fleet kubernetes notifications" [hub]=outside)
+declare -A pages=([fleet]="fleet kubernetes notifications" [hub]=outside) # of docs/run
 
 # A program of fleet's workspace, built like the command: `fleet` or `hub`. Its TLS provider has C and assembly, which clang compiles
 # for every processor.
@@ -140,7 +140,7 @@ service() { # NAME PROCESSOR
 }
 
 lay_out_service() { # NAME PROCESSOR FOLDER
-    local program=scheduled-events-$1 file page
+    local program=scheduled-events-$1 file
     rm -rf "$3"
     mkdir -p "$3"/{bin,systemd,sysusers,man,doc,examples,licenses}
     cp "$CARGO_TARGET_DIR/$2-unknown-linux-musl/release/$program" "$3/bin/"
@@ -154,9 +154,8 @@ lay_out_service() { # NAME PROCESSOR FOLDER
     done
     cp "packaging/system/$1.toml" "$3/"
     cp "packaging/system/$1-sysusers.conf" "$3/sysusers/$program.conf"
-    for page in ${pages[$1]}; do
-        cp "docs/$page.md" "$3/doc/"
-    done
+    # shellcheck disable=SC2086 # words
+    packaging/docs.py write "$3/doc" ${pages[$1]}
     packaging/licenses.py "$1/Cargo.toml" "$program" "$2-unknown-linux-musl" >"$3/doc/THIRD-PARTY"
     cp LICENSE-* "$3/licenses/"
     cp CHANGELOG.md "$3/"
@@ -260,7 +259,7 @@ windows() {
         CARGO_ENCODED_RUSTFLAGS=$(flags) "${build[@]}" --quiet --locked --profile command --package scheduled-events-cli --target "$target"
         rm -rf "$work/archive"
         mkdir -p "$work/archive"
-        cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md docs/windows.md \
+        cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md docs/run/windows.md \
             "$work/archive/"
         packaging/licenses.py Cargo.toml scheduled-events-cli "$target" >"$work/archive/THIRD-PARTY"
         find "$work/archive" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +

@@ -1,4 +1,4 @@
-//! The figures: tables for people, JSON for docs/performance.md, and the goals with their measured values.
+//! The figures: tables for people, JSON for docs/inside/performance.md, and the goals with their measured values.
 
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};

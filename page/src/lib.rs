@@ -13,7 +13,7 @@
 //! | `action` | what the page does to a run |
 //! | `control` | the control's port: `guard` refuses foreign requests, `routes` answers, `assets` are the page's files |
 //!
-//! The control listens on loopback only. See `docs/replay-page.md`.
+//! The control listens on loopback only. See `docs/use/replay-page.md`.
 
 mod action;
 mod args;

@@ -29,7 +29,7 @@ const OPEN_RETRY: Duration = Duration::from_secs(1);
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// What an entry is about. The numbers are public: alerts select by them. docs/windows.md lists them.
+/// What an entry is about. The numbers are public: alerts select by them. docs/run/windows.md lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Watching = 100,
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_every_id() {
-        let page = include_str!("../../../docs/windows.md");
+        let page = include_str!("../../../docs/run/windows.md");
         for change in Change::ALL {
             let id = Entry::of_change(change) as u32;
             assert!(

@@ -180,7 +180,7 @@ impl EvictionPolicy {
     }
 }
 
-/// All evictions that can occur: type, cause and policy, with their effect. This is the table of `docs/spot.md`.
+/// All evictions that can occur: type, cause and policy, with their effect. This is the table of `docs/use/spot.md`.
 ///
 /// ```
 /// use scheduled_events_core::spot::{EvictionCause, EvictionType, evictions};

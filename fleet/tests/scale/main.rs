@@ -4,7 +4,7 @@
 //! faults; steps that are due at the same time can follow each other in another order.
 //!
 //! `random`: numbers. `world`: what is true, and the invariants. `engine` and `service`: what the machines talk to. `machine`: a
-//! machine. `fleet`: all together. `crowd`: many daemons without sessions. `page`: the table and the picture of `docs/performance.md`.
+//! machine. `fleet`: all together. `crowd`: many daemons without sessions. `page`: the table and the picture of `docs/inside/performance.md`.
 
 mod crowd;
 mod engine;
@@ -196,7 +196,7 @@ fn the_operations_of_many_events_at_once_do_not_grow_with_the_square_of_their_nu
 
 /// It takes five minutes: each machine reads its audit file four times a second.
 #[test]
-#[ignore = "its figures are in docs/performance.md: make performance-fleet"]
+#[ignore = "its figures are in docs/inside/performance.md: make performance-fleet"]
 fn performance_of_a_thousand_events_at_once() {
     assert!(
         crowd::most_machines() >= 1000,
@@ -207,7 +207,7 @@ fn performance_of_a_thousand_events_at_once() {
 }
 
 #[test]
-#[ignore = "it writes the figures of docs/performance.md: make performance-fleet"]
+#[ignore = "it writes the figures of docs/inside/performance.md: make performance-fleet"]
 fn performance() {
     let mut rows = Vec::new();
     for machines in [1, 3, 10, 60, 100, 300, 1000] {

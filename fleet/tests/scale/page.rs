@@ -1,4 +1,4 @@
-//! Writes the table and the picture of `docs/performance.md`.
+//! Writes the table and the picture of `docs/inside/performance.md`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub(crate) fn write(rows: &[Row]) {
             middle(outcomes, bytes) / 1000.0,
         );
     }
-    let path = docs().join("performance.md");
+    let path = docs().join("inside/performance.md");
     let page = std::fs::read_to_string(&path).expect("the page");
     let begin = "<!-- table: fleet -->\n\n";
     let start = page.find(begin).expect("the table's place") + begin.len();

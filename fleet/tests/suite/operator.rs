@@ -288,7 +288,7 @@ fn sources(folder: &Path) -> String {
 #[test]
 fn the_messages_that_the_guide_explains_are_those_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("../docs/troubleshooting.md")).expect("the page");
+    let page = std::fs::read_to_string(root.join("../docs/run/troubleshooting.md")).expect("the page");
     for (heading, folders) in [
         ("The gate of a fleet", &["src"][..]),
         ("The hub", &["src", "../hub/src"]),
@@ -313,7 +313,7 @@ fn the_messages_that_the_guide_explains_are_those_of_the_code() {
         {
             assert!(
                 sources.contains(part),
-                "docs/troubleshooting.md, {heading}: not in the code: {part}"
+                "docs/run/troubleshooting.md, {heading}: not in the code: {part}"
             );
         }
     }

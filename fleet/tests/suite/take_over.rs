@@ -1,4 +1,4 @@
-//! Processes that are killed in the middle of the story of docs/fleet.md: another machine posts what is decided, and a daemon that is
+//! Processes that are killed in the middle of the story of docs/run/fleet.md: another machine posts what is decided, and a daemon that is
 //! started again goes on.
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,6 +1,6 @@
 //! Imitates Azure's control plane: Resource Manager, Resource Graph and an Event Grid topic that fills a queue, all in preview at Azure.
 //!
-//! It is a fake that nobody could compare with Azure. What holds it are the facts of `docs/wire.md`, section 6, each of which has a test
+//! It is a fake that nobody could compare with Azure. What holds it are the facts of `docs/inside/wire.md`, section 6, each of which has a test
 //! whose name begins with `fact_`; the models of the package `azure-mgmt-maintenance` 2.2.0b4, which the tests use as a client; and what
 //! Azure PowerShell expects of a list that is approved in part: status 207 and `MultiStatusResponse`. What the sources do not say is
 //! chosen so that a careless client notices: an event is approved at its own resource only, each subscription but that of the machines

@@ -2,7 +2,7 @@
 //!
 //! The two macro calls below are the only lists of the kinds: of faults of requests, and of faults of Event Grid's messages. They define
 //! [`FaultKind`] and [`MessageFaultKind`], their parsers, their `Display`, and [`KINDS`] and [`MESSAGE_KINDS`], from which the command's
-//! help and `docs/faults.md` are made. What a kind does is an exhaustive `match` in `FaultPlan`, so a kind without behaviour does not
+//! help and `docs/inside/faults.md` are made. What a kind does is an exhaustive `match` in `FaultPlan`, so a kind without behaviour does not
 //! compile. `FaultPlan::is_intact` is none: it changes for a kind that delays or loses the answer.
 
 use std::fmt;

@@ -155,8 +155,11 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_scenario() {
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md"))
-            .expect("the page");
+        let page = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../docs/inside/wire.md"
+        ))
+        .expect("the page");
         let rows = page
             .lines()
             .skip_while(|line| *line != "| scenario | what happens |")

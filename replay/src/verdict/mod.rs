@@ -6,7 +6,7 @@
 //!
 //! All times are real times since the server started; the speed of the replay does not change them.
 //!
-//! - `rules`: the table of rules, each with its place in `docs/wire.md`.
+//! - `rules`: the table of rules, each with its place in `docs/inside/wire.md`.
 //! - `finding`: what a client did against a rule, and how often each rule was checked.
 //! - `exchange`: what a verdict is made from, a request and its answer, and the checks of one request.
 //! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their approvals.

@@ -278,7 +278,7 @@ impl VerdictReport<'_> {
             }
             html.close("dl");
             html.open("table", &[]);
-            html.element("caption", &[], &"Rules of docs/wire.md");
+            html.element("caption", &[], &"Rules of docs/inside/wire.md");
             html.open("tr", &[]);
             for column in [
                 "Rule",

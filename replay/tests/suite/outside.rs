@@ -1,5 +1,5 @@
 //! Tests of what a server has outside its machines, with the same timeline. A test that begins with `fact_` holds a fact of
-//! `docs/wire.md`, section 6. The queue is a stand-in here; `tests/python/programs/test_control_plane.py` has a real one, and foreign clients.
+//! `docs/inside/wire.md`, section 6. The queue is a stand-in here; `tests/python/programs/test_control_plane.py` has a real one, and foreign clients.
 
 use std::io::{BufRead, BufReader};
 use std::sync::Mutex;

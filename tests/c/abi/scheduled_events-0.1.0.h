@@ -2191,7 +2191,7 @@ SCHEDEV_API schedev_status schedev_session_next(schedev_session *session, int64_
 
 /**
  * Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
- * --json` emits it. docs/records.md describes the members.
+ * --json` emits it. docs/use/records.md describes the members.
  *
  * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
  * others have none. A session does not keep an event's resources, description, source and resource type, nor where a problem

@@ -1,4 +1,4 @@
-//! `docs/troubleshooting.md`: the messages that it explains are those of the code.
+//! `docs/run/troubleshooting.md`: the messages that it explains are those of the code.
 //!
 //! A message is a text of at least three words in the arguments of a call that makes an error or prints a diagnostic. Where a
 //! value is inserted, the page has `…`.
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::pages::documentation::{ROOT, read};
 
-const PAGE: &str = "docs/troubleshooting.md";
+const PAGE: &str = "docs/run/troubleshooting.md";
 
 /// The calls whose texts are messages.
 const CALLS: [&str; 18] = [

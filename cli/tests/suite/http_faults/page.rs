@@ -1,4 +1,4 @@
-//! Writes `docs/faults.md` from the rows and the limits, and compares it with the committed page.
+//! Writes `docs/inside/faults.md` from the rows and the limits, and compares it with the committed page.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use super::rows::ROWS;
 /// With this environment variable, the test writes the page.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_FAULTS_PAGE";
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/faults.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/inside/faults.md");
 
 #[test]
 fn the_page_matches_the_tests() {
@@ -34,17 +34,17 @@ fn the_page_matches_the_tests() {
         fs::write(PAGE, page).expect("the page is written");
         return;
     }
-    let committed = fs::read_to_string(PAGE).expect("docs/faults.md");
+    let committed = fs::read_to_string(PAGE).expect("docs/inside/faults.md");
     for (number, (wanted, found)) in (1..).zip(page.lines().zip(committed.lines())) {
         assert_eq!(
             wanted, found,
-            "line {number} of docs/faults.md differs from the tests: run `make faults-table`"
+            "line {number} of docs/inside/faults.md differs from the tests: run `make faults-table`"
         );
     }
     assert_eq!(
         page.len(),
         committed.len(),
-        "docs/faults.md has more or fewer lines: run `make faults-table`"
+        "docs/inside/faults.md has more or fewer lines: run `make faults-table`"
     );
 }
 

@@ -1,4 +1,4 @@
-//! A row: a fault of the service, what the client must do, and the text for `docs/faults.md`.
+//! A row: a fault of the service, what the client must do, and the text for `docs/inside/faults.md`.
 //!
 //! Each column of the page is made from the value that the test checks, so that the two cannot differ.
 

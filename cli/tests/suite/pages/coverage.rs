@@ -1,4 +1,4 @@
-//! `docs/coverage.md`: the files and functions that it names exist, its sums are right, and where copies of Microsoft's
+//! `docs/inside/coverage.md`: the files and functions that it names exist, its sums are right, and where copies of Microsoft's
 //! documents are beside the repository, its words are in them.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::pages::documentation::{Errors, Line, ROOT, code_spans, lines, make_targets, read};
 
-const PAGE: &str = "docs/coverage.md";
+const PAGE: &str = "docs/inside/coverage.md";
 
 /// The rows of the page's tables, each with the document's file name.
 fn rows() -> Vec<(String, Line)> {
@@ -63,7 +63,7 @@ fn check_names(line: &Line, cell: &str, targets: &BTreeSet<String>, errors: &mut
 fn what_covers_a_failure_of_a_fleet_exists() {
     let targets = make_targets();
     let mut errors = Errors::default();
-    let section = lines("docs/assurance.md").into_iter();
+    let section = lines("docs/inside/assurance.md").into_iter();
     let section = section
         .skip_while(|line| line.text != "## A fleet when things fail")
         .skip(1);

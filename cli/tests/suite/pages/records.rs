@@ -1,4 +1,4 @@
-//! The page `docs/records.md`: generated from the definition of the records, and compared with the committed file.
+//! The page `docs/use/records.md`: generated from the definition of the records, and compared with the committed file.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use scheduled_events_replay::Scenario;
 /// With this variable in the environment, the page is written instead of compared.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_RECORDS_PAGE";
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/records.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/records.md");
 
 /// The time in the examples.
 const TIME: UnixSeconds = UnixSeconds(1_649_715_659);
@@ -23,17 +23,17 @@ fn the_page_describes_the_records_as_they_are_defined() {
         fs::write(PAGE, page).expect("the page can be written");
         return;
     }
-    let committed = fs::read_to_string(PAGE).expect("docs/records.md");
+    let committed = fs::read_to_string(PAGE).expect("docs/use/records.md");
     for (number, (expected, found)) in (1..).zip(page.lines().zip(committed.lines())) {
         assert_eq!(
             expected, found,
-            "docs/records.md, line {number}: run `make records-page`"
+            "docs/use/records.md, line {number}: run `make records-page`"
         );
     }
     assert_eq!(
         page.len(),
         committed.len(),
-        "docs/records.md is longer or shorter: run `make records-page`"
+        "docs/use/records.md is longer or shorter: run `make records-page`"
     );
 }
 

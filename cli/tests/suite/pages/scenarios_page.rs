@@ -1,4 +1,4 @@
-//! `scenarios --show`, and the page `docs/scenarios.md`: generated from the scenario files, and compared with the committed
+//! `scenarios --show`, and the page `docs/use/scenarios.md`: generated from the scenario files, and compared with the committed
 //! file.
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::support::{Folder, run};
 /// With this variable in the environment, the page is written instead of compared.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_SCENARIOS_PAGE";
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/scenarios.md");
 
 #[test]
 fn the_page_describes_the_scenarios_as_they_are_defined() {
@@ -22,17 +22,17 @@ fn the_page_describes_the_scenarios_as_they_are_defined() {
         fs::write(PAGE, page).expect("the page can be written");
         return;
     }
-    let committed = fs::read_to_string(PAGE).expect("docs/scenarios.md");
+    let committed = fs::read_to_string(PAGE).expect("docs/use/scenarios.md");
     for (number, (expected, found)) in (1..).zip(page.lines().zip(committed.lines())) {
         assert_eq!(
             expected, found,
-            "docs/scenarios.md, line {number}: run `make scenarios-page`"
+            "docs/use/scenarios.md, line {number}: run `make scenarios-page`"
         );
     }
     assert_eq!(
         page.len(),
         committed.len(),
-        "docs/scenarios.md is longer or shorter: run `make scenarios-page`"
+        "docs/use/scenarios.md is longer or shorter: run `make scenarios-page`"
     );
 }
 
