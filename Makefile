@@ -357,10 +357,10 @@ bench-python: ## compare the Python module with orjson, msgspec, json and reques
 	@tests/setup bench
 	@bench/python.sh $(ARGS)
 
-bench-sizes: ## measure the command and the libraries, crate by crate: ARGS=--variants for other profiles
+bench-sizes: ## measure the command, the libraries, and what core needs
 	@tests/setup bench
 	@mkdir -p target/performance
-	@bench/sizes.py --json target/performance/sizes.json $(ARGS)
+	@bench/sizes.py target/performance/sizes.json
 
 bench-check: ## count the instructions of core's main calls; at most 3 % more than bench/instructions.toml
 	@tests/setup bench
@@ -370,7 +370,7 @@ bench-c: ## compare reading through C with reading in Rust
 	@tests/setup c
 	@python3 tests/c/run.py --bench
 
-performance-fleet: ## simulate approvals of up to 1,000 machines, and write the figures of docs/inside/performance.md; 10 min
+performance-fleet: ## simulate approvals of up to 1,000 machines, and write its table of docs/inside/performance.md; 10 min
 	@tests/setup rust
 	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test scale -- --ignored --nocapture performance
 
@@ -378,11 +378,11 @@ performance-fleet: ## simulate approvals of up to 1,000 machines, and write the 
 cost-fleet: ## count requests and bytes of idle machines and of events on real stores, and write the figures of docs/inside/performance.md: make cost-fleet MACHINES="10 1000" GROUP_SIZES=10 ENGINES=etcd; 40 min
 	@tests/setup rust fleet
 	ulimit -Sn "$$(ulimit -Hn)" && cd fleet && ENGINES='$(if $(filter command,$(firstword $(origin ENGINES))),$(ENGINES))' MACHINES='$(MACHINES)' GROUP_SIZES='$(GROUP_SIZES)' $(CARGO) test --locked --test cost -- --include-ignored --nocapture
-	bench/tables.py fleet
+	bench/tables.py
 
 performance: ## run all benchmarks and write the tables of docs/inside/performance.md
 	$(MAKE) bench
 	$(MAKE) bench-poll
 	$(MAKE) bench-python
-	$(MAKE) bench-sizes ARGS=--variants
+	$(MAKE) bench-sizes
 	bench/tables.py

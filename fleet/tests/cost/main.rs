@@ -1,7 +1,7 @@
 //! What a fleet asks of its store: the daemon that ships, many times in one process, over real sockets to a real etcd, Azurite and a
 //! real API server, and in a folder.
 //!
-//! `make cost-fleet` runs it, and `bench/tables.py fleet` writes the tables of `docs/inside/performance.md`. Requests and bytes are counted,
+//! `make cost-fleet` runs it, and `bench/tables.py` writes the tables of `docs/inside/performance.md`. Requests and bytes are counted,
 //! and of times only the processor's, so a busy machine makes little difference.
 //!
 //! `meter`: counts. `processor`: its time. `stores`: the stores, each with a meter in front. `fleet`: the machines.

@@ -125,8 +125,6 @@ pub(crate) struct Outcome {
     pub(crate) violations: Vec<String>,
     pub(crate) events: usize,
     pub(crate) approved: usize,
-    /// How long everything took, in virtual time.
-    pub(crate) duration: Duration,
     /// Of the first event.
     pub(crate) announced_to_approved: Option<Duration>,
     pub(crate) ready_to_approved: Option<Duration>,
@@ -185,7 +183,6 @@ impl Fleet {
 }
 
 async fn simulate(setup: &Setup) -> Outcome {
-    let begin = Instant::now();
     let folder = tempfile::tempdir().expect("a folder");
     let mut random = Random::new(setup.seed ^ 0x5ca1e);
     let names: Vec<String> = (0..setup.machines)
@@ -291,10 +288,9 @@ async fn simulate(setup: &Setup) -> Outcome {
     while let Some(ended) = machines.try_join_next() {
         ended.expect("a machine that ended was killed");
     }
-    let duration = begin.elapsed();
     machines.abort_all();
     while machines.join_next().await.is_some() {}
-    outcome(setup, &world, &server, is_free, duration)
+    outcome(setup, &world, &server, is_free)
 }
 
 fn outcome(
@@ -302,7 +298,6 @@ fn outcome(
     world: &Rc<RefCell<World>>,
     server: &Server,
     is_free: bool,
-    duration: Duration,
 ) -> Outcome {
     let mut world = world.borrow_mut();
     if !is_free {
@@ -334,6 +329,5 @@ fn outcome(
         on_events: server.count("events"),
         on_groups: server.count("groups"),
         on_machines: server.count("machines"),
-        duration,
     }
 }
