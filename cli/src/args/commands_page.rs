@@ -19,6 +19,8 @@ const HEAD: &str = "\
 `scheduled-events COMMAND --help` prints what this page shows, and `scheduled-events man COMMAND` the manual page.
 ";
 
+const TABLE: &str = "| option | meaning |\n|---|---|";
+
 #[test]
 fn the_page_describes_the_commands_as_they_are_defined() {
     let page = page();
@@ -58,19 +60,46 @@ fn page() -> String {
             cell(&command.get_about().cloned().unwrap_or_default())
         );
     }
+    let common = common_rows(&commands);
     let _ = writeln!(page, "\nOptions of all commands:\n");
-    options(
-        &mut page,
-        program.get_arguments().filter(|arg| !arg.is_positional()),
-    );
+    let own = program.get_arguments().filter(|arg| !arg.is_positional());
+    options(&mut page, own, &[]);
     notes(&mut page, &program);
+    let _ = writeln!(
+        page,
+        "\n## Common options\n\nOptions of several commands:\n"
+    );
+    let _ = writeln!(page, "{TABLE}\n{}", common.join("\n"));
     for command in commands {
-        section(&mut page, command);
+        section(&mut page, command, &common);
     }
     page
 }
 
-fn section(page: &mut String, command: &Command) {
+/// The rows of options that two or more commands have with the same meaning, in the order of the first command.
+fn common_rows(commands: &[&Command]) -> Vec<String> {
+    let all: Vec<_> = commands
+        .iter()
+        .flat_map(|command| own_arguments(command))
+        .map(row)
+        .collect();
+    let mut common: Vec<String> = Vec::new();
+    for row in &all {
+        let times = all.iter().filter(|other| *other == row).count();
+        if times >= 2 && !common.contains(row) {
+            common.push(row.clone());
+        }
+    }
+    common
+}
+
+fn own_arguments(command: &Command) -> impl Iterator<Item = &Arg> {
+    command
+        .get_arguments()
+        .filter(|arg| !arg.is_global_set() && arg.get_id() != "help" && !arg.is_hide_set())
+}
+
+fn section(page: &mut String, command: &Command, common: &[String]) {
     let about = command.get_about().cloned().unwrap_or_default();
     let usage = command.clone().render_usage().to_string();
     let _ = writeln!(
@@ -78,21 +107,31 @@ fn section(page: &mut String, command: &Command) {
         "\n## `{}`\n\n{about}.\n\n```text\n{usage}\n```\n",
         command.get_name()
     );
-    options(
-        page,
-        command
-            .get_arguments()
-            .filter(|arg| !arg.is_global_set() && arg.get_id() != "help"),
-    );
+    options(page, own_arguments(command), common);
     notes(page, command);
 }
 
-/// A table of arguments and options.
-fn options<'a>(page: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
-    let _ = writeln!(page, "| option | meaning |\n|---|---|");
-    for arg in arguments.filter(|arg| !arg.is_hide_set()) {
-        let _ = writeln!(page, "| {} | {} |", signature(arg), meaning(arg));
+/// A table of arguments and options. The meaning of a common one is elsewhere.
+fn options<'a>(page: &mut String, arguments: impl Iterator<Item = &'a Arg>, common: &[String]) {
+    let _ = writeln!(page, "{TABLE}");
+    let (shared, own): (Vec<_>, Vec<_>) = arguments
+        .map(|arg| (signature(arg), row(arg)))
+        .partition(|(_, row)| common.contains(row));
+    for (_, row) in own {
+        let _ = writeln!(page, "{row}");
     }
+    if !shared.is_empty() {
+        let names: Vec<_> = shared.into_iter().map(|(name, _)| name).collect();
+        let _ = writeln!(
+            page,
+            "| {} | [common options](#common-options) |",
+            names.join(", ")
+        );
+    }
+}
+
+fn row(arg: &Arg) -> String {
+    format!("| {} | {} |", signature(arg), meaning(arg))
 }
 
 fn signature(arg: &Arg) -> String {

@@ -117,24 +117,16 @@ fn always_list() -> String {
 
 fn table() -> String {
     let mut text =
-        "| The service … | result | next poll | standard error | the client never … | test and its `--fault` |\n\
-         |---|---|---|---|---|---|\n"
+        "| The service … | result | next poll | standard error | test and its `--fault` |\n|---|---|---|---|---|\n"
             .to_owned();
     for (name, row) in ROWS {
         let stderr = code(row.stderr, "; ");
-        let never = row
-            .never
-            .iter()
-            .map(|never| never.text())
-            .collect::<Vec<_>>()
-            .join("; ");
         let faults = code(row.faults, " ").replace("{witness}", "http://…");
         let cells = [
             row.service.to_owned(),
             result(row),
             row.retry.text(),
             stderr,
-            never,
             format!("**{name}** {faults}").trim_end().to_owned(),
         ];
         let cells = cells.map(|cell| {
@@ -153,7 +145,7 @@ fn table() -> String {
 fn result(row: &Row) -> String {
     let mut parts = Vec::new();
     if !row.causes.is_empty() {
-        parts.push(format!("the poll fails: {}", code(row.causes, ", ")));
+        parts.push(code(row.causes, ", "));
     }
     if row.changes != ROW.changes {
         parts.push(format!("changes: {}", row.changes.join(", ")));
@@ -163,10 +155,15 @@ fn result(row: &Row) -> String {
     }
     parts.push(match row.posts {
         0 => "no approval".into(),
-        1 => "approved with 1 POST".into(),
+        1 => "approved".into(),
         posts if row.events > 1 => format!("all {} approved with {posts} POSTs", row.events),
-        posts => format!("the approval fails and is repeated: {posts} POSTs"),
+        posts => format!("approved by POST {posts}"),
     });
+    parts.extend(
+        row.never
+            .iter()
+            .map(|never| format!("never {}", never.text())),
+    );
     parts.join("; ")
 }
 

@@ -106,8 +106,8 @@ impl RetryDelay {
 
     pub(crate) fn text(self) -> String {
         match self {
-            Self::NoFailure | Self::Interval => "after the usual interval".into(),
-            Self::BackOff => "after the back-off".into(),
+            Self::NoFailure | Self::Interval => "as usual".into(),
+            Self::BackOff => "back-off".into(),
             Self::LongestBackOff => format!("after {} s", limits::BACK_OFF_MAX_MS / 1000),
             Self::RetryAfter(seconds) => format!("after {seconds} s, as requested"),
             Self::RetryAfterLimit => {

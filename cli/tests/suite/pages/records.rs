@@ -81,13 +81,31 @@ fn section(page: &mut String, kind: &RecordKind, record: &Record<'_>) {
         page,
         "```json\n{line}```\n\n| member | values | meaning |\n|---|---|---|"
     );
-    for member in kind.members() {
+    // The record begins with the id of its event, and ends with the event's other members, which have their own section.
+    let event = KINDS.iter().find(|kind| kind.name == "event");
+    let event: Vec<_> = event.expect("a kind").members().map(|it| it.name).collect();
+    let members: Vec<_> = kind.members().collect();
+    let names: Vec<_> = members.iter().map(|member| member.name).collect();
+    let shared = if kind.name != "event" && names.ends_with(&event[1..]) {
+        event.len() - 1
+    } else {
+        0
+    };
+    for member in &members[..members.len() - shared] {
         let _ = writeln!(
             page,
             "| `{}` | {} | {} |",
             member.name,
             member.values,
             text(member.about)
+        );
+    }
+    if shared > 0 {
+        let _ = writeln!(
+            page,
+            "| `{}` to `{}` | | as in [`event`](#event) |",
+            event[1],
+            event[event.len() - 1]
         );
     }
 }
