@@ -34,7 +34,27 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 22] = [
+const OTHERS: [(&str, &str); 27] = [
+    (
+        "replay/src/scenario/file.rs",
+        "mistakes in a scenario file, each with what to write",
+    ),
+    (
+        "replay/src/scenario/mod.rs",
+        "mistakes in a scenario file, each with what to write",
+    ),
+    (
+        "replay/src/scenario/names.rs",
+        "mistakes in a scenario file, each with what to write",
+    ),
+    (
+        "replay/src/scenario/text.rs",
+        "mistakes in a scenario file, each with what to write",
+    ),
+    (
+        "replay/src/fault/",
+        "mistakes in a fault, each with what to write",
+    ),
     (
         "replay/src/http/mod.rs",
         "answers of the replay server, in the words of Azure",
