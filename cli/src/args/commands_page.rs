@@ -51,15 +51,11 @@ fn page() -> String {
         .collect();
     let mut page = HEAD.to_owned();
     // Writing to a string does not fail.
-    let _ = writeln!(page, "\n| command | purpose |\n|---|---|");
-    for command in &commands {
-        let name = command.get_name();
-        let _ = writeln!(
-            page,
-            "| [`{name}`](#{name}) | {} |",
-            cell(&command.get_about().cloned().unwrap_or_default())
-        );
-    }
+    let names: Vec<_> = commands
+        .iter()
+        .map(|command| format!("[`{0}`](#{0})", command.get_name()))
+        .collect();
+    let _ = writeln!(page, "\n{}", names.join(",\n"));
     let common = common_rows(&commands);
     let _ = writeln!(page, "\nOptions of all commands:\n");
     let own = program.get_arguments().filter(|arg| !arg.is_positional());
@@ -187,12 +183,13 @@ fn notes(page: &mut String, command: &Command) {
             writeln!(page, "\n{}", escaped(part))
         };
     }
-    for long in command
-        .get_arguments()
-        .filter(|arg| arg.get_id() != "help")
-        .filter_map(Arg::get_long_help)
-    {
-        let _ = writeln!(page, "\n```text\n{long}\n```");
+    let has_long_help = |arg: &&Arg| arg.get_id() != "help" && arg.get_long_help().is_some();
+    if let Some(arg) = command.get_arguments().find(has_long_help) {
+        assert_eq!(arg.get_long(), Some("fault"), "where is its long help?");
+        let _ = writeln!(
+            page,
+            "\n[Faults of the replay server](../inside/faults.md#faults-of-the-replay-server) has the kinds of `--fault`."
+        );
     }
 }
 

@@ -99,7 +99,14 @@ const OTHERS: [(&str, &str); 27] = [
         "replay/src/server/control.rs",
         "errors of the library, which the replay page shows",
     ),
-    ("cli/src/args/commands_page.rs", "a test"),
+    (
+        "cli/src/args/",
+        "mistakes in an option, each with what it takes",
+    ),
+    (
+        "client/src/resource_name.rs",
+        "names of resources, with what Azure allows",
+    ),
     ("cli/src/look/policy_source.rs", "generated C"),
     ("cli/src/test/demo.rs", "the output of `demo`"),
     ("cli/src/look/status.rs", "the output of `status`"),
@@ -111,10 +118,6 @@ const OTHERS: [(&str, &str); 27] = [
     (
         "cli/src/operate/terminate_profile.rs",
         "the output of commands for operators",
-    ),
-    (
-        "cli/src/args/operate.rs",
-        "the arguments of commands for operators",
     ),
     ("cli/src/output/format.rs", "the output of `watch`"),
     ("client/src/metrics/", "metrics"),
@@ -281,11 +284,15 @@ fn explained() -> Vec<(String, String)> {
         let (anchor, rest) = row["| <a id=\"".len()..]
             .split_once("\"></a>")
             .expect("the end of an anchor");
-        let code = rest
-            .strip_prefix("`` ")
-            .and_then(|rest| rest.split_once(" `` |"));
+        // Two graves are around a message that has one.
+        let code = match rest.strip_prefix("`` ") {
+            Some(rest) => rest.split_once(" `` |"),
+            None => rest
+                .strip_prefix('`')
+                .and_then(|rest| rest.split_once("` |")),
+        };
         let (code, meaning) =
-            code.unwrap_or_else(|| panic!("{PAGE}: {row}: expected a message between `` and ``"));
+            code.unwrap_or_else(|| panic!("{PAGE}: {row}: expected a message between ` and `"));
         assert!(
             meaning.trim_matches([' ', '|']).len() > 2,
             "{PAGE}: {code} is not explained"

@@ -117,25 +117,17 @@ fn always_list() -> String {
 
 fn table() -> String {
     let mut text =
-        "| The service … | result | next poll | standard error | test and its `--fault` |\n|---|---|---|---|---|\n"
+        "| The service … | result | next poll | test and its `--fault` |\n|---|---|---|---|\n"
             .to_owned();
     for (name, row) in ROWS {
-        let stderr = code(row.stderr, "; ");
         let faults = code(row.faults, " ").replace("{witness}", "http://…");
         let cells = [
             row.service.to_owned(),
             result(row),
             row.retry.text(),
-            stderr,
             format!("**{name}** {faults}").trim_end().to_owned(),
         ];
-        let cells = cells.map(|cell| {
-            if cell.is_empty() {
-                "–".to_owned()
-            } else {
-                cell.replace('|', "\\|")
-            }
-        });
+        let cells = cells.map(|cell| cell.replace('|', "\\|"));
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     text

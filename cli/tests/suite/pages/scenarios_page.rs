@@ -78,10 +78,7 @@ fn page() -> String {
         if !remarks.is_empty() {
             let _ = writeln!(page, "{remarks}\n");
         }
-        let _ = writeln!(
-            page,
-            "Run it: `scheduled-events demo {name}`\n\n| when | what happens |\n|---|---|"
-        );
+        let _ = writeln!(page, "| when | what happens |\n|---|---|");
         for event in &scenario.events {
             for (when, what) in timeline(event) {
                 let _ = writeln!(page, "| {when} | {what} |");
@@ -117,26 +114,23 @@ fn timeline(event: &EventScript) -> Vec<(String, String)> {
     let interruption = match event.duration_in_seconds {
         -1 => "of unknown duration".to_owned(),
         0 => "without interruption".to_owned(),
-        seconds => format!("with an interruption of {seconds} s"),
+        seconds => format!("for {seconds} s"),
     };
     let appears = at(event.appears);
     if event.without_notice {
         let gone = (
             format!("{} later", words(event.started_for)),
-            format!("{object} leaves the document: it is over"),
+            format!("{object} is over"),
         );
         return vec![
-            (
-                appears,
-                format!("{subject} appears as `Started`, {interruption}"),
-            ),
+            (appears, format!("{subject} is `Started`, {interruption}")),
             gone,
         ];
     }
     let mut steps = vec![(
         appears,
         format!(
-            "{subject} appears as `Scheduled`, {interruption} and with {} of notice",
+            "{subject} is `Scheduled`, {interruption}, {} ahead",
             words(event.notice)
         ),
     )];
@@ -158,13 +152,13 @@ fn timeline(event: &EventScript) -> Vec<(String, String)> {
         "approval"
     };
     let early = format!(
-        "{} after the {approval}, at `NotBefore` at the latest",
+        "{} after the {approval}, or at `NotBefore`",
         words(event.starts_after_approval)
     );
     steps.push((early, format!("{object} is `Started`")));
     steps.push((
         format!("{} later", words(event.started_for)),
-        format!("{object} leaves the document: it is over"),
+        format!("{object} is over"),
     ));
     steps
 }
