@@ -347,7 +347,7 @@ fn test_case(xml: &mut Markup, verdict: &Verdict, rule: Rule) {
         ));
     }
     xml.text(&format_args!(
-        "{}\ndocs/wire.md, section {}, {}",
+        "{}\ndocs/inside/wire.md, section {}, {}",
         rule.about(),
         rule.section(),
         rule.item()
