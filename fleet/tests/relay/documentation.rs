@@ -18,9 +18,10 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 
 #[test]
 fn each_configuration_of_the_documentation_is_accepted() {
-    let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/run/notifications.md"))
-            .unwrap();
+    let page = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/run/notifications.md"),
+    )
+    .unwrap();
     let configurations = blocks(&page, "toml");
     let kinds = [
         "slack",

@@ -293,12 +293,7 @@ async fn simulate(setup: &Setup) -> Outcome {
     outcome(setup, &world, &server, is_free)
 }
 
-fn outcome(
-    setup: &Setup,
-    world: &Rc<RefCell<World>>,
-    server: &Server,
-    is_free: bool,
-) -> Outcome {
+fn outcome(setup: &Setup, world: &Rc<RefCell<World>>, server: &Server, is_free: bool) -> Outcome {
     let mut world = world.borrow_mut();
     if !is_free {
         world.violated("slots were not freed twenty minutes after the last event");

@@ -288,7 +288,8 @@ fn sources(folder: &Path) -> String {
 #[test]
 fn the_messages_that_the_guide_explains_are_those_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("../docs/run/troubleshooting.md")).expect("the page");
+    let page =
+        std::fs::read_to_string(root.join("../docs/run/troubleshooting.md")).expect("the page");
     for (heading, folders) in [
         ("The gate of a fleet", &["src"][..]),
         ("The hub", &["src", "../hub/src"]),
