@@ -259,8 +259,9 @@ windows() {
         CARGO_ENCODED_RUSTFLAGS=$(flags) "${build[@]}" --quiet --locked --profile command --package scheduled-events-cli --target "$target"
         rm -rf "$work/archive"
         mkdir -p "$work/archive"
-        cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md docs/run/windows.md \
+        cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md \
             "$work/archive/"
+        packaging/docs.py write "$work/archive" windows
         packaging/licenses.py Cargo.toml scheduled-events-cli "$target" >"$work/archive/THIRD-PARTY"
         find "$work/archive" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
         (cd "$work/archive" && rm -f "$out/$name-${target%%-*}.zip" && zip --quiet -9 -X "$out/$name-${target%%-*}.zip" ./*)
