@@ -71,9 +71,13 @@ def class_section(node: ast.ClassDef, is_record: bool) -> str:
             # Programs get records and steps, and make none; `help` has the arguments.
             if is_record and (part.name == "__init__" or (part.name in {"record", "time"} and not text(part))):
                 continue
-            items += item(signature(part), text(part))
+            code, about = signature(part), text(part)
+            if about or "(" in code:
+                items += item(code, about)
+            else:
+                words.append(f"`{code}`")
         elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and is_public(part.target.id):
-            items += item(ast.unparse(part), "")
+            words.append(f"`{ast.unparse(part)}`")
         elif isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name) and part.targets[0].id.isupper():
             words.append(f"`{part.targets[0].id}={ast.unparse(part.value)}`")
     listed = f"\n{', '.join(words)}\n" if words else ""
