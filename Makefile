@@ -300,27 +300,27 @@ header: ## write include/scheduled_events.h from the sources
 	@tests/setup cc
 	@ffi-c/header/generate.sh
 
-records-page: ## write docs/records.md from the definition of the records
+records-page: ## write docs/use/records.md from the definition of the records
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_RECORDS_PAGE=1 $(CARGO) test $(WORKSPACE) --test suite records::
 
-scenarios-page: ## write docs/scenarios.md from the scenario files
+scenarios-page: ## write docs/use/scenarios.md from the scenario files
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_SCENARIOS_PAGE=1 $(CARGO) test $(WORKSPACE) --test suite scenarios_page::the_page
 
-commands-page: ## write docs/commands.md from the definition of the arguments
+commands-page: ## write docs/use/commands.md from the definition of the arguments
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_COMMANDS_PAGE=1 $(CARGO) test $(WORKSPACE) --lib commands_page::
 
-policy-schema: ## write docs/policy.schema.json and its page from the keys and words of a policy
+policy-schema: ## write docs/use/policy.schema.json and its page from the keys and words of a policy
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA=1 $(CARGO) test $(WORKSPACE) --test suite policy_schema::
 
-python-page: ## write docs/python-api.md from the type stubs of the Python package
+python-page: ## write docs/program/python-api.md from the type stubs of the Python package
 	@tests/setup python-page
 	@python3 tests/docs/python_api.py
 
-page-images: ## take the screenshots of docs/replay-page.md
+page-images: ## take the screenshots of docs/use/replay-page.md
 	@tests/setup page
 	@tests/page/run images
 
@@ -329,7 +329,7 @@ docs-images: ## draw docs/images/demo.svg from a run of the demonstration
 	$(CARGO) build $(WORKSPACE) --bin scheduled-events
 	@python3 tests/docs/demo_svg.py $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
 
-faults-table: ## write docs/faults.md from the tests
+faults-table: ## write docs/inside/faults.md from the tests
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite http_faults::page
 
@@ -355,10 +355,10 @@ bench-python: ## compare the Python module with orjson, msgspec, json and reques
 	@tests/setup bench
 	@tests/bench/python.sh $(ARGS)
 
-bench-sizes: ## measure the command and the libraries, crate by crate: ARGS=--variants for other profiles
+bench-sizes: ## measure the command, the libraries, and what core needs
 	@tests/setup bench
 	@mkdir -p target/performance
-	@tests/bench/sizes.py --json target/performance/sizes.json $(ARGS)
+	@tests/bench/sizes.py target/performance/sizes.json
 
 bench-check: ## count the instructions of core's main calls; at most 3 % more than tests/bench/instructions.toml
 	@tests/setup bench
@@ -368,19 +368,19 @@ bench-c: ## compare reading through C with reading in Rust
 	@tests/setup c
 	@python3 tests/c/run.py --bench
 
-performance-fleet: ## simulate approvals of up to 1,000 machines, and write the figures of docs/performance.md; 10 min
+performance-fleet: ## simulate approvals of up to 1,000 machines, and write its table of docs/inside/performance.md; 10 min
 	@tests/setup rust
 	$(CARGO) test --locked --package scheduled-events-gate --profile model --no-default-features --test scale -- --ignored --nocapture performance
 
 # Each machine has a connection of its own, and each connection is counted on the way.
-cost-fleet: ## count requests and bytes of idle machines and of events on real stores, and write the figures of docs/performance.md: make cost-fleet MACHINES="10 1000" GROUP_SIZES=10 ENGINES=etcd; 40 min
+cost-fleet: ## count requests and bytes of idle machines and of events on real stores, and write the figures of docs/inside/performance.md: make cost-fleet MACHINES="10 1000" GROUP_SIZES=10 ENGINES=etcd; 40 min
 	@tests/setup rust fleet
 	ulimit -Sn "$$(ulimit -Hn)" && ENGINES='$(if $(filter command,$(firstword $(origin ENGINES))),$(ENGINES))' MACHINES='$(MACHINES)' GROUP_SIZES='$(GROUP_SIZES)' $(CARGO) test $(WORKSPACE) --test cost -- --include-ignored --nocapture
-	tests/bench/tables.py fleet
+	tests/bench/tables.py
 
-performance: ## run all benchmarks and write the tables of docs/performance.md
+performance: ## run all benchmarks and write the tables of docs/inside/performance.md
 	$(MAKE) bench
 	$(MAKE) bench-poll
 	$(MAKE) bench-python
-	$(MAKE) bench-sizes ARGS=--variants
+	$(MAKE) bench-sizes
 	tests/bench/tables.py

@@ -2067,7 +2067,7 @@ SCHEDEV_API schedev_status schedev_session_next(schedev_session *session, int64_
 
 /**
  * Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
- * --json` emits it. docs/records.md describes the members.
+ * --json` emits it. docs/use/records.md describes the members.
  *
  * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
  * others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it

@@ -110,7 +110,7 @@ lay_out() { # PROCESSOR
 }
 
 # The pages of the guide that the packages of these programs have.
-declare -A pages=([fleet]="fleet kubernetes notifications" [hub]=outside)
+declare -A pages=([fleet]="fleet kubernetes notifications" [hub]=outside) # of docs/run
 
 # A program of `services`, built like the command: `fleet` or `hub`. Its TLS provider has C and assembly, which clang compiles
 # for every processor.
@@ -139,7 +139,7 @@ service() { # NAME PROCESSOR
 }
 
 lay_out_service() { # NAME PROCESSOR FOLDER
-    local program=scheduled-events-$1 file page
+    local program=scheduled-events-$1 file
     rm -rf "$3"
     mkdir -p "$3"/{bin,systemd,sysusers,man,doc,examples,licenses}
     cp "$CARGO_TARGET_DIR/$2-unknown-linux-musl/service/$program" "$3/bin/"
@@ -153,9 +153,8 @@ lay_out_service() { # NAME PROCESSOR FOLDER
     done
     cp "packaging/system/$1.toml" "$3/"
     cp "packaging/system/$1-sysusers.conf" "$3/sysusers/$program.conf"
-    for page in ${pages[$1]}; do
-        cp "docs/$page.md" "$3/doc/"
-    done
+    # shellcheck disable=SC2086 # words
+    packaging/docs.py write "$3/doc" ${pages[$1]}
     packaging/licenses.py "$program" "$2-unknown-linux-musl" >"$3/doc/THIRD-PARTY"
     cp LICENSE-* "$3/licenses/"
     cp CHANGELOG.md "$3/"
@@ -259,8 +258,9 @@ windows() {
         CARGO_ENCODED_RUSTFLAGS=$(flags) "${build[@]}" --quiet --locked --profile command --package scheduled-events-cli --target "$target"
         rm -rf "$work/archive"
         mkdir -p "$work/archive"
-        cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md docs/windows.md \
+        cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md \
             "$work/archive/"
+        packaging/docs.py write "$work/archive" windows
         packaging/licenses.py scheduled-events-cli "$target" >"$work/archive/THIRD-PARTY"
         find "$work/archive" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
         (cd "$work/archive" && rm -f "$out/$name-${target%%-*}.zip" && zip --quiet -9 -X "$out/$name-${target%%-*}.zip" ./*)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """README.md, SECURITY.md and the guide as a package has them, with links that lead somewhere.
 
-    docs.py write FOLDER    writes them into FOLDER; a link to a file that is not among them becomes its path in the source
-    docs.py check FOLDER    checks that each link of the Markdown files below FOLDER leads to a file there
+    docs.py write FOLDER [PAGE...]    writes them into FOLDER, or only these pages of docs/run, without folders; a link to a file
+                                      that is not among them becomes its path in the source
+    docs.py check FOLDER              checks that each link of the Markdown files below FOLDER leads to a file there
 """
 
 import os
@@ -13,8 +14,7 @@ import sys
 from urllib.parse import unquote, urlsplit
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FILES = ["README.md", "SECURITY.md", "docs/*.md", "docs/*.json", "docs/*.svg", "docs/images/*"]
-LEFT_OUT = "docs/SUMMARY.md"  # the order of the pages, for mdBook
+FILES = ["README.md", "SECURITY.md", "docs/README.md", "docs/*/*.*"]
 # A block of code, in which nothing is a link, or a link.
 CODE_OR_LINK = re.compile(r"^ *```.*?^ *```$|!?\[([^\]]*)\]\(([^)\s]+)\)", re.MULTILINE | re.DOTALL)
 
@@ -27,21 +27,22 @@ def target_of(page, link):
     return pathlib.Path(os.path.normpath(page.parent / unquote(url.path)))
 
 
-def write(folder):
-    files = {path for pattern in FILES for path in ROOT.glob(pattern)} - {ROOT / LEFT_OUT}
+def write(folder, *pages):
+    patterns = [f"docs/run/{page}.md" for page in pages] or FILES
+    files = {path for pattern in patterns for path in ROOT.glob(pattern)}
     for path in sorted(files):
 
         def rewrite(match, page=path):
             text, link = match.groups()
             target = target_of(page, link) if link else None
             if target is None or target in files:
-                return match[0]
+                return match[0]  # The pages that are written alone are beside each other in the source, too.
             if target.parent == ROOT / "cli/systemd":
                 return f"`{target.name}`"  # which the package has, too
             name = f"`{target.relative_to(ROOT)}`"
             return f"{name} of the source" if text.strip("`") in name else f"{text} ({name} of the source)"
 
-        copy = folder / path.relative_to(ROOT)
+        copy = folder / (path.name if pages else path.relative_to(ROOT))
         copy.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
             copy.write_text(CODE_OR_LINK.sub(rewrite, path.read_text("utf-8")), "utf-8")
@@ -62,7 +63,10 @@ def check(folder):
 
 
 if __name__ == "__main__":
-    commands = {"write": write, "check": check}
-    if len(sys.argv) != 3 or sys.argv[1] not in commands:
-        sys.exit(__doc__)
-    commands[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve())
+    match sys.argv[1:]:
+        case ["write", folder, *pages]:
+            write(pathlib.Path(folder).resolve(), *pages)
+        case ["check", folder]:
+            check(pathlib.Path(folder).resolve())
+        case _:
+            sys.exit(__doc__)

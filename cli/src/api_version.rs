@@ -65,8 +65,11 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_the_documentation() {
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md"))
-            .expect("the page");
+        let page = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../docs/inside/wire.md"
+        ))
+        .expect("the page");
         let rows = page
             .lines()
             .skip_while(|line| *line != "| version | adds | source |")

@@ -45,12 +45,12 @@ pub mod watch;
 
 pub use scheduled_events_core as core;
 
-// Run the examples of the repository's README and of docs/rust.md as tests.
+// Run the examples of the repository's README and of docs/program/rust.md as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/rust.md")]
+#[doc = include_str!("../../docs/program/rust.md")]
 struct RustGuide;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Records as JSON Lines, and events that outlive their document.
 //!
-//! [`scheduled_events_core::record`] defines the records; `docs/records.md` describes them.
+//! [`scheduled_events_core::record`] defines the records; `docs/use/records.md` describes them.
 
 use std::io::{self, Write};
 

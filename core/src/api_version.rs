@@ -1,4 +1,4 @@
-//! The versions of the Scheduled Events API, and what each of them added (`docs/wire.md`, section 2).
+//! The versions of the Scheduled Events API, and what each of them added (`docs/inside/wire.md`, section 2).
 //!
 //! Documents of an older version lack what later versions added, so a client that depends on it has to ask for a newer one.
 //!

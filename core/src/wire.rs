@@ -1,4 +1,4 @@
-//! What a client sends to the metadata service (`docs/wire.md`, section 1): paths, version and header.
+//! What a client sends to the metadata service (`docs/inside/wire.md`, section 1): paths, version and header.
 //!
 //! The command, the C header and the Python module take these from here.
 //!

@@ -22,7 +22,7 @@
 //! | [`report`], `service` | the reports of a server; process requests: the service without its sockets |
 //! | [`server`] | the port and its threads; control while it plays: pause, step, add, inject, approve, begin again |
 //!
-//! `docs/wire.md` describes the service that is imitated, and `docs/replay.md` how to use it from
+//! `docs/inside/wire.md` describes the service that is imitated, and `docs/use/replay.md` how to use it from
 //! the command line.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -45,7 +45,7 @@ pub(crate) fn scale_set_id(set: &str) -> String {
 }
 
 /// The resource that an event belongs to outside the machine: the one machine, or the set of all
-/// its `Resources` (`docs/wire.md`, section 6).
+/// its `Resources` (`docs/inside/wire.md`, section 6).
 pub(crate) fn target_id(resources: &[String]) -> String {
     let mut sets = resources
         .iter()

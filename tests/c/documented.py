@@ -6,7 +6,7 @@ from toolbox import HEADER, INCLUDE, ROOT, WARNINGS, WORK, expect, run
 
 
 def check_pages(flags, prefix):
-    """The programs of docs/c.md and the snippets of README.md, built with these flags against what is installed at `prefix`."""
+    """The programs of docs/program/c.md and the snippets of README.md, built with these flags against what is installed at `prefix`."""
     def blocks(page, language):
         return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S)
 
@@ -18,10 +18,10 @@ def check_pages(flags, prefix):
         expect(printed == expected, printed)
 
     c, cpp = ("gcc", "-std=c99"), ("g++", "-std=c++17")
-    reading, outside = blocks("docs/c.md", "c")
+    reading, outside = blocks("docs/program/c.md", "c")
     prints("readme.c", c, reading, "C7061BAC: approve, short interruption\n")
     prints("readme.c", c, outside, "applied\nC7061BAC: scheduled\n")
-    prints("readme.cc", cpp, *blocks("docs/c.md", "cpp"), "C7061BAC\n")
+    prints("readme.cc", cpp, *blocks("docs/program/c.md", "cpp"), "C7061BAC\n")
     body = r'"{\"Events\":[{\"EventId\":\"a\"}]}"'
     prints("readme.c", c, "#include <scheduled_events.h>\n#include <stdio.h>\n#include <string.h>\nint main(void) {\n"
            f"const char *body = {body};\nsize_t body_len = strlen(body);\nschedev_document document;\n"

@@ -228,10 +228,10 @@ def notified_sessions():
 
 @check
 def terminate_profiles():
-    """The notification profiles of a scale set, and what Azure refuses, in C and in C++; the program of docs/terminate.md."""
+    """The notification profiles of a scale set, and what Azure refuses, in C and in C++; the program of docs/use/terminate.md."""
     for source in ("terminate.c", "terminate.cc"):
         run(compile(source))
-    page = (ROOT / "docs/terminate.md").read_text()
+    page = (ROOT / "docs/use/terminate.md").read_text()
     program, printed = re.search(r"```c\n(.*?)```.*?```json\n(.*?)```", page, re.S).groups()
     source, out = WORK / "terminate-page.c", WORK / "terminate-page"
     source.write_text(program)
@@ -507,7 +507,7 @@ def old_programs():
 
 @check
 def readme():
-    """The programs of docs/c.md and the snippets of README.md compile, and print what is expected."""
+    """The programs of docs/program/c.md and the snippets of README.md compile, and print what is expected."""
     prefix = installed()
     return documented.check_pages(pkg_config(prefix), prefix)
 

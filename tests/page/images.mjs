@@ -1,4 +1,4 @@
-// Takes the screenshots of docs/replay-page.md: make page-images.
+// Takes the screenshots of docs/use/replay-page.md: make page-images.
 
 import { writeFile } from "node:fs/promises";
 

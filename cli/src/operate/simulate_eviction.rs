@@ -15,7 +15,7 @@ const EXPECT: &str = "\
 #   3. with the policy Deallocate, it can be started again: the data disks remain, the temporary disk and dynamic addresses do not.
 # Before that, start on the machine, and keep its output elsewhere:
 #   scheduled-events watch --json --policy sample --audit /var/lib/scheduled-events/drill.ndjson
-# docs/drills.md describes a whole drill.
+# docs/run/drills.md describes a whole drill.
 ";
 
 pub(crate) fn simulate_eviction(args: &SimulateEvictionArgs) -> Result<(), CommandError> {

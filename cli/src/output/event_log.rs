@@ -30,7 +30,7 @@ const OPEN_RETRY: Duration = Duration::from_secs(1);
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// The subject of an entry. The numbers are public: alerts select by them. docs/windows.md lists
+/// The subject of an entry. The numbers are public: alerts select by them. docs/run/windows.md lists
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_every_id() {
-        let page = include_str!("../../../docs/windows.md");
+        let page = include_str!("../../../docs/run/windows.md");
         for change in Change::ALL {
             let id = Entry::of_change(change) as u32;
             assert!(

@@ -1,4 +1,4 @@
-//! The metadata service over HTTP (`docs/wire.md`, section 1).
+//! The metadata service over HTTP (`docs/inside/wire.md`, section 1).
 //!
 //! Plain HTTP, without a proxy, and without following redirects. Every request carries `Metadata: true` and `api-version`, and is
 //! never conditional. Bodies, heads and times are bounded.

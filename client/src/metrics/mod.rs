@@ -1,4 +1,4 @@
-//! What a watcher did and sees, as metrics for Prometheus. `docs/monitoring.md` describes each one.
+//! What a watcher did and sees, as metrics for Prometheus. `docs/run/monitoring.md` describes each one.
 //!
 //! [`Metrics`] counts. It is driven by what a watcher passes to its host: records, polls and its status; and by the ends of commands,
 //! through [`CommandMetrics`]. `exposition` is the text format, and [`MetricsFile`] writes it to the file that `node_exporter`'s textfile

@@ -13,7 +13,7 @@ use crate::slice_writer::SliceWriter;
 
 /// The body of a POST request that approves events: `{"StartRequests":[{"EventId":"…"}]}`.
 ///
-/// It lets Azure start the events early, **for all their resources**. Ids are sent as they were received. `docs/wire.md`,
+/// It lets Azure start the events early, **for all their resources**. Ids are sent as they were received. `docs/inside/wire.md`,
 /// section 1, describes the request.
 ///
 /// ```

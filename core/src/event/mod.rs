@@ -32,7 +32,7 @@ pub(crate) const EVENT_DEPTH: u32 = 2;
 /// One event: a maintenance, an eviction or a deletion of one or more virtual machines.
 ///
 /// A view of the caller's bytes, from [`Document::events`](crate::Document::events). A member that is absent is `None`. So
-/// is an invalid one, which is also a [`Problem`] of the document. `docs/wire.md`, section 3, describes the members.
+/// is an invalid one, which is also a [`Problem`] of the document. `docs/inside/wire.md`, section 3, describes the members.
 ///
 /// Positions in the event are kept in 32 bits: a text of 2 GiB or more, or one that starts 4 GiB after the event's brace,
 /// is not read and is a problem of the kind [`TooLong`](ProblemKind::TooLong).

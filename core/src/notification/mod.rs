@@ -42,7 +42,7 @@ use crate::time::UnixMillis;
 /// and counted: other topics, the maintenance of AKS, which has the same event type, and Event Grid's request for a
 /// [`validation_code`](Self::validation_code).
 ///
-/// Azure publishes these in preview (2026). `docs/wire.md` describes them.
+/// Azure publishes these in preview (2026). `docs/inside/wire.md` describes them.
 ///
 /// ```
 /// use scheduled_events_core::{NotificationState, Notifications, UnixMillis};

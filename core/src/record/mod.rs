@@ -2,7 +2,7 @@
 //!
 //! A [`Record`] borrows everything it shows and implements [`serde::Serialize`]; any serde writer turns it into JSON
 //! (`serde_json`, or `serde-json-core` where there is no allocator). [`KINDS`] describes each kind and its members;
-//! `docs/records.md` is generated from it.
+//! `docs/use/records.md` is generated from it.
 //!
 //! ```
 //! use scheduled_events_core::record::{PrintableJson, Record};

@@ -1,4 +1,4 @@
-//! The timing and the sizes of a [`Session`](crate::Session), each with its reason. See `docs/wire.md`, section 1.
+//! The timing and the sizes of a [`Session`](crate::Session), each with its reason. See `docs/inside/wire.md`, section 1.
 
 /// The default time between two polls, as Microsoft's page recommends ("Polling frequency").
 pub const INTERVAL_MS: u32 = 1_000;

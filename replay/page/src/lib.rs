@@ -14,7 +14,7 @@
 //! | `action` | the page's actions on a run |
 //! | `control` | the control's port: `guard` refuses foreign requests, `routes` answers, `assets` are the page's files |
 //!
-//! The control listens on loopback only. See `docs/replay-page.md`.
+//! The control listens on loopback only. See `docs/use/replay-page.md`.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Imitates Azure's control plane: Resource Manager, Resource Graph and an Event Grid topic that
 //! fills a queue, all in preview at Azure.
 //!
-//! It is a fake that could not be compared with Azure. It is based on the facts of `docs/wire.md`,
+//! It is a fake that could not be compared with Azure. It is based on the facts of `docs/inside/wire.md`,
 //! section 6, each of which has a test whose name begins with `fact_`; the models of the package
 //! `azure-mgmt-maintenance` 2.2.0b4, which the tests use as a client; and the answer that Azure
 //! PowerShell expects for a list that is approved in part: status 207 and `MultiStatusResponse`.

@@ -3,7 +3,7 @@
 //! The two macro calls below are the only lists of the kinds: of faults of requests, and of faults
 //! of Event Grid's messages. They define [`FaultKind`] and [`MessageFaultKind`], their parsers,
 //! their `Display`, and [`KINDS`] and [`MESSAGE_KINDS`], which generate the command's help and
-//! `docs/faults.md`. An exhaustive `match` in `FaultPlan` defines the behaviour of each kind, so a
+//! `docs/inside/faults.md`. An exhaustive `match` in `FaultPlan` defines the behaviour of each kind, so a
 //! kind without behaviour does not compile. `FaultPlan::is_intact` has no such `match`: it changes
 //! for a kind that delays or loses the answer.
 

@@ -1,4 +1,4 @@
-//! The instance metadata that the service serves as JSON (`docs/wire.md`, sections 1 and 5).
+//! The instance metadata that the service serves as JSON (`docs/inside/wire.md`, sections 1 and 5).
 //!
 //! Everything but the name, and the ids that depend on it, is invented and the same on every
 //! machine.

@@ -1,4 +1,4 @@
-//! Routes requests, or refuses them as the service does (`docs/wire.md`, sections 1 and 5).
+//! Routes requests, or refuses them as the service does (`docs/inside/wire.md`, sections 1 and 5).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Writes documents and refusals as the service does (`docs/wire.md`, sections 1 and 2).
+//! Writes documents and refusals as the service does (`docs/inside/wire.md`, sections 1 and 2).
 
 use std::time::{Duration, SystemTime};
 

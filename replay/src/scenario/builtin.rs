@@ -154,21 +154,6 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_lists_every_scenario() {
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md"))
-            .expect("the page");
-        let rows = page
-            .lines()
-            .skip_while(|line| *line != "| scenario | what happens |")
-            .skip(2);
-        let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
-        let expected: Vec<_> = Scenario::builtins()
-            .map(|(name, about)| format!("| `{name}` | {about} |"))
-            .collect();
-        assert_eq!(rows, expected);
-    }
-
-    #[test]
     fn descriptions_of_invented_documents_say_that_they_are_invented() {
         for (name, about) in Scenario::builtins() {
             let scenario = Scenario::builtin(name).expect(name);

@@ -48,7 +48,7 @@ fn parse(text: &str) -> Result<Scenario, (usize, String)> {
     raw.check().map_err(|(span, message)| (span.start, message))
 }
 
-/// The minimum notice of an event type (`docs/wire.md`, section 3); for unknown types, the longest
+/// The minimum notice of an event type (`docs/inside/wire.md`, section 3); for unknown types, the longest
 /// one.
 fn default_notice(event_type: &str) -> Duration {
     Duration::from_secs(match event_type {

@@ -61,7 +61,7 @@ pub use recording::Recording;
 
 /// The most events in a scenario, including copies by `count`.
 ///
-/// A placement group has at most 1000 VMs, so a document may have that many events (`docs/wire.md`,
+/// A placement group has at most 1000 VMs, so a document may have that many events (`docs/inside/wire.md`,
 /// section 2).
 pub const MAX_EVENTS: u32 = 1000;
 
@@ -93,7 +93,7 @@ pub struct Scenario {
     /// `DocumentIncarnation` of the first document.
     pub first_incarnation: u64,
     /// When the incarnation starts again, as it may after 24 hours without a request
-    /// (`docs/wire.md`, section 1).
+    /// (`docs/inside/wire.md`, section 1).
     pub incarnation_reset: Option<IncarnationReset>,
     /// The events in document order, without copies by `count`.
     pub events: Vec<EventScript>,

@@ -42,7 +42,7 @@ pub use outside::ControlPlane;
 /// How many files the rest of a process may have open beside a server's sockets.
 const OTHER_FILES: usize = 512;
 
-/// The most machines of a server: as many as a placement group has (`docs/wire.md`, section 2).
+/// The most machines of a server: as many as a placement group has (`docs/inside/wire.md`, section 2).
 pub const MAX_MACHINES: u32 = 1000;
 
 /// The configuration of a [`Server`].

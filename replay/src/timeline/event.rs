@@ -91,7 +91,7 @@ impl EventTimeline {
         }
     }
 
-    /// `EventStatus` outside the machine, where the end is reported (`docs/wire.md`, section 6);
+    /// `EventStatus` outside the machine, where the end is reported (`docs/inside/wire.md`, section 6);
     /// `None` before the event appears.
     pub(crate) fn status(&self) -> Option<EventStatus> {
         match self.phase {

@@ -1,4 +1,4 @@
-//! `EventId`s: upper-case GUIDs, as the service sends them (`docs/wire.md`, section 2).
+//! `EventId`s: upper-case GUIDs, as the service sends them (`docs/inside/wire.md`, section 2).
 
 /// Generates version 4 GUIDs with `SplitMix64`: the same seed gives the same GUIDs. Not for
 /// secrets.

@@ -2,7 +2,7 @@
 //!
 //! An event goes from Scheduled to Started and then leaves the document, or takes a shorter way.
 //! Each change of the document raises the incarnation by one; changes at the same moment are one
-//! change of the document (`docs/wire.md`, sections 2, 3 and 5). Time is the span since the first
+//! change of the document (`docs/inside/wire.md`, sections 2, 3 and 5). Time is the span since the first
 //! document; the caller owns the clock.
 //!
 //! ```
@@ -175,7 +175,7 @@ impl Timeline {
     ///
     /// The event starts after its `starts_after_approval`, or at `NotBefore` if that is earlier. In
     /// an approval group, the delay begins when all Scheduled events of the group are approved
-    /// (`docs/wire.md`, section 3, Terminate).
+    /// (`docs/inside/wire.md`, section 3, Terminate).
     ///
     /// ```
     /// use std::time::Duration;

@@ -37,7 +37,7 @@ impl fmt::Display for Finding {
         let Self { rule, message, .. } = self;
         write!(
             f,
-            "{rule}: {message} (docs/wire.md, section {}, {})",
+            "{rule}: {message} (docs/inside/wire.md, section {}, {})",
             rule.section(),
             rule.item()
         )

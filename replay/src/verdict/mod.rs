@@ -8,7 +8,7 @@
 //!
 //! All times are real times since the server started; the speed of the replay does not change them.
 //!
-//! - `rules`: the table of rules, each with its place in `docs/wire.md`.
+//! - `rules`: the table of rules, each with its place in `docs/inside/wire.md`.
 //! - `finding`: a client's violation of a rule, and how often each rule was checked.
 //! - `exchange`: the input of a verdict, a request and its answer, and the checks of one request.
 //! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their

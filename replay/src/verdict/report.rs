@@ -278,7 +278,7 @@ impl VerdictReport<'_> {
             }
             html.close("dl");
             html.open("table", &[]);
-            html.element("caption", &[], &"Rules of docs/wire.md");
+            html.element("caption", &[], &"Rules of docs/inside/wire.md");
             html.open("tr", &[]);
             for column in [
                 "Rule",
@@ -347,7 +347,7 @@ fn test_case(xml: &mut Markup, verdict: &Verdict, rule: Rule) {
         ));
     }
     xml.text(&format_args!(
-        "{}\ndocs/wire.md, section {}, {}",
+        "{}\ndocs/inside/wire.md, section {}, {}",
         rule.about(),
         rule.section(),
         rule.item()

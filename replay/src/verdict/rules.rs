@@ -1,5 +1,5 @@
 //! The table of rules that a client is checked against. Each names its place in the wire contract,
-//! `docs/wire.md`.
+//! `docs/inside/wire.md`.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Level {
     Should,
 }
 
-/// Defines [`Rule`] and its table: variant, id, level, section and item of `docs/wire.md`, and a
+/// Defines [`Rule`] and its table: variant, id, level, section and item of `docs/inside/wire.md`, and a
 /// client's behaviour.
 macro_rules! rules {
     ($($variant:ident $id:literal $level:ident $section:literal $item:literal $about:literal;)*) => {
@@ -31,7 +31,7 @@ macro_rules! rules {
         /// let rule = Rule::PollGap;
         /// assert_eq!((rule.id(), rule.level()), ("poll-gap", Level::Must));
         /// assert!(!rule.about().is_empty());
-        /// // Where `docs/wire.md` has it.
+        /// // Where `docs/inside/wire.md` has it.
         /// assert!(rule.section() > 0 && !rule.item().is_empty());
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ macro_rules! rules {
                 match self { $(Self::$variant => Level::$level,)* }
             }
 
-            /// The number of the section of `docs/wire.md`.
+            /// The number of the section of `docs/inside/wire.md`.
             pub const fn section(self) -> u8 {
                 match self { $(Self::$variant => $section,)* }
             }
@@ -106,8 +106,11 @@ mod tests {
 
     #[test]
     fn the_wire_contract_has_the_section_and_the_item_of_every_rule() {
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md"))
-            .expect("the page");
+        let page = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../docs/inside/wire.md"
+        ))
+        .expect("the page");
         for rule in Rule::ALL {
             let heading = format!("\n## {} ", rule.section());
             let (_, section) = page
@@ -130,9 +133,11 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_rule() {
-        let page =
-            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/replay.md"))
-                .expect("the page");
+        let page = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../docs/use/replay.md"
+        ))
+        .expect("the page");
         let rows = page
             .lines()
             .skip_while(|line| !line.starts_with("| rule | level |"))

@@ -1,5 +1,5 @@
 //! Tests of a server's services outside its machines, with the same timeline. A test whose name
-//! begins with `fact_` checks a fact of `docs/wire.md`, section 6. The queue is a fake here;
+//! begins with `fact_` checks a fact of `docs/inside/wire.md`, section 6. The queue is a fake here;
 //! `tests/python/programs/test_control_plane.py` has a real one, and foreign clients.
 
 use std::io::{BufRead, BufReader};

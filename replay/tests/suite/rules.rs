@@ -1,4 +1,4 @@
-//! Tests of the rules of the service (`docs/wire.md`).
+//! Tests of the rules of the service (`docs/inside/wire.md`).
 
 use super::*;
 

@@ -566,7 +566,7 @@ mod tests {
 
     #[test]
     fn the_guide_has_a_configuration_and_the_defaults() {
-        let page = include_str!("../../../docs/outside.md");
+        let page = include_str!("../../../docs/run/outside.md");
         let start = page
             .split("\n## Start\n")
             .nth(1)

@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn the_page_has_every_metric_and_the_alerts_have_no_other_ones() {
         let text = Metrics::default().text(Gauges::default());
-        let page = include_str!("../../../docs/outside.md");
+        let page = include_str!("../../../docs/run/outside.md");
         let mut metrics = 0;
         for name in text
             .lines()

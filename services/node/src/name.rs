@@ -63,7 +63,7 @@ mod tests {
     /// The table of the guide: the kind of machine, its name in events, and its node's name.
     #[test]
     fn the_guide_has_these_names() {
-        let page = include_str!("../../../docs/kubernetes.md");
+        let page = include_str!("../../../docs/run/kubernetes.md");
         let (_, table) = page
             .split_once("| machine | name in events | host name |")
             .expect("the table");

@@ -168,7 +168,9 @@ impl RelayConfig {
                     let place = target.records.as_ref().map(|records| records.span().start);
                     return Err((
                         place,
-                        format!("found {kind:?} in `records`, expected kinds of docs/records.md"),
+                        format!(
+                            "found {kind:?} in `records`, expected kinds of docs/use/records.md"
+                        ),
                     ));
                 }
             }

@@ -1,4 +1,4 @@
-//! One record of the audit file. `docs/records.md` describes the members.
+//! One record of the audit file. `docs/use/records.md` describes the members.
 
 use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::record::PrintableJson;

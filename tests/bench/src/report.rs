@@ -1,4 +1,4 @@
-//! The figures: tables for people, JSON for docs/performance.md, and the goals with their measured values.
+//! The figures: tables for people, JSON for docs/inside/performance.md, and the goals with their measured values.
 
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -165,12 +165,9 @@ impl Report {
         let competitors = self.competitors.iter().map(|(name, version, note, faults)| {
             json!({"name": name, "version": version, "note": note, "accepted_faults": faults})
         });
-        let goals = self.goals().into_iter().map(|goal| {
-            json!({"what": goal.what, "wanted": goal.wanted, "measured": goal.measured, "reached": goal.reached})
-        });
         let report = json!({
             "run": run(), "rounds": ROUNDS, "readers": competitors.collect::<Value>(), "absent": self.absent,
-            "readings": readings.collect::<Value>(), "followings": followings.collect::<Value>(), "goals": goals.collect::<Value>(),
+            "readings": readings.collect::<Value>(), "followings": followings.collect::<Value>(),
         });
         format!("{report:#}\n")
     }

@@ -122,9 +122,9 @@ def test_the_example_of_the_readme_runs(environment: "dict[str, str]") -> None:
 
 
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, draining, outside, following, testing, stepping, reading = blocks("docs/python.md")
+    watching, draining, outside, following, testing, stepping, reading = blocks("docs/program/python.md")
     assert blocks("py/README.md") == [watching]
-    (states,) = blocks("docs/spot.md")
+    (states,) = blocks("docs/use/spot.md")
     exec(states, {})
     with se.replay("user-reboot", speed=20) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}

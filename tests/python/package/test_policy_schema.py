@@ -1,4 +1,4 @@
-"""docs/policy.schema.json: a JSON Schema validator accepts the policies that the program accepts, and no other ones."""
+"""docs/use/policy.schema.json: a JSON Schema validator accepts the policies that the program accepts, and no other ones."""
 
 import json
 import re
@@ -18,7 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-SCHEMA = json.loads((ROOT / "docs/policy.schema.json").read_text("utf-8"))
+SCHEMA = json.loads((ROOT / "docs/use/policy.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
 
@@ -32,7 +32,7 @@ def is_accepted(text: str) -> bool:
 
 def policies() -> "list[tuple[str, str]]":
     """The policies of the guide and of the packages."""
-    pages = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+    pages = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
     found = [("system", (ROOT / "packaging/system/policy.toml").read_text("utf-8"))]
     for page in pages:
         blocks = re.findall(r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)

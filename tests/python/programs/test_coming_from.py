@@ -1,4 +1,4 @@
-"""The page docs/coming-from.md: its snippets run, its options exist, and requests like Microsoft's do what it states.
+"""The page docs/use/coming-from.md: its snippets run, its options exist, and requests like Microsoft's do what it states.
 
 Microsoft's own lines run, too, where a copy of its pages is beside the repository.
 """
@@ -27,7 +27,7 @@ from test_agents import references
 
 import scheduled_events as se
 
-PAGE = (ROOT / "docs/coming-from.md").read_text("utf-8")
+PAGE = (ROOT / "docs/use/coming-from.md").read_text("utf-8")
 ENDPOINT = "http://169.254.169.254"
 
 

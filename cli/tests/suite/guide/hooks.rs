@@ -1,4 +1,4 @@
-//! The table of variables in `docs/hooks.md` has those that commands receive, and no others.
+//! The table of variables in `docs/use/hooks.md` has those that commands receive, and no others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,7 +73,7 @@ fn the_table_has_the_variables_that_commands_receive() {
         .lines()
         .map(str::to_owned)
         .collect();
-    let rows = lines("docs/hooks.md")
+    let rows = lines("docs/use/hooks.md")
         .into_iter()
         .filter(|line| line.text.starts_with("| `SCHEDULED_EVENTS_"));
     let listed: BTreeSet<_> = rows
@@ -81,6 +81,6 @@ fn the_table_has_the_variables_that_commands_receive() {
         .collect();
     assert_eq!(
         received, listed,
-        "received (left), and in docs/hooks.md (right)"
+        "received (left), and in docs/use/hooks.md (right)"
     );
 }

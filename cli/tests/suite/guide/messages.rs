@@ -1,4 +1,4 @@
-//! `docs/troubleshooting.md` explains exactly the messages of the code.
+//! `docs/run/troubleshooting.md` explains exactly the messages of the code.
 //!
 //! A message is a text of at least three words in the arguments of a call that creates an error or
 //! prints a diagnostic. Where a value is inserted, the page has `…`.
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::pages::documentation::{ROOT, read};
 
-const PAGE: &str = "docs/troubleshooting.md";
+const PAGE: &str = "docs/run/troubleshooting.md";
 
 /// The calls whose texts are messages.
 const CALLS: [&str; 18] = [
@@ -34,7 +34,27 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 22] = [
+const OTHERS: [(&str, &str); 27] = [
+    (
+        "replay/src/scenario/file.rs",
+        "mistakes in a scenario file, each with what to write",
+    ),
+    (
+        "replay/src/scenario/mod.rs",
+        "mistakes in a scenario file, each with what to write",
+    ),
+    (
+        "replay/src/scenario/names.rs",
+        "mistakes in a scenario file, each with what to write",
+    ),
+    (
+        "replay/src/scenario/text.rs",
+        "mistakes in a scenario file, each with what to write",
+    ),
+    (
+        "replay/src/fault/",
+        "mistakes in a fault, each with what to write",
+    ),
     (
         "replay/src/http/mod.rs",
         "answers of the replay server, in the words of Azure",
@@ -79,7 +99,14 @@ const OTHERS: [(&str, &str); 22] = [
         "replay/src/server/control.rs",
         "errors of the library, which the replay page shows",
     ),
-    ("cli/src/args/commands_page.rs", "a test"),
+    (
+        "cli/src/args/",
+        "mistakes in an option, each with what it takes",
+    ),
+    (
+        "client/src/resource_name.rs",
+        "names of resources, with what Azure allows",
+    ),
     ("cli/src/look/policy_source.rs", "generated C"),
     ("cli/src/test/demo.rs", "the output of `demo`"),
     ("cli/src/look/status.rs", "the output of `status`"),
@@ -91,10 +118,6 @@ const OTHERS: [(&str, &str); 22] = [
     (
         "cli/src/operate/terminate_profile.rs",
         "the output of commands for operators",
-    ),
-    (
-        "cli/src/args/operate.rs",
-        "the arguments of commands for operators",
     ),
     ("cli/src/output/format.rs", "the output of `watch`"),
     ("client/src/metrics/", "metrics"),
@@ -261,11 +284,15 @@ fn explained() -> Vec<(String, String)> {
         let (anchor, rest) = row["| <a id=\"".len()..]
             .split_once("\"></a>")
             .expect("the end of an anchor");
-        let code = rest
-            .strip_prefix("`` ")
-            .and_then(|rest| rest.split_once(" `` |"));
+        // Two graves are around a message that has one.
+        let code = match rest.strip_prefix("`` ") {
+            Some(rest) => rest.split_once(" `` |"),
+            None => rest
+                .strip_prefix('`')
+                .and_then(|rest| rest.split_once("` |")),
+        };
         let (code, meaning) =
-            code.unwrap_or_else(|| panic!("{PAGE}: {row}: expected a message between `` and ``"));
+            code.unwrap_or_else(|| panic!("{PAGE}: {row}: expected a message between ` and `"));
         assert!(
             meaning.trim_matches([' ', '|']).len() > 2,
             "{PAGE}: {code} is not explained"

@@ -1,4 +1,4 @@
-//! `docs/policy.schema.json` and the table of `docs/policy-schema.md`: generated from the words of
+//! `docs/use/policy.schema.json` and the table of `docs/use/policy-schema.md`: generated from the words of
 //! core and the keys below, which are compared with those that a policy file may have.
 
 use std::fmt::Write as _;
@@ -13,8 +13,8 @@ use crate::pages::documentation::{ROOT, read};
 /// With this environment variable, the test writes the files instead of comparing them.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA";
 
-const SCHEMA: &str = "docs/policy.schema.json";
-const PAGE: &str = "docs/policy-schema.md";
+const SCHEMA: &str = "docs/use/policy.schema.json";
+const PAGE: &str = "docs/use/policy-schema.md";
 
 /// A duration of whole seconds, in its usual form.
 const DURATION: &str = r"^\s*([0-9]+\s*(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w|months?|M|years?|y)\s*)+$";
@@ -180,13 +180,14 @@ fn page() -> String {
     page + &include_str!("policy-schema-end.md.in").replace("MAX_RULES", &MAX_RULES.to_string())
 }
 
-/// The heading of `docs/policies.md` that describes a key.
+/// The heading of `docs/use/policies.md` that describes a key.
 fn anchor(key: &str) -> String {
-    let page = read("docs/policies.md");
+    let page = read("docs/use/policies.md");
     let heading = page
         .lines()
         .find(|line| line.starts_with("### ") && line.contains(&format!("`{key}`")));
-    let heading = heading.unwrap_or_else(|| panic!("docs/policies.md has no heading for `{key}`"));
+    let heading =
+        heading.unwrap_or_else(|| panic!("docs/use/policies.md has no heading for `{key}`"));
     heading["### ".len()..]
         .replace(['`', ','], "")
         .replace(' ', "-")

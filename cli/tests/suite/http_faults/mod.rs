@@ -3,11 +3,11 @@
 //! retried.
 //!
 //! - `row` defines a row: a fault, and the required behaviour of the client.
-//! - `rows` has the rows. Each is a test, and a line of `docs/faults.md`.
+//! - `rows` has the rows. Each is a test, and a line of `docs/inside/faults.md`.
 //! - `scenario_run` runs a row and checks it.
 //! - `handwritten` has the cases that need more control over the service than the replay server
 //!   gives.
-//! - `page` writes `docs/faults.md`.
+//! - `page` writes `docs/inside/faults.md`.
 
 mod handwritten;
 mod page;

@@ -1,5 +1,5 @@
 //! A row: a fault of the service, the required behaviour of the client, and the text for
-//! `docs/faults.md`.
+//! `docs/inside/faults.md`.
 //!
 //! The test checks the same value that each column of the page shows, so the two cannot differ.
 
@@ -111,8 +111,8 @@ impl RetryDelay {
 
     pub(crate) fn text(self) -> String {
         match self {
-            Self::NoFailure | Self::Interval => "after the usual interval".into(),
-            Self::BackOff => "after the back-off".into(),
+            Self::NoFailure | Self::Interval => "as usual".into(),
+            Self::BackOff => "back-off".into(),
             Self::LongestBackOff => format!("after {} s", limits::BACK_OFF_MAX_MS / 1000),
             Self::RetryAfter(seconds) => format!("after {seconds} s, as requested"),
             Self::RetryAfterLimit => {

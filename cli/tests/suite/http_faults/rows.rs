@@ -1,5 +1,5 @@
 //! The rows: every known fault of the metadata service, and the client's behaviour. Each row is a
-//! test and a line of `docs/faults.md`.
+//! test and a line of `docs/inside/faults.md`.
 //!
 //! A fault of the first poll applies before the event is known, one of the fourth poll while the
 //! event is open.

@@ -180,7 +180,7 @@ fn the_picture_in_the_documentation_is_drawn_from_its_audit_files() {
     let drawn = run(&["timeline", &audits[0], &audits[1], &audits[2]])
         .with_code(0)
         .stdout;
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/timeline.svg");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/images/timeline.svg");
     assert!(
         std::fs::read_to_string(page).is_ok_and(|page| page == drawn),
         "print it again: timeline {golden}/*.audit > {page}"

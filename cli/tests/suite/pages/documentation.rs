@@ -199,7 +199,7 @@ fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
         .expect("a version");
     let mut stated = 0;
     let mut errors = Errors::default();
-    for line in ["README.md", "docs/getting-started.md"]
+    for line in ["README.md", "docs/use/getting-started.md"]
         .into_iter()
         .flat_map(lines)
     {
@@ -221,12 +221,7 @@ fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
             );
         }
     }
-    for file in [
-        "bench/Cargo.toml",
-        "fleet/Cargo.toml",
-        "fuzz/Cargo.toml",
-        "page/Cargo.toml",
-    ] {
+    for file in ["tests/bench/Cargo.toml", "fuzz/Cargo.toml"] {
         for line in lines(file) {
             let Some(found) = line.text.strip_prefix("rust-version = ") else {
                 continue;
@@ -241,7 +236,7 @@ fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
         }
     }
     assert!(
-        stated >= 6,
+        stated >= 5,
         "found {stated} statements of the minimum version"
     );
     errors.check(stated);
@@ -250,7 +245,7 @@ fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
 #[test]
 fn examples_and_signatures_have_the_default_api_version() {
     for file in [
-        "docs/testing.md",
+        "docs/use/testing.md",
         "ffi-c/src/session/step.rs",
         "py/examples/drop_in.py",
         "py/python/scheduled_events/__init__.pyi",
@@ -496,7 +491,7 @@ pub(crate) fn make_targets() -> BTreeSet<String> {
 }
 
 /// The Markdown files of the repository, as paths from the root.
-fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<String> {
     let mut pages = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {

@@ -1,10 +1,10 @@
-//! `docs/monitoring.md`: its tables have each metric of `watch`, and each alert with its severity.
+//! `docs/run/monitoring.md`: its tables have each metric of `watch`, and each alert with its severity.
 
 use std::collections::BTreeSet;
 
 use crate::pages::documentation::{code_spans, lines, read};
 
-const PAGE: &str = "docs/monitoring.md";
+const PAGE: &str = "docs/run/monitoring.md";
 
 /// The rows of the page's tables whose first cell is a name, with the second cell.
 fn rows() -> Vec<(String, String)> {

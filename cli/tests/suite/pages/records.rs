@@ -1,4 +1,4 @@
-//! The page `docs/records.md`: generated from the definition of the records, and compared with the
+//! The page `docs/use/records.md`: generated from the definition of the records, and compared with the
 //! committed file.
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use scheduled_events_replay::Scenario;
 /// With this environment variable, the test writes the page instead of comparing it.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_RECORDS_PAGE";
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/records.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/records.md");
 
 /// The time in the examples.
 const TIME: UnixSeconds = UnixSeconds(1_649_715_659);
@@ -24,17 +24,17 @@ fn the_page_describes_the_records_as_they_are_defined() {
         fs::write(PAGE, page).expect("the page can be written");
         return;
     }
-    let committed = fs::read_to_string(PAGE).expect("docs/records.md");
+    let committed = fs::read_to_string(PAGE).expect("docs/use/records.md");
     for (number, (expected, found)) in (1..).zip(page.lines().zip(committed.lines())) {
         assert_eq!(
             expected, found,
-            "docs/records.md, line {number}: run `make records-page`"
+            "docs/use/records.md, line {number}: run `make records-page`"
         );
     }
     assert_eq!(
         page.len(),
         committed.len(),
-        "docs/records.md is longer or shorter: run `make records-page`"
+        "docs/use/records.md is longer or shorter: run `make records-page`"
     );
 }
 
@@ -82,13 +82,31 @@ fn section(page: &mut String, kind: &RecordKind, record: &Record<'_>) {
         page,
         "```json\n{line}```\n\n| member | values | meaning |\n|---|---|---|"
     );
-    for member in kind.members() {
+    // The record begins with the id of its event, and ends with the event's other members, which have their own section.
+    let event = KINDS.iter().find(|kind| kind.name == "event");
+    let event: Vec<_> = event.expect("a kind").members().map(|it| it.name).collect();
+    let members: Vec<_> = kind.members().collect();
+    let names: Vec<_> = members.iter().map(|member| member.name).collect();
+    let shared = if kind.name != "event" && names.ends_with(&event[1..]) {
+        event.len() - 1
+    } else {
+        0
+    };
+    for member in &members[..members.len() - shared] {
         let _ = writeln!(
             page,
             "| `{}` | {} | {} |",
             member.name,
             member.values,
             text(member.about)
+        );
+    }
+    if shared > 0 {
+        let _ = writeln!(
+            page,
+            "| `{}` to `{}` | | as in [`event`](#event) |",
+            event[1],
+            event[event.len() - 1]
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `scenarios --show`, and the page `docs/scenarios.md`: generated from the scenario files, and
+//! `scenarios --show`, and the page `docs/use/scenarios.md`: generated from the scenario files, and
 //! compared with the committed file.
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::support::{Folder, run};
 /// With this environment variable, the test writes the page instead of comparing it.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_SCENARIOS_PAGE";
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/scenarios.md");
 
 #[test]
 fn the_page_describes_the_scenarios_as_they_are_defined() {
@@ -22,17 +22,17 @@ fn the_page_describes_the_scenarios_as_they_are_defined() {
         fs::write(PAGE, page).expect("the page can be written");
         return;
     }
-    let committed = fs::read_to_string(PAGE).expect("docs/scenarios.md");
+    let committed = fs::read_to_string(PAGE).expect("docs/use/scenarios.md");
     for (number, (expected, found)) in (1..).zip(page.lines().zip(committed.lines())) {
         assert_eq!(
             expected, found,
-            "docs/scenarios.md, line {number}: run `make scenarios-page`"
+            "docs/use/scenarios.md, line {number}: run `make scenarios-page`"
         );
     }
     assert_eq!(
         page.len(),
         committed.len(),
-        "docs/scenarios.md is longer or shorter: run `make scenarios-page`"
+        "docs/use/scenarios.md is longer or shorter: run `make scenarios-page`"
     );
 }
 
@@ -78,10 +78,7 @@ fn page() -> String {
         if !remarks.is_empty() {
             let _ = writeln!(page, "{remarks}\n");
         }
-        let _ = writeln!(
-            page,
-            "Run it: `scheduled-events demo {name}`\n\n| when | what happens |\n|---|---|"
-        );
+        let _ = writeln!(page, "| when | what happens |\n|---|---|");
         for event in &scenario.events {
             for (when, what) in timeline(event) {
                 let _ = writeln!(page, "| {when} | {what} |");
@@ -117,26 +114,23 @@ fn timeline(event: &EventScript) -> Vec<(String, String)> {
     let interruption = match event.duration_in_seconds {
         -1 => "of unknown duration".to_owned(),
         0 => "without interruption".to_owned(),
-        seconds => format!("with an interruption of {seconds} s"),
+        seconds => format!("for {seconds} s"),
     };
     let appears = at(event.appears);
     if event.without_notice {
         let gone = (
             format!("{} later", words(event.started_for)),
-            format!("{object} leaves the document: it is over"),
+            format!("{object} is over"),
         );
         return vec![
-            (
-                appears,
-                format!("{subject} appears as `Started`, {interruption}"),
-            ),
+            (appears, format!("{subject} is `Started`, {interruption}")),
             gone,
         ];
     }
     let mut steps = vec![(
         appears,
         format!(
-            "{subject} appears as `Scheduled`, {interruption} and with {} of notice",
+            "{subject} is `Scheduled`, {interruption}, {} ahead",
             words(event.notice)
         ),
     )];
@@ -158,13 +152,13 @@ fn timeline(event: &EventScript) -> Vec<(String, String)> {
         "approval"
     };
     let early = format!(
-        "{} after the {approval}, at `NotBefore` at the latest",
+        "{} after the {approval}, or at `NotBefore`",
         words(event.starts_after_approval)
     );
     steps.push((early, format!("{object} is `Started`")));
     steps.push((
         format!("{} later", words(event.started_for)),
-        format!("{object} leaves the document: it is over"),
+        format!("{object} is over"),
     ));
     steps
 }

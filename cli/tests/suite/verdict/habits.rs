@@ -271,7 +271,7 @@ fn a_finding_has_its_event_its_time_and_its_rule() {
     );
     let stdout = &tested.finished.stdout;
     assert!(
-        stdout.contains("(docs/wire.md, section 1, Status codes)"),
+        stdout.contains("(docs/inside/wire.md, section 1, Status codes)"),
         "{stdout}"
     );
     // The times of the event: announced, seen within a poll, approved at once, 1 s of 6 s at most.

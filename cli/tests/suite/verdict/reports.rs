@@ -33,7 +33,7 @@ for number, suite in enumerate(root):
         assert len(case) <= 1 and all(child.tag in ("failure", "skipped", "system-out") for child in case)
         for failure in case.findall("failure"):
             assert failure.get("message") and failure.get("type") == case.get("name")
-            assert "docs/wire.md, section " in failure.text, failure.text
+            assert "docs/inside/wire.md, section " in failure.text, failure.text
     for item in suite.find("properties"):
         assert item.tag == "property" and item.get("name") and item.get("value") is not None
 assert counts(root, total) == total, (root.attrib, total)

@@ -1,8 +1,8 @@
 //! The load that a fleet puts on its store: the daemon that ships, many times in one process, over
 //! real sockets to a real etcd, Azurite and a real API server, and in a folder.
 //!
-//! `make cost-fleet` runs it, and `bench/tables.py fleet` writes the tables of
-//! `docs/performance.md`. It counts requests and bytes, and measures only processor time, so a busy
+//! `make cost-fleet` runs it, and `tests/bench/tables.py` writes the tables of
+//! `docs/inside/performance.md`. It counts requests and bytes, and measures only processor time, so a busy
 //! machine makes little difference.
 //!
 //! `meter`: counts. `processor`: processor time. `stores`: the stores, each behind a meter.
@@ -152,7 +152,7 @@ fn side_by_side<T: Send>(sizes: &[usize], work: impl Fn(usize) -> T + Sync) -> V
 }
 
 #[test]
-#[ignore = "it takes minutes, and writes the figures of docs/performance.md: make cost-fleet"]
+#[ignore = "it takes minutes, and writes the figures of docs/inside/performance.md: make cost-fleet"]
 fn cost() {
     let wanted = std::env::var("ENGINES").unwrap_or_default();
     let is_wanted = |kind: &Kind| {

@@ -195,7 +195,7 @@ fn the_rights_are_those_that_are_used() {
 fn the_page_shows_the_defaults_and_a_relay() {
     let page = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/kubernetes.md"
+        "/../../docs/run/kubernetes.md"
     ))
     .unwrap();
     let blocks: Vec<_> = page

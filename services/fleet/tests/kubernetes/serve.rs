@@ -1,4 +1,4 @@
-//! The imitated API server as a program, for `fleet/tests/chaos/run`.
+//! The imitated API server as a program, for `services/fleet/tests/chaos/run`.
 
 use std::path::PathBuf;
 

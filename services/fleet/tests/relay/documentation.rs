@@ -1,4 +1,4 @@
-//! The configurations of `docs/notifications.md`.
+//! The configurations of `docs/run/notifications.md`.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 #[test]
 fn each_configuration_of_the_documentation_is_accepted() {
     let page = fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/notifications.md"),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run/notifications.md"),
     )
     .unwrap();
     let configurations = blocks(&page, "toml");

@@ -1,4 +1,4 @@
-//! The operator's commands in the section "By hand" of docs/fleet.md do what the page shows.
+//! The operator's commands in the section "By hand" of docs/run/fleet.md do what the page shows.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ const EVENT: &str = "368d8799-233c-4d16-8e3a-0c6c6ab4efec";
 
 /// The commands of the page's section, each with its output.
 fn commands() -> Vec<(String, String)> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run/fleet.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let (_, section) = page.split_once("\n## By hand\n").expect("the section");
     let (_, block) = section.split_once("\n```console\n").expect("a block");

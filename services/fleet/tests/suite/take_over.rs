@@ -1,4 +1,4 @@
-//! Processes are killed in the middle of the story of docs/fleet.md: another machine posts the
+//! Processes are killed in the middle of the story of docs/run/fleet.md: another machine posts the
 //! decided approval, and a restarted daemon continues.
 
 use std::os::unix::fs::PermissionsExt as _;

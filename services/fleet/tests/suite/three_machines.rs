@@ -1,4 +1,4 @@
-//! Three machines, one event, one approval: the story of docs/fleet.md, with real processes.
+//! Three machines, one event, one approval: the story of docs/run/fleet.md, with real processes.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn the_guide_has_a_configuration() {
-        let page = include_str!("../../../../docs/fleet.md");
+        let page = include_str!("../../../../docs/run/fleet.md");
         let block = page
             .split("```toml\n")
             .nth(1)

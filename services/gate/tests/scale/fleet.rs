@@ -125,8 +125,6 @@ pub(crate) struct Outcome {
     pub(crate) violations: Vec<String>,
     pub(crate) events: usize,
     pub(crate) approved: usize,
-    /// How long everything took, in virtual time.
-    pub(crate) duration: Duration,
     /// For the first event.
     pub(crate) announced_to_approved: Option<Duration>,
     pub(crate) ready_to_approved: Option<Duration>,
@@ -185,7 +183,6 @@ impl Fleet {
 }
 
 async fn simulate(setup: &Setup) -> Outcome {
-    let begin = Instant::now();
     let folder = tempfile::tempdir().expect("a folder");
     let mut random = Random::new(setup.seed ^ 0x5ca1e);
     let names: Vec<String> = (0..setup.machines)
@@ -292,19 +289,12 @@ async fn simulate(setup: &Setup) -> Outcome {
     while let Some(ended) = machines.try_join_next() {
         ended.expect("a machine that ended was killed");
     }
-    let duration = begin.elapsed();
     machines.abort_all();
     while machines.join_next().await.is_some() {}
-    outcome(setup, &world, &server, is_free, duration)
+    outcome(setup, &world, &server, is_free)
 }
 
-fn outcome(
-    setup: &Setup,
-    world: &Rc<RefCell<World>>,
-    server: &Server,
-    is_free: bool,
-    duration: Duration,
-) -> Outcome {
+fn outcome(setup: &Setup, world: &Rc<RefCell<World>>, server: &Server, is_free: bool) -> Outcome {
     let mut world = world.borrow_mut();
     if !is_free {
         world.violated("slots were not freed twenty minutes after the last event");
@@ -335,6 +325,5 @@ fn outcome(
         on_events: server.count("events"),
         on_groups: server.count("groups"),
         on_machines: server.count("machines"),
-        duration,
     }
 }

@@ -94,7 +94,7 @@ fn an_event_is_drained_for_approved_and_recovered_from_although_messages_repeat(
 
 #[test]
 fn what_the_guide_lets_one_try_is_drained_for_approved_and_recovered_from() {
-    let page = include_str!("../../../../docs/outside.md");
+    let page = include_str!("../../../../docs/run/outside.md");
     let section = page
         .split("\n## ")
         .find(|section| section.starts_with("Try it\n"))

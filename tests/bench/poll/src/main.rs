@@ -342,9 +342,6 @@ fn figures(costs: &[Cost], options: &Options, bytes: usize) -> Value {
             "p50_us": cost.p50_us, "p99_us": cost.p99_us, "peak_kib": cost.peak_kib,
             "resident_kib": cost.resident_kib})
     };
-    let goals = goals(costs).into_iter().map(|(what, wanted, measured, reached)| {
-        json!({"what": what, "wanted": wanted, "measured": measured, "reached": reached})
-    });
     json!({"run": report::run(), "bytes": bytes, "polls": options.polls, "costs": costs.iter().map(cost).collect::<Value>(),
-        "absent": absent(options), "goals": goals.collect::<Value>()})
+        "absent": absent(options)})
 }

@@ -111,7 +111,7 @@ fn check(accept: bool) -> Result<bool, String> {
     }
     if accept {
         std::fs::write(FILE, written(&counted)).map_err(|error| format!("{FILE}: {error}"))?;
-        println!("wrote bench/instructions.toml");
+        println!("wrote tests/bench/instructions.toml");
         return Ok(true);
     }
     let text = std::fs::read_to_string(FILE).map_err(|error| format!("{FILE}: {error}"))?;
@@ -134,7 +134,7 @@ fn check(accept: bool) -> Result<bool, String> {
     let fine = verdicts.iter().all(|verdict| verdict.fine);
     if !fine {
         println!(
-            "If the change is intended: make bench-check ARGS=--accept, then commit bench/instructions.toml."
+            "If the change is intended: make bench-check ARGS=--accept, then commit tests/bench/instructions.toml."
         );
     }
     Ok(fine)
