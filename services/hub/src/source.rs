@@ -314,7 +314,7 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
 
 /// The answer of Resource Graph: the keys of events, and whether some rows cannot be read.
 #[derive(Default)]
-struct Seen {
+struct GraphAnswer {
     keys: HashSet<String>,
     has_unreadable: bool,
 }
@@ -324,8 +324,8 @@ async fn ask_about(
     arm: &Arm,
     dispatch: &Rc<Dispatch>,
     events: Events<'_>,
-) -> Result<Seen, ArmError> {
-    let mut seen = Seen::default();
+) -> Result<GraphAnswer, ArmError> {
+    let mut answer = GraphAnswer::default();
     arm.query_each(
         &dispatch.shared.config.subscriptions,
         &events.query(),
@@ -334,8 +334,9 @@ async fn ask_about(
             let notices = notices.map_err(|why| {
                 ArmError::NotSent(format!("Resource Graph answers with a row that {why}"))
             })?;
-            seen.has_unreadable |= !notices.problems.is_empty();
-            seen.keys
+            answer.has_unreadable |= !notices.problems.is_empty();
+            answer
+                .keys
                 .extend(notices.notices.iter().map(|notice| notice.key.clone()));
             // No faster than the machines are, but a machine whose state cannot be kept must not
             // delay the notices of others.
@@ -344,7 +345,7 @@ async fn ask_about(
         },
     )
     .await?;
-    Ok(seen)
+    Ok(answer)
 }
 
 /// A repeated failure: it is logged once, and retried after longer and longer pauses.
