@@ -138,7 +138,7 @@ struct UngatedStarts {
     events: Vec<String>,
 }
 
-/// An event that the watcher asked about, until it is over.
+/// An event that the watcher asked about.
 struct PendingEvent {
     event_id: String,
     run: Mutex<GateRun>,
