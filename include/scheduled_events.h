@@ -1876,8 +1876,6 @@ typedef struct schedev_session_config {
    * Approving still takes the gate's yes.
    */
   uint32_t last_call_seconds;
-  /** Not read: the end of the second version of this struct. */
-  uint32_t padding;
   /** Where events come from: a schedev_session_source. */
   uint32_t source;
 } schedev_session_config;
@@ -1886,7 +1884,7 @@ typedef struct schedev_session_config {
 #define SCHEDEV_SESSION_CONFIG_INIT                                                                                    \
   {                                                                                                                    \
     sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false, {NULL, 0, false},         \
-        {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD, 0, SCHEDEV_SESSION_SOURCE_DOCUMENTS                              \
+        {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD, SCHEDEV_SESSION_SOURCE_DOCUMENTS                                 \
   }
 
 /** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */

@@ -227,9 +227,8 @@ pub struct schedev_policy {
     pub take_over_after_seconds: u32,
 }
 
-// SAFETY: a pointer and integers; there has been one version.
+// SAFETY: a pointer and integers.
 unsafe impl Growing for schedev_policy {
-    const SIZES: &'static [usize] = &[size_of::<Self>()];
     const INIT: Self = Self {
         struct_size: size_of::<Self>(),
         rules: core::ptr::null(),
@@ -261,11 +260,7 @@ static SAMPLE_RULES: [schedev_rule; 2] = [
     },
 ];
 
-// A program may copy a preset to a struct of an earlier header, so presets have the size of the first version.
-static OBSERVE: Constant = Constant(schedev_policy {
-    struct_size: schedev_policy::SIZES[0],
-    ..schedev_policy::INIT
-});
+static OBSERVE: Constant = Constant(schedev_policy::INIT);
 
 static SAMPLE: Constant = Constant(schedev_policy {
     rules: SAMPLE_RULES.as_ptr(),

@@ -75,7 +75,6 @@ pub struct schedev_notification_profile {
 
 // SAFETY: an integer and flags after the size.
 unsafe impl Growing for schedev_notification_profile {
-    const SIZES: &'static [usize] = &[size_of::<Self>()];
     const INIT: Self = Self {
         struct_size: size_of::<Self>(),
         not_before_timeout_seconds: 0,

@@ -147,7 +147,6 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
             machine_id: schedev_text::plain("machine"),
             boot_id: schedev_text::NONE,
             last_call_seconds: SCHEDEV_LAST_CALL_NEVER,
-            padding: 0,
             source: 0,
         };
         let mut session = core::ptr::null_mut();

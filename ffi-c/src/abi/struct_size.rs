@@ -1,7 +1,7 @@
-//! Structs of the ABI that grow.
+//! Structs of the ABI that start with their size.
 //!
-//! A struct that starts with its `struct_size` may get new members at its end. Programs compiled with an earlier header
-//! pass a shorter struct; the members they lack have the values of the `_INIT` macro.
+//! From the first release on, such a struct may get new members at its end, and its size states which of them the header of a program
+//! has. Until then each has one size, and any other is refused.
 
 use crate::abi::pointers::check;
 use crate::boundary::Result;
@@ -11,108 +11,47 @@ use crate::status::schedev_status::SCHEDEV_ERROR_ARGUMENT;
 ///
 /// # Safety
 /// The struct is `repr(C)`, its first member is `struct_size: usize`, and its members are integers, pointers and flags, so
-/// that any bytes are a valid value. Each size but the last is where the first new member of the next version starts, and
-/// at least the size of the whole earlier struct, its padding included.
+/// that any bytes are a valid value.
 pub(crate) unsafe trait Growing: Copy {
-    /// The sizes that the struct has had, in rising order; the last one is the present one.
-    const SIZES: &'static [usize];
     /// The values of the `_INIT` macro.
     const INIT: Self;
 }
 
-/// Reads a struct of any version up to the present one. A longer one is refused: it may ask for what this version
-/// cannot do.
+/// Reads a struct. One of another size is refused: a longer one may ask for what this version cannot do.
 ///
 /// # Safety
 /// The conventions of the header. `pointer` is NULL or points to as many bytes as its `struct_size` says.
 pub(crate) unsafe fn sized<T: Growing>(pointer: *const T) -> Result<T> {
-    const { assert!(matches!(T::SIZES, [.., last] if *last == size_of::<T>())) };
     check(pointer)?;
     // SAFETY: the pointer was checked, and the struct starts with its size.
     let size = unsafe { pointer.cast::<usize>().read() };
-    if !T::SIZES.contains(&size) {
+    if size != size_of::<T>() {
         return Err(SCHEDEV_ERROR_ARGUMENT);
     }
-    let mut whole = T::INIT;
-    // SAFETY: the caller has `size` bytes, at most as many as `whole`; any bytes are a valid `T`.
-    unsafe {
-        core::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut whole).cast::<u8>(), size);
-    };
-    Ok(whole)
+    // SAFETY: the caller has a whole struct, and any bytes are a valid one.
+    Ok(unsafe { pointer.read() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::pointers::Flag;
-
-    /// The second version of a struct, which added `later` and `latest`.
-    #[repr(C)]
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    struct Second {
-        struct_size: usize,
-        first: u32,
-        later: u64,
-        latest: Flag,
-    }
-
-    #[repr(C)]
-    struct First {
-        struct_size: usize,
-        first: u32,
-    }
-
-    // SAFETY: integers and a flag; the first new member starts where the first version ended.
-    unsafe impl Growing for Second {
-        const SIZES: &'static [usize] = &[size_of::<First>(), size_of::<Self>()];
-        const INIT: Self = Self {
-            struct_size: size_of::<Self>(),
-            first: 1,
-            later: 7,
-            latest: Flag::new(true),
-        };
-    }
-
-    #[test]
-    fn an_earlier_version_is_read_up_to_its_end() {
-        assert_eq!(core::mem::offset_of!(Second, later), size_of::<First>());
-        let first = Box::new(First {
-            struct_size: size_of::<First>(),
-            first: 3,
-        });
-        // SAFETY: a struct of the first version. Miri and the sanitizer check that nothing after it is read.
-        let read = unsafe { sized((&raw const *first).cast::<Second>()) };
-        assert_eq!(
-            read,
-            Ok(Second {
-                struct_size: first.struct_size,
-                first: 3,
-                ..Second::INIT
-            })
-        );
-    }
+    use crate::policy::schedev_policy;
 
     #[test]
     fn other_sizes_are_refused() {
-        let whole = Second {
-            first: 5,
-            later: 6,
-            latest: Flag::new(false),
-            ..Second::INIT
+        let read = |struct_size| {
+            let policy = Box::new(schedev_policy {
+                struct_size,
+                rule_count: 7,
+                ..schedev_policy::INIT
+            });
+            // SAFETY: the struct is there, whatever its first member says.
+            unsafe { sized(&raw const *policy) }.map(|policy| policy.rule_count)
         };
-        // SAFETY: the struct is there, whatever its first member says.
-        let read = |size| unsafe {
-            sized(&raw const *Box::new(Second {
-                struct_size: size,
-                ..whole
-            }))
-        };
-        assert_eq!(read(size_of::<Second>()), Ok(whole));
-        for size in (0..100)
-            .filter(|size| !Second::SIZES.contains(size))
-            .chain([usize::MAX])
-        {
-            assert_eq!(read(size), Err(SCHEDEV_ERROR_ARGUMENT), "{size}");
+        let size = size_of::<schedev_policy>();
+        assert_eq!(read(size), Ok(7));
+        for other in (0..100).filter(|other| *other != size).chain([usize::MAX]) {
+            assert_eq!(read(other), Err(SCHEDEV_ERROR_ARGUMENT), "{other}");
         }
     }
 }

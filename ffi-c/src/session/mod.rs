@@ -6,7 +6,6 @@ pub(crate) mod snapshot;
 pub(crate) mod step;
 
 use std::ffi::{c_char, c_void};
-use std::mem::offset_of;
 
 use scheduled_events_core::{
     AnswerOutcome, GateAnswer, LastCall, Policy, Preparation, Response, Session, SessionConfig,
@@ -82,20 +81,12 @@ pub struct schedev_session_config {
     /// SCHEDEV_LAST_CALL_STANDARD, or SCHEDEV_LAST_CALL_NEVER. Azure starts an event at NotBefore whether it was approved or not.
     /// Approving still takes the gate's yes.
     pub last_call_seconds: u32,
-    /// Not read: the end of the second version of this struct.
-    pub padding: u32,
     /// Where events come from: a schedev_session_source.
     pub source: u32,
 }
 
-// SAFETY: pointers, integers and flags, those of the texts included; the second version added last_call_seconds, and the
-// third one source.
+// SAFETY: pointers, integers and flags, those of the texts included.
 unsafe impl Growing for schedev_session_config {
-    const SIZES: &'static [usize] = &[
-        offset_of!(Self, last_call_seconds),
-        offset_of!(Self, padding).next_multiple_of(align_of::<Self>()),
-        size_of::<Self>(),
-    ];
     const INIT: Self = Self {
         struct_size: size_of::<Self>(),
         policy: core::ptr::null(),
@@ -108,7 +99,6 @@ unsafe impl Growing for schedev_session_config {
         machine_id: schedev_text::NONE,
         boot_id: schedev_text::NONE,
         last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
-        padding: 0,
         source: SCHEDEV_SESSION_SOURCE_DOCUMENTS as u32,
     };
 }
@@ -131,9 +121,8 @@ pub struct schedev_response {
     pub has_retry_after: Flag,
 }
 
-// SAFETY: a pointer, integers and a flag; there has been one version.
+// SAFETY: a pointer, integers and a flag.
 unsafe impl Growing for schedev_response {
-    const SIZES: &'static [usize] = &[size_of::<Self>()];
     const INIT: Self = Self {
         struct_size: size_of::<Self>(),
         body: core::ptr::null(),

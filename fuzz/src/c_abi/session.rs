@@ -311,7 +311,6 @@ impl Pair {
             machine_id: plain(machine_id),
             boot_id: plain(boot_id),
             last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
-            padding: u32::MAX,
             source: source as u32,
         };
         // At any alignment, with memory of exactly the required size.

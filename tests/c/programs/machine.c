@@ -324,11 +324,6 @@ static void test_last_call(void) {
     } while (step.kind != 0);
     EXPECT(in_service(&host) == (cases[i].after_ms == 0));
   }
-  /* A program that was compiled with the header that had no last_call_seconds. */
-  schedev_session_config shorter = base();
-  shorter.gate = true;
-  shorter.struct_size = offsetof(schedev_session_config, last_call_seconds);
-  begin(&host, &shorter, START);
 }
 
 /* Restores the state of one machine and boot with another configuration. */

@@ -229,13 +229,9 @@ static void refused(void) {
   EXPECT(schedev_session_on_notification(host.session, &copy, &notification, START, &outcome) == SCHEDEV_OK);
   EXPECT(outcome == SCHEDEV_NOTIFICATION_OUTCOME_IGNORED);
   EXPECT(strcmp(schedev_notification_outcome_word(0), "other") == 0);
-  /* Programs of the version before source. */
   config.source = 3;
   EXPECT(schedev_session_init(host.memory.bytes, sizeof host.memory.bytes, &config, &session) ==
          SCHEDEV_ERROR_ARGUMENT);
-  config.struct_size = offsetof(schedev_session_config, source);
-  config.padding = 5;
-  EXPECT(schedev_session_init(host.memory.bytes, sizeof host.memory.bytes, &config, &session) == SCHEDEV_OK);
 }
 
 /* Reads lines with the time in seconds, the kind of input and its text, and prints what the session does after each. */
