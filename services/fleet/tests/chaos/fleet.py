@@ -18,12 +18,9 @@ from engines import HERE, ROOT, Engine, limited, program, start, wait_for
 from proxy import Proxy
 
 
-def target(workspace: Path) -> Path:
-    return Path(os.environ.get("CARGO_TARGET_DIR") or workspace / "target").resolve()
-
-
-WATCHER = program("SCHEDULED_EVENTS", target(ROOT) / "debug/scheduled-events")
-DAEMON = program("SCHEDULED_EVENTS_FLEET", target(FLEET) / "debug/scheduled-events-fleet")
+BUILT = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() / "debug"
+WATCHER = program("SCHEDULED_EVENTS", BUILT / "scheduled-events")
+DAEMON = program("SCHEDULED_EVENTS_FLEET", BUILT / "scheduled-events-fleet")
 PARTS = ("watcher", "daemon")
 # The faults of the replay servers.
 FAULTS = [
