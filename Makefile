@@ -14,8 +14,8 @@ CHAOS_SECONDS = $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
 	recordings:: guide::console:: the_commands_of_every_page verdict::habits verdict::own_client every_beginning
-# All steps of the tiers name all packages, and choose by the names of test programs, so that they share one build of the
-# dependencies. What users build leaves them out: then cargo takes the default members, which need neither tokio nor TLS.
+# All steps of the tiers name all packages, so that they share one build of the dependencies. The test programs of the services,
+# which start the command and stores, run by name. What users build leaves them out: then cargo takes the default members, which need neither tokio nor TLS.
 WORKSPACE = --locked --workspace
 SERVICES = --test fleet --test relay --test kubernetes --test hub
 
@@ -85,17 +85,16 @@ check-format: ## check that the code is formatted
 lint: ## run Clippy on all crates and the fuzz targets; warnings are errors
 	@tests/setup rust
 	$(CARGO) clippy $(WORKSPACE) --all-targets -- -D warnings
-	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak --test model --test scale --test cost -- -D warnings
+	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak --test model --test scale --test cost $(SERVICES) -- -D warnings
 	cd fuzz && $(CARGO) clippy --locked --all-targets -- -D warnings
 
 test-fast: ## run unit tests and fast integration tests
 	@tests/setup client
 	{ ulimit -Sn 1024 2>/dev/null || true; } && $(CARGO) test --locked --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
 
-test-rust: ## test core, client, command, replay server and C library in Rust, and all examples of the documentation
+test-rust: ## run all tests of `cargo test` but the sweeps of `make test-sweeps`
 	@tests/setup client
-	$(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- --skip reference::
-	$(CARGO) test $(WORKSPACE) --doc
+	$(CARGO) test $(WORKSPACE) -- --skip reference::
 
 test-c: ## test the C library, its headers, examples and packages
 	@tests/setup c

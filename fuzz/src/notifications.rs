@@ -371,8 +371,7 @@ fn check_session(notifications: &Notifications<'_>, document: &[u8], source: Ses
 /// Whether there are more events than an order remembers, or than a session tracks beside documents, which may have an event whose
 /// end it has forgotten.
 fn are_too_many(notifications: &Notifications<'_>, document: &[u8], source: SessionSource) -> bool {
-    let shown =
-        || Document::parse(document).map_or(0, |document| document.events().count());
+    let shown = || Document::parse(document).map_or(0, |document| document.events().count());
     match source {
         SessionSource::Both => notifications.len() + shown() > 4,
         _ => notifications.len() > 64,

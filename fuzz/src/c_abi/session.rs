@@ -435,12 +435,15 @@ impl Pair {
     fn notify(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         let specs = grammar::specs(u, 5)?;
         let document = grammar::document(u, None, &specs)?;
-        let rows: Vec<_> = Document::parse(document.as_bytes()).map_or_else(|_| Ok(Vec::new()), |document| {
+        let rows: Vec<_> = Document::parse(document.as_bytes()).map_or_else(
+            |_| Ok(Vec::new()),
+            |document| {
                 document
                     .events()
                     .map(|event| row_of(u, event.object()))
                     .collect::<Result<_>>()
-            })?;
+            },
+        )?;
         let body = format!("[{}]", rows.join(","));
         let Ok(notifications) = Notifications::parse(body.as_bytes()) else {
             return Ok(());
