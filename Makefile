@@ -73,6 +73,7 @@ clean: ## remove what was built
 	rm -rf fuzz/target tests/bench/target
 
 t: ## run tests by name, wherever they are, and build only what they need: make t NAME=part_of_the_name
+	@tests/setup cc
 	@tests/one '$(NAME)'
 
 ##@ Steps of `make check` and `make test`
