@@ -94,11 +94,12 @@ fn recovering<'a>(
     ids: &'a mut [&'a str],
 ) -> &'a [&'a str] {
     let all = session.recovering().map(|event| event.event_id().as_str());
-    let count = ids
-        .iter_mut()
-        .zip(all)
-        .map(|(place, id)| *place = id)
-        .count();
+    let mut count: usize = 0;
+    // `count` panics on overflow.
+    for (place, id) in ids.iter_mut().zip(all) {
+        *place = id;
+        count = count.saturating_add(1);
+    }
     ids.get(..count).unwrap_or_default()
 }
 

@@ -29,6 +29,7 @@ impl<'a> EventMembers<'a> {
     }
 
     /// The members of an event in its document.
+    #[inline(never)] // It is called in several places.
     pub fn from_event(event: &Event<'a>, names: VmNames<'_>) -> Self {
         let resources = event.resources();
         Self {

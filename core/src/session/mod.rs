@@ -416,9 +416,7 @@ impl<const N: usize> Session<N> {
     /// that ended last first. If there are too many events to track, some may be missing, but not that one.
     pub fn recovering(&self) -> impl Iterator<Item = &TrackedEvent> {
         let (tracked, dropped) = (self.tracker.slots(), self.last_ended.as_ref());
-        Recovering::of(tracked, &self.progress, dropped)
-            .into_iter()
-            .flat_map(|events| events.iter())
+        recovering::Iter::of(Recovering::of(tracked, &self.progress, dropped))
     }
 
     /// The ids of the events that the POST in progress approves, and after its result of those that it was for, until the next

@@ -76,6 +76,7 @@ pub(super) enum Pending {
 
 impl EventProgress {
     /// What has to happen next. `machine` is the recovery of this machine.
+    #[inline(never)] // It is called in several places.
     pub(super) fn pending(
         &self,
         event: &TrackedEvent,

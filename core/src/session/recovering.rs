@@ -64,10 +64,47 @@ impl<'s> Recovering<'s> {
 
     /// All events, the one that ended last first, each once.
     pub fn iter(&self) -> impl Iterator<Item = &'s TrackedEvent> + use<'s> {
-        let last = self.last;
-        let ended = ended(self.tracked, self.progress).map(|(_, event)| event);
-        let others = self.dropped.into_iter().chain(ended);
-        core::iter::once(last).chain(others.filter(move |event| event.event_id != last.event_id))
+        Iter::of(Some(*self))
+    }
+}
+
+/// The events of a recovery, or none.
+pub(super) struct Iter<'s> {
+    events: Option<Recovering<'s>>,
+    is_first: bool,
+    slot: usize,
+}
+
+impl<'s> Iter<'s> {
+    pub(super) const fn of(events: Option<Recovering<'s>>) -> Self {
+        Self {
+            events,
+            is_first: true,
+            slot: 0,
+        }
+    }
+}
+
+impl<'s> Iterator for Iter<'s> {
+    type Item = &'s TrackedEvent;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let events = self.events.as_mut()?;
+        if core::mem::take(&mut self.is_first) {
+            return Some(events.last);
+        }
+        let is_other = |event: &&TrackedEvent| event.event_id != events.last.event_id;
+        if let Some(dropped) = events.dropped.take().filter(is_other) {
+            return Some(dropped);
+        }
+        while let Some(progress) = events.progress.get(self.slot) {
+            let event = events.tracked.get(self.slot).filter(is_other);
+            self.slot = self.slot.saturating_add(1);
+            if event.is_some() && progress.ended.is_some() {
+                return event;
+            }
+        }
+        None
     }
 }
 

@@ -80,6 +80,12 @@ pub(crate) struct Slots<'t>(&'t [Slot]);
 impl<'t> Slots<'t> {
     pub(crate) const NONE: Self = Self(&[]);
 
+    /// The event in this slot, if it is in use.
+    pub(crate) fn get(self, slot: usize) -> Option<&'t TrackedEvent> {
+        let slot = self.0.get(slot).filter(|slot| slot.used)?;
+        Some(&slot.event)
+    }
+
     /// The event of each slot that is in use.
     pub(crate) fn iter(self) -> impl Iterator<Item = Option<&'t TrackedEvent>> {
         self.0.iter().map(|slot| slot.used.then_some(&slot.event))
