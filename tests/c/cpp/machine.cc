@@ -76,9 +76,10 @@ void attempts_and_recovery() {
   (void)host.expect<se::step::change>();
   host.serve({}, "");
   const auto failing = host.expect<se::step::recover>();
+  EXPECT(failing.own);
   const std::string json = host.session.step_json().value();
-  EXPECT(json.find(R"("event_id":"b","event_ids":["a","b"])") != std::string::npos);
-  EXPECT((host.session.recovering() == std::vector<std::string>{"a", "b"}));
+  EXPECT(json.find(R"("event_id":"b","event_ids":["b","a"])") != std::string::npos);
+  EXPECT((host.session.recovering() == std::vector<std::string>{"b", "a"}));
   EXPECT(host.session.recovered(failing.attempt, false, host.now) == se::answer::accepted);
   const auto retried = host.expect<se::step::recover>();
   EXPECT(host.session.recovered(failing.attempt, true, host.now) == se::answer::unexpected);

@@ -177,10 +177,10 @@ static void test_recovery(void) {
   host.body = DOCUMENT_OF("4", "");
   schedev_step failing = expect_step(&host, SCHEDEV_STEP_RECOVER);
   EXPECT(schedev_text_equal(failing.event.event_id, "b", 1));
-  EXPECT(schedev_session_recovering(host.session, 0, &id) == SCHEDEV_OK && schedev_text_equal(id, "a", 1));
-  EXPECT(schedev_session_recovering(host.session, 1, &id) == SCHEDEV_OK && schedev_text_equal(id, "b", 1));
+  EXPECT(schedev_session_recovering(host.session, 0, &id) == SCHEDEV_OK && schedev_text_equal(id, "b", 1));
+  EXPECT(schedev_session_recovering(host.session, 1, &id) == SCHEDEV_OK && schedev_text_equal(id, "a", 1));
   EXPECT(schedev_session_recovering(host.session, 2, &id) == SCHEDEV_END);
-  expect_record(&failing, "{\"record\":\"recover\",\"event_id\":\"b\",\"event_ids\":[\"a\",\"b\"],\"outcome\":null,");
+  expect_record(&failing, "{\"record\":\"recover\",\"event_id\":\"b\",\"event_ids\":[\"b\",\"a\"],\"outcome\":null,");
   EXPECT(schedev_session_recovered(host.session, failing.attempt, false, host.now, &accepted) == SCHEDEV_OK);
   EXPECT(accepted && !schedev_session_is_idle(host.session));
   expect_nothing(&host, 4900);
@@ -199,7 +199,7 @@ static void test_recovery(void) {
   approved(&host);
   host.body = DOCUMENT_OF("6", "");
   schedev_step last = expect_step(&host, SCHEDEV_STEP_RECOVER);
-  expect_record(&last, "{\"record\":\"recover\",\"event_id\":\"c\",\"event_ids\":[\"a\",\"b\",\"c\"],");
+  expect_record(&last, "{\"record\":\"recover\",\"event_id\":\"c\",\"event_ids\":[\"c\",\"a\",\"b\"],");
   EXPECT(!in_service(&host));
   EXPECT(schedev_session_recovered(host.session, last.attempt, true, host.now, &accepted) == SCHEDEV_OK && accepted);
   EXPECT(in_service(&host) && schedev_session_recovering(host.session, 0, &id) == SCHEDEV_END);
