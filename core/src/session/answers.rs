@@ -7,7 +7,7 @@ use super::{Session, SessionSource};
 use crate::time::UnixMillis;
 
 impl<const N: usize> Session<N> {
-    /// Reports the result of [`Step::Prepare`] with this attempt number, also if it was cancelled.
+    /// Reports the result of [`Step::Prepare`](super::Step::Prepare) with this attempt number, also if it was cancelled.
     pub fn prepared(&mut self, attempt: u32, preparation: Preparation) -> AnswerOutcome {
         self.each_progress(|progress| progress.prepared(attempt, preparation))
     }
@@ -32,7 +32,7 @@ impl<const N: usize> Session<N> {
         }
     }
 
-    /// Reports the answer to [`Step::Gate`] with this attempt number. A gate that is not open is asked again after five
+    /// Reports the answer to [`Step::Gate`](super::Step::Gate) with this attempt number. A gate that is not open is asked again after five
     /// seconds. An event is approved only if a poll that began after the answer shows it unchanged. That poll does not
     /// wait for the end of the interval.
     ///
