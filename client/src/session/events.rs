@@ -10,7 +10,7 @@ use crate::record::{EventRecord, event_key};
 ///
 /// ```
 /// use scheduled_events::session::EventRecords;
-/// use scheduled_events_core::{Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+/// use scheduled_events_core::{Document, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
 ///
 /// let (names, now) = (VmNames::new(&["vm"]), UnixMillis(1_600_000_000_000));
 /// let (mut session, mut events) = (Session::<16>::new(&SessionConfig::new(names))?, EventRecords::default());
@@ -20,6 +20,15 @@ use crate::record::{EventRecord, event_key};
 /// let event = events.of(session.events().next().unwrap());
 /// assert_eq!(event.description.as_deref(), Some("Host update")); // the session does not keep it
 /// assert_eq!(event.mine, Some(true));
+///
+/// // By the id in any case; an id that nobody knows has a record without other members.
+/// assert_eq!((events.len(), events.is_empty(), events.get("A").is_some()), (1, false, true));
+/// assert_eq!(events.named("b", &session).description, None);
+/// // What a state file holds, and what is kept in memory.
+/// assert_eq!(events.tracked(&session).len(), 1);
+/// events.retain_tracked(&session);
+/// // An event that comes without a document, as in a notification.
+/// events.insert(&Document::parse(body).unwrap().events().next().unwrap(), names);
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -1,22 +1,7 @@
 //! What every host of core's [`Session`](scheduled_events_core::Session) needs beside it: whole events, steps that borrow nothing of
 //! the session, records, and which answers of the gate were reported. [`watch`](crate::watch) is such a host.
 //!
-//! A host has one loop, with one place that stores the state and then acts:
-//!
-//! ```
-//! use scheduled_events::session::{EventRecords, OwnedStep};
-//! use scheduled_events_core::{Session, SessionConfig, UnixMillis, VmNames};
-//!
-//! let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
-//! let events = EventRecords::default();
-//! let step = OwnedStep::new(session.take_step(UnixMillis(0)), |event| events.of(event));
-//! if step.is_stored_first() && session.is_changed() {
-//!     // Write the snapshot and the events here.
-//!     session.saved();
-//! }
-//! assert!(matches!(step, OwnedStep::Get { timeout_ms: 130_000 })); // now do it
-//! # Ok::<(), scheduled_events_core::SessionConfigError>(())
-//! ```
+//! A host has one loop, with one place that stores the state and then acts: see [`OwnedStep`].
 
 mod events;
 mod gate_answers;
@@ -30,7 +15,22 @@ use scheduled_events_core::{GatePhase, Report, Step, TrackedEvent, UnixMillis};
 
 use crate::record::EventRecord;
 
-/// A [`Step`] that borrows nothing of its session.
+/// A [`Step`] that borrows nothing of its session, so that a host can store the state before it acts.
+///
+/// ```
+/// use scheduled_events::session::{EventRecords, OwnedStep};
+/// use scheduled_events_core::{Session, SessionConfig, UnixMillis, VmNames};
+///
+/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+/// let events = EventRecords::default();
+/// let step = OwnedStep::new(session.take_step(UnixMillis(0)), |event| events.of(event));
+/// if step.is_stored_first() && session.is_changed() {
+///     // Write the snapshot and the events here.
+///     session.saved();
+/// }
+/// assert!(matches!(step, OwnedStep::Get { timeout_ms: 130_000 })); // now do it
+/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // The members are those of `Step`.
 pub enum OwnedStep {

@@ -414,6 +414,15 @@ impl<const N: usize> Session<N> {
 
     /// The events that the recovery of this machine is for: those that ended while it was out of service, each once, the one
     /// that ended last first. If there are too many events to track, some may be missing, but not that one.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, VmNames};
+    ///
+    /// let session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// let ids: Vec<_> = session.recovering().map(|event| event.event_id().as_str()).collect();
+    /// assert!(ids.is_empty()); // nothing took the machine out of service
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
     pub fn recovering(&self) -> impl Iterator<Item = &TrackedEvent> {
         let (tracked, dropped) = (self.tracker.slots(), self.last_ended.as_ref());
         recovering::Iter::of(Recovering::of(tracked, &self.progress, dropped))

@@ -12,7 +12,7 @@ use crate::tracker::{Slots, TrackedEvent};
 /// /// What an operator reads.
 /// fn describe(events: Recovering<'_>) -> String {
 ///     let ids: Vec<_> = events.iter().map(|event| event.event_id().as_str()).collect();
-///     format!("back in service after {}", ids.join(", "))
+///     format!("back in service after {}, of which {} ended last", ids.join(", "), events.last().event_id())
 /// }
 /// # let _ = describe;
 /// ```

@@ -11,6 +11,36 @@ use crate::time::UnixMillis;
 use crate::tracker::TrackedEvent;
 
 /// The preparation that follows if the gate answers yes. See [`Session::would_prepare`].
+///
+/// ```
+/// use scheduled_events_core::{
+///     Action, AnswerOutcome, GateAnswer, Policy, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames,
+/// };
+///
+/// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
+/// let config = SessionConfig { policy, gate: true, ..SessionConfig::new(VmNames::new(&["vm"])) };
+/// let mut session = Session::<16>::new(&config)?;
+/// let now = UnixMillis(1_600_000_000_000);
+/// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
+/// assert!(matches!(session.take_step(now), Step::Get { .. }));
+/// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+/// let attempt = loop {
+///     if let Step::Gate { attempt, .. } = session.take_step(now) { break attempt }
+/// };
+/// // The gate has answered yes, which the session does not know yet.
+/// let mut file = vec![0; Session::<16>::SNAPSHOT_MAX];
+/// if let Some(ahead) = session.would_prepare(attempt, now) {
+///     assert_eq!(ahead.event().event_id().as_str(), "a");
+///     assert_eq!(ahead.out_of_service_since(), Some(now));
+///     ahead.snapshot(&mut file)?;
+/// }
+/// assert_eq!(session.gate_answered(attempt, GateAnswer::Open, now), AnswerOutcome::Accepted);
+/// assert!(matches!(session.take_step(now), Step::Prepare { .. }));
+/// # let mut same = vec![0; Session::<16>::SNAPSHOT_MAX];
+/// # session.snapshot(&mut same)?;
+/// # assert_eq!(file, same);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WouldPrepare<'s, const N: usize> {
     session: &'s Session<N>,
@@ -30,33 +60,14 @@ impl<const N: usize> Session<N> {
     /// hosts store one between [`Step::Prepare`] and its command. One that rather does not prepare at all than without a
     /// stored snapshot stores this one, and answers [`GateAnswer::Closed`] if it cannot.
     ///
-    /// ```
-    /// use scheduled_events_core::{
-    ///     Action, AnswerOutcome, GateAnswer, Policy, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames,
-    /// };
+    /// [`WouldPrepare`] has an example with a gate.
     ///
-    /// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
-    /// let config = SessionConfig { policy, gate: true, ..SessionConfig::new(VmNames::new(&["vm"])) };
-    /// let mut session = Session::<16>::new(&config)?;
-    /// let now = UnixMillis(1_600_000_000_000);
-    /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
-    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
-    /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
-    /// let attempt = loop {
-    ///     if let Step::Gate { attempt, .. } = session.take_step(now) { break attempt }
-    /// };
-    /// // The gate has answered yes, which the session does not know yet.
-    /// let mut file = vec![0; Session::<16>::SNAPSHOT_MAX];
-    /// if let Some(ahead) = session.would_prepare(attempt, now) {
-    ///     assert_eq!(ahead.out_of_service_since(), Some(now));
-    ///     ahead.snapshot(&mut file)?;
-    /// }
-    /// assert_eq!(session.gate_answered(attempt, GateAnswer::Open, now), AnswerOutcome::Accepted);
-    /// assert!(matches!(session.take_step(now), Step::Prepare { .. }));
-    /// # let mut same = vec![0; Session::<16>::SNAPSHOT_MAX];
-    /// # session.snapshot(&mut same)?;
-    /// # assert_eq!(file, same);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, UnixMillis, VmNames};
+    ///
+    /// let session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// assert!(session.would_prepare(1, UnixMillis(0)).is_none()); // no question has this number
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
     /// ```
     pub fn would_prepare(&self, attempt: u32, now: UnixMillis) -> Option<WouldPrepare<'_, N>> {
         let is_asked = |progress: &EventProgress| {
