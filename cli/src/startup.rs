@@ -1,6 +1,9 @@
-//! The start of a long-running command: threads, which the system may refuse, and signals.
+//! The start of a long-running command: threads, which the system may refuse, signals, and the
+//! programs that it keeps.
 
-use std::io;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::process::{Command, Stdio};
 use std::thread;
 
 use scheduled_events::failure_log::FailureLog;
@@ -41,6 +44,23 @@ pub(crate) fn patiently<T>(mut start: impl FnMut() -> io::Result<T>) -> Result<T
             }
         }
     }
+}
+
+/// The command of these words, for a process group of its own.
+///
+/// # Errors
+/// There are no words.
+pub(crate) fn command_in_group(words: &[OsString]) -> io::Result<Command> {
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    // The group is not the terminal's foreground, so reading the terminal would stop it for ever.
+    if io::stdin().is_terminal() {
+        command.stdin(Stdio::null());
+    }
+    Ok(command)
 }
 
 pub(crate) fn signals(error: &io::Error) -> CommandError {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use scheduled_events_core::UnixSeconds;
 
 use super::maintenance::{Drawn, Maintenance, Mark, MarkKind};
+use crate::output::format::count;
 use scheduled_events_replay::markup::Markup;
 
 const WIDTH: f64 = 1200.0;
@@ -453,10 +454,6 @@ fn lines(event: &Drawn) -> Vec<String> {
 }
 
 const SEPARATOR: &str = " · ";
-
-fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
-}
 
 /// The time of day: `22:26:58`.
 fn clock(at: UnixSeconds) -> String {

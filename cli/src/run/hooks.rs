@@ -69,6 +69,11 @@ impl Started {
         self.number == number
     }
 
+    #[cfg(test)]
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(crate) fn running(&self) -> &RunningCommand {
         &self.running
     }

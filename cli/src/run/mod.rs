@@ -7,8 +7,10 @@
 //!
 //! * `options`: the configuration of a supervisor.
 //! * `command`: the subcommand, with its watcher.
-//! * `supervisor`: the loop that acts on messages. `stop_worker` is its part that stops the worker
-//!   in time, `stop_progress` the progress of that, and `signals` the part that passes signals on.
+//! * `state`: what a supervisor does at the moment, and which state leads to which. `eviction`: the
+//!   state in which the worker is stopped in time. `timer`: what repeats in them.
+//! * `supervisor`: the loop that acts on messages and times. `stop_worker` is its part that carries
+//!   out an eviction, and `signals` the part that passes signals on.
 //! * `worker`: the worker's processes. `hooks`: the user's commands beside it.
 //! * `phase_file`: the state for the next run. `other_runs`: the runs that share the folder of the
 //!   state file.
@@ -16,6 +18,7 @@
 //! * `init`: the first process of a container.
 
 mod command;
+mod eviction;
 mod held_lock;
 mod hooks;
 mod init;
@@ -24,9 +27,12 @@ mod options;
 mod other_runs;
 mod phase_file;
 mod signals;
-mod stop_progress;
+mod state;
 mod stop_worker;
 mod supervisor;
+#[cfg(all(test, unix))]
+mod tests;
+mod timer;
 mod worker;
 
 pub(crate) use command::{in_first_process, run};

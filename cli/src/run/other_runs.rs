@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use scheduled_events::files::lock::{LOCK_SUFFIX, workers_in};
-use scheduled_events::files::sibling;
+use scheduled_events::files::{folder_of, sibling};
 
 /// The number of workers that run for another run whose state file is in the same folder. A worker
 /// is registered in the lock file from its start until all of its processes are gone; it stays
@@ -13,10 +13,7 @@ use scheduled_events::files::sibling;
 /// # Errors
 /// A sentence: why the number is unknown.
 pub(crate) fn other_workers(state_file: &Path) -> Result<usize, String> {
-    let folder = match state_file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(state_file);
     let own = sibling(state_file, LOCK_SUFFIX);
     let failed =
         |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());

@@ -1,86 +1,66 @@
-//! Stopping the worker before an event: a last checkpoint, SIGTERM or the stop command, SIGKILL
-//! after the grace.
+//! Stopping the worker before an event: carries out what [`Stop`](super::eviction::Stop) decides.
 
 use std::time::Instant;
 
+use super::eviction::{Checkpoint, Eviction, Observed, Progress, Remaining, StopStep};
 use super::hooks::Purpose;
-use super::stop_progress::{KILL_INTERVAL, Stop};
+use super::state::State;
 use super::supervisor::Supervisor;
-use super::worker::Worker;
+use super::timer::Timer;
 
 impl Supervisor {
     /// Takes the next step of stopping the worker.
-    pub(crate) fn tick_stop(&mut self) {
-        let now = Instant::now();
-        let Some(mut stop) = self.stop.take() else {
+    pub(super) fn tick_stop(&mut self, now: Instant) {
+        let State::Evicted(Eviction {
+            remaining: Remaining::Worker(worker, stop),
+            ..
+        }) = &mut self.state
+        else {
             return;
         };
-        let runs = self.worker.as_mut().is_some_and(Worker::runs);
-        // Read after that, so that the end of a worker that no longer runs is known.
-        let ended = self.worker.as_mut().and_then(Worker::ended);
-        if self.worker.is_none() {
-            // Before the worker, a command may still be ending.
-            if self.runs_before_worker() {
-                self.stop = Some(stop);
-            } else {
-                self.on_gone(None);
-            }
-            return;
-        }
-        let Some(kill_at) = stop.kill_at else {
-            if let Some(status) = ended.filter(|_| self.ending.is_none()) {
-                return self.on_own_end(status);
-            }
-            let is_late = now >= stop.checkpoint_by
-                || self.options.commands.checkpoint.is_none()
-                || self.ending.is_some();
-            if is_late {
-                self.checkpoint
-                    .iter()
-                    .for_each(|checkpoint| checkpoint.running().cancel());
-                self.ask_to_end(&mut stop);
-            } else if self.checkpoint.is_none() && stop.has_saved {
-                self.ask_to_end(&mut stop);
-            } else if self.checkpoint.is_none() {
-                stop.has_saved = true;
-                self.start_checkpoint(stop.event.as_ref(), Some(stop.checkpoint_by));
-            }
-            self.stop = Some(stop);
-            return;
+        let runs = worker.runs();
+        let observed = Observed {
+            runs,
+            // Read after that, so that the end of a worker that no longer runs is known.
+            ended: worker.ended(),
+            checkpoint: match (&self.options.commands.checkpoint, &self.checkpoint) {
+                (None, _) => Checkpoint::Absent,
+                (Some(_), None) => Checkpoint::Idle,
+                (Some(_), Some(_)) => Checkpoint::Runs,
+            },
+            is_leaving: self.ending.is_some(),
         };
-        // The commands may still upload data that the worker has saved. They end at their
-        // deadlines.
-        if !runs && stop.command.is_none() && self.checkpoint.is_none() {
-            return self.on_gone(ended);
-        }
-        if now >= kill_at {
-            if let Some(worker) = self.worker.as_mut().filter(|_| runs) {
-                worker.kill();
+        match stop.step(now, &observed) {
+            StopStep::Wait => {}
+            StopStep::Save(until) => {
+                let event = stop.event.clone();
+                self.start_checkpoint(event.as_ref(), Some(until));
             }
-            stop.kill_at = Some(now + KILL_INTERVAL);
-        }
-        self.stop = Some(stop);
-    }
-
-    /// Asks the worker to end. After the grace it is killed.
-    fn ask_to_end(&mut self, stop: &mut Stop) {
-        let kill_at = Instant::now() + self.options.grace;
-        stop.kill_at = Some(kill_at);
-        let Some(worker) = &mut self.worker else {
-            return;
-        };
-        match &self.options.commands.stop {
-            None => worker.terminate(),
-            Some(command) => {
-                let (event, worker) = (stop.event.as_ref(), Some(worker.id()));
-                let purpose = Purpose {
-                    label: "stop",
-                    event,
-                    worker,
-                    deadline: Some(kill_at),
+            StopStep::AskToEnd => {
+                if let Some(checkpoint) = &self.checkpoint {
+                    checkpoint.running().cancel();
+                }
+                let grace = self.options.grace;
+                let command = self.options.commands.stop.as_ref().map(|command| {
+                    let purpose = Purpose {
+                        label: "stop",
+                        event: stop.event.as_ref(),
+                        worker: Some(worker.id()),
+                        deadline: Some(Instant::now() + grace),
+                    };
+                    self.commands.start(command, &purpose)
+                });
+                if command.is_none() {
+                    worker.terminate();
+                }
+                stop.progress = Progress::Ending {
+                    kill: Timer::kill_after(grace),
+                    command,
                 };
-                stop.command = Some(self.commands.start(command, &purpose));
             }
+            StopStep::Kill => worker.kill(),
+            StopStep::OwnEnd(status) => self.on_own_end(status),
+            StopStep::Gone(status) => self.on_gone(status),
         }
     }
 }

@@ -2,10 +2,11 @@
 //! unless it is a terminal, standard input.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
-use std::process::{Command, ExitStatus, Stdio};
+use std::io;
+use std::process::ExitStatus;
 use std::time::Duration;
 
+use crate::startup::command_in_group;
 use scheduled_events::hooks::{ProcessTree, SUPERVISOR_VARIABLES};
 
 /// How often to check a worker whose end no thread waits for, or that has left processes running.
@@ -25,18 +26,9 @@ impl Worker {
         words: &[OsString],
         on_end: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
-        let (program, arguments) = words
-            .split_first()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
-        let mut command = Command::new(program);
-        command.args(arguments);
+        let mut command = command_in_group(words)?;
         for name in SUPERVISOR_VARIABLES {
             command.env_remove(name);
-        }
-        // The group is not the terminal's foreground, so reading the terminal would stop the worker
-        // for ever.
-        if io::stdin().is_terminal() {
-            command.stdin(Stdio::null());
         }
         let tree = ProcessTree::start_worker(command)?;
         let is_awaited = tree.on_end(on_end);

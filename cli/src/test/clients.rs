@@ -1,11 +1,12 @@
 //! The clients under test: the COMMAND of `replay`, started once for each machine.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
-use std::process::{Command, ExitStatus, Stdio};
+use std::io;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use crate::args::ENDPOINT_VARIABLE;
+use crate::startup::command_in_group;
 use scheduled_events::hooks::ProcessTree;
 use scheduled_events_replay::Machine;
 
@@ -110,20 +111,11 @@ impl Client {
         machine: &Machine,
         variables: &[(&str, String)],
     ) -> io::Result<Self> {
-        let (program, arguments) = words
-            .split_first()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
-        let mut command = Command::new(program);
-        command.args(arguments);
+        let mut command = command_in_group(words)?;
         command
             .env(ENDPOINT_VARIABLE, machine.url())
             .env(MACHINE_VARIABLE, &machine.name);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        // The group is not the terminal's foreground, so reading the terminal would stop the client
-        // for ever.
-        if io::stdin().is_terminal() {
-            command.stdin(Stdio::null());
-        }
         Ok(Self {
             tree: ProcessTree::start(command)?,
             status: None,

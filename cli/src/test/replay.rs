@@ -279,12 +279,7 @@ fn not_written(path: &Path, error: &io::Error) -> String {
 
 /// A verdict in some lines.
 fn summary(verdict: &Verdict) -> String {
-    let with = |outcome| {
-        Rule::ALL
-            .iter()
-            .filter(|rule| verdict.outcome(**rule) == outcome)
-            .count()
-    };
+    let with = |outcome| verdict.rules_with(outcome).count();
     let (style, word) = if verdict.is_clean() {
         (GOOD, "clean")
     } else {

@@ -157,24 +157,51 @@ pub fn belongs_to_root(metadata: &Metadata) -> bool {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let temporary = sibling(path, "tmp");
-    // A crash may have left this file. In a folder where others can write, somebody else may have created it: a file that they
-    // can read, or a link to a file that they cannot write.
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file =
-        platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    drop(file);
-    platform::replace_file(&temporary, path)?;
+    replace_by(path, &sibling(path, "tmp"), |mut file| {
+        file.write_all(content)?;
+        file.sync_all()
+    })?;
     sync_folder(path)
 }
 
-/// The folder of a file.
-fn folder_of(path: &Path) -> &Path {
+/// The same for a file that everybody may read and that is worthless after a crash of the machine: nothing is synced.
+pub(crate) fn replace_readable(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_by(path, &sibling(path, "new"), |mut file| {
+        platform::make_readable(file)?;
+        file.write_all(content)
+    })
+}
+
+/// Replaces the file at `path` by a private one that is written under another name.
+fn replace_by(
+    path: &Path,
+    new: &Path,
+    write: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    // A crash may have left this file. In a folder where others can write, somebody else may have created it: a file that they
+    // can read, or a link to a file that they cannot write.
+    match fs::remove_file(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = platform::private(OpenOptions::new().write(true).create_new(true)).open(new)?;
+    let written = write(&file);
+    drop(file);
+    written
+        .and_then(|()| platform::replace_file(new, path))
+        .inspect_err(|_| drop(fs::remove_file(new)))
+}
+
+/// The folder of a file, `.` if its path has none.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events::files::folder_of;
+///
+/// assert_eq!(folder_of(Path::new("state")), Path::new("."));
+/// ```
+pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

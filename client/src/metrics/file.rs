@@ -2,17 +2,16 @@
 //!
 //! The watcher never waits for the disk: it hands over the newest text, which takes the place of one that is not written yet.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure_log::FailureLog;
-use crate::files::sibling;
+use crate::files::{folder_of, replace_readable};
 use crate::limits::{EXIT_METRICS_WAIT, METRICS_INTERVAL};
-use crate::platform;
 use crate::watch::Note;
 
 /// Writes texts to a metrics file.
@@ -141,7 +140,7 @@ impl Shared {
             };
             slot.is_busy = true;
             drop(slot);
-            let result = replace(&self.path, &text);
+            let result = replace_readable(&self.path, text.as_bytes());
             let failed = result.is_err();
             match result.map_err(|error| format!("{}: {error}", self.path.display())) {
                 Ok(()) if failures.succeeded() => (self.report)(&Note::MetricsResumed),
@@ -166,10 +165,7 @@ impl Shared {
 
 /// Checks what will not change by itself, for an error that helps.
 fn check(path: &Path) -> Result<(), String> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     if !folder.is_dir() {
         return Err(format!(
             "the folder {} does not exist; create it, or choose another path",
@@ -184,22 +180,6 @@ fn check(path: &Path) -> Result<(), String> {
         // Writing it reports all other errors.
         _ => Ok(()),
     }
-}
-
-/// Replaces the file as a whole: a reader sees the old text or the new one. Its folder may be shared, so no link is followed: the new
-/// file must not exist, and a rename replaces a link. After a crash of the machine the text is worthless, so nothing is synced.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = sibling(path, "new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-    let written = platform::make_readable(&file).and_then(|()| file.write_all(text.as_bytes()));
-    drop(file);
-    written
-        .and_then(|()| platform::replace_file(&new, path))
-        .inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
 #[cfg(all(test, unix))]

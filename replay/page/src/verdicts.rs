@@ -17,12 +17,7 @@ pub(crate) fn summaries(run: &Run) -> Value {
 }
 
 fn summary(verdict: &Verdict) -> Value {
-    let with = |outcome| {
-        Rule::ALL
-            .iter()
-            .filter(|rule| verdict.outcome(**rule) == outcome)
-            .count()
-    };
+    let with = |outcome| verdict.rules_with(outcome).count();
     json!({
         "clean": verdict.is_clean(),
         "polls": verdict.polls().count,
@@ -114,11 +109,8 @@ mod tests {
                 .expect("an answer");
         }
         let verdict = run.server.verdict(0);
-        Rule::ALL
-            .iter()
-            .filter(|rule| verdict.outcome(**rule) == Outcome::Failed)
-            .map(|rule| rule.id())
-            .collect()
+        let broken = verdict.rules_with(Outcome::Failed);
+        broken.map(Rule::id).collect()
     }
 
     #[test]

@@ -119,9 +119,23 @@ impl Verdict {
 
     /// Whether the client broke no rule of level [`Level::Must`].
     pub fn is_clean(&self) -> bool {
-        Rule::ALL
-            .iter()
-            .all(|rule| self.outcome(*rule) != Outcome::Failed)
+        self.rules_with(Outcome::Failed).next().is_none()
+    }
+
+    /// The rules with this outcome, in the order of [`Rule::ALL`].
+    ///
+    /// ```
+    /// use scheduled_events_replay::verdict::{Outcome, Rule};
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+    /// let verdict = server.verdict(0);
+    /// assert_eq!(verdict.rules_with(Outcome::NotChecked).count(), Rule::ALL.len()); // there was no client
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rules_with(&self, outcome: Outcome) -> impl Iterator<Item = Rule> + '_ {
+        let rules = Rule::ALL.iter().copied();
+        rules.filter(move |rule| self.outcome(*rule) == outcome)
     }
 
     /// Whether the client keeps a rule.

@@ -114,7 +114,7 @@ impl VerdictReport<'_> {
         let number = |outcome| {
             self.verdicts
                 .iter()
-                .map(|verdict| with_outcome(verdict, outcome))
+                .map(|verdict| verdict.rules_with(outcome).count())
                 .sum::<usize>()
         };
         let name = format!("scheduled-events replay {}", self.scenario);
@@ -140,9 +140,9 @@ impl VerdictReport<'_> {
                 &[
                     ("name", &verdict.machine()),
                     ("tests", &Rule::ALL.len()),
-                    ("failures", &with_outcome(verdict, Outcome::Failed)),
+                    ("failures", &verdict.rules_with(Outcome::Failed).count()),
                     ("errors", &0),
-                    ("skipped", &with_outcome(verdict, Outcome::NotChecked)),
+                    ("skipped", &verdict.rules_with(Outcome::NotChecked).count()),
                     ("time", &time),
                     ("timestamp", &timestamp.trim_end_matches('Z')),
                     ("hostname", &"localhost"),
@@ -468,13 +468,6 @@ fn findings(verdict: &Verdict, rule: Rule) -> impl Iterator<Item = &Finding> {
         .findings()
         .iter()
         .filter(move |finding| finding.rule == rule)
-}
-
-fn with_outcome(verdict: &Verdict, outcome: Outcome) -> usize {
-    Rule::ALL
-        .iter()
-        .filter(|rule| verdict.outcome(**rule) == outcome)
-        .count()
 }
 
 fn outcome_word(outcome: Outcome) -> &'static str {
