@@ -69,7 +69,7 @@ mod _native {
     #[pymodule_export]
     use crate::watch::{PyTask, PyWatch};
     #[pymodule_export]
-    use crate::words::{printable, record_examples, record_members};
+    use crate::words::{printable, record_example, record_examples, record_members};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -15,10 +15,10 @@ use scheduled_events_core::{
     Action, EventKind, EventSources, EventTypes, LastCall, Leader, Policy, Rule, Scope, SourceKind,
 };
 
-use crate::convert::{Arg, Moment, Names, datetime, utf8};
+use crate::convert::{Arg, Moment, Names, utf8};
 use crate::document::event::PyEvent;
 use crate::errors;
-use crate::words::{Enumeration, json, loads, record_class};
+use crate::words::{Enumeration, Fields};
 
 /// One rule of a policy: which events it matches, and what is done about them.
 ///
@@ -297,18 +297,11 @@ impl PyPolicy {
         let names = vm_names.borrowed();
         let names = names_for(&names, &api_version.0);
         let decision = self.0.decide(&event, names, Moment::or_now(now));
-        let record = json(&Record::from_decision(
-            &decision,
-            EventMembers::from_event(&event, names),
-        ));
-        let decided = PyDict::new(py);
-        decided.set_item(
-            "act_from",
-            decision
-                .act_from
-                .map_or(Ok(None), |from| datetime(py, from))?,
-        )?;
-        record_class(py, "from_dict")?.call((loads(py, &record)?,), Some(&decided))
+        let event = EventMembers::from_event(&event, names);
+        let record = Record::from_decision(&decision, event);
+        Fields::of(&record)
+            .with("act_from", decision.act_from)
+            .record(py)
     }
 
     /// Which of several machines approves, as in the constructor: a mode, a dict for "rank", or None.

@@ -12,8 +12,9 @@ use scheduled_events_core::{EventId, Text, Tracker, VmNames};
 
 use crate::convert::{Arg, Moment, Names};
 use crate::document::PyDocument;
+use crate::errors;
 use crate::ids::EventIdArgument;
-use crate::{errors, words};
+use crate::words::Fields;
 
 /// Remembers the events of the last document, and reports what the next one changes.
 ///
@@ -78,16 +79,13 @@ impl PyTracker {
                 let newest =
                     newest.map(|newest| EventMembers::from_event(&newest, VmNames::UNKNOWN));
                 let event = EventMembers::from_tracked(event).with_newest(newest);
-                records.push(words::json(&Record::Change { change, event }.at(now)));
+                records.push(Fields::of(&Record::Change { change, event }.at(now)));
             });
             observed.map(|count| *ignored = count)
         };
         observed.map_err(|full| errors::capacity(py, full.needed, EVENTS_MAX))?;
-        let changes: PyResult<Vec<_>> = records
-            .iter()
-            .map(|record| words::record(py, record))
-            .collect();
-        PyList::new(py, changes?)
+        let changes = records.into_iter().map(|record| record.record(py));
+        PyList::new(py, changes.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// How many events of the last document were ignored because an earlier event has the same id.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/program/python-api.md from the type stubs and docstrings of the Python package; with --check, compares it.
+"""Writes docs/program/python-api.md from what type checkers read of the Python package; with --check, compares it.
 
-The stubs are what type checkers read, and stubtest compares them with the module.
+That is the source, and stubs of the native part, which stubtest compares with the module.
 """
 
 import ast
@@ -20,16 +20,24 @@ Records and steps about an event also have its members, such as `event_type`: [R
 `record`, and a `time`.
 """
 MODULES = {
-    "scheduled_events": ["__init__.pyi", "_records.pyi"],
-    "scheduled_events.aio": ["aio.pyi"],
+    "scheduled_events": ["__init__.py", "_native.pyi", "_client.py", "_json.py", "_records.py", "_words.py", "_errors.py"],
+    "scheduled_events.aio": ["aio.py"],
     "scheduled_events.spot": ["spot.py"],
     "scheduled_events.terminate": ["terminate.py"],
 }
 
 
+# What is shown of the private classes that others derive from.
+PRIVATE_BASES = {"_Word": ["str", "Enum"], "_AboutEvent": [], "Frozen": []}
+
+
 def text(node: "ast.AST") -> str:
-    """A docstring as Markdown: paragraphs stay, ``code`` becomes `code`."""
-    doc = ast.get_docstring(node) or ""  # type: ignore[arg-type]
+    """The docstring of a node as Markdown."""
+    return markdown(ast.get_docstring(node) or "")  # type: ignore[arg-type]
+
+
+def markdown(doc: str) -> str:
+    """Paragraphs stay, ``code`` becomes `code`."""
     return re.sub(r"``([^`]+)``", r"`\1`", doc).replace("<", "&lt;")
 
 
@@ -56,28 +64,49 @@ def exported() -> "set[str]":
     raise ValueError("__init__.py has no __all__")
 
 
+def words() -> "dict[str, str]":
+    """The types that are lists of words, by their private names, which the page does not show."""
+    found = {}
+    for name in ("_native.pyi", "_records.py"):
+        for node in ast.walk(ast.parse((PACKAGE / name).read_text("utf-8"))):
+            if isinstance(node, ast.AnnAssign) and node.value and ast.unparse(node.value).startswith("Literal["):
+                found[ast.unparse(node.target)] = ast.unparse(node.value)
+    return found
+
+
 def item(code: str, about: str) -> str:
     lines = [line if number == 0 or not line else f"  {line}" for number, line in enumerate(about.splitlines())]
     return f"- `{code}`" + (": " + "\n".join(lines) if lines else "") + "\n"
 
 
-def class_section(node: ast.ClassDef, is_record: bool) -> str:
-    bases = [ast.unparse(base) for base in node.bases if not ast.unparse(base).startswith("_")]
+def field_text(value: "ast.expr | None", following: "ast.stmt | None") -> str:
+    """What a class says of a field: as the argument of `_field`, or as the docstring that follows."""
+    if isinstance(value, ast.Call):
+        return markdown(ast.literal_eval(value.args[0]))
+    if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+        return markdown(str(following.value.value))
+    return ""
+
+
+def class_section(node: ast.ClassDef, event_members: "set[str]") -> str:
+    bases = [name for base in node.bases for name in PRIVATE_BASES.get(ast.unparse(base), [ast.unparse(base)])]
     title = f"`{node.name}`" + (f" ({', '.join(bases)})" if bases else "")
     section = f"\n### {title}\n\n{text(node)}\n"
     items, words = "", []
-    for part in node.body:
+    for part, following in zip(node.body, [*node.body[1:], None]):
         if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_public(part.name):
-            # Programs get records and steps, and make none; `help` has the arguments.
-            if is_record and (part.name == "__init__" or (part.name in {"record", "time"} and not text(part))):
-                continue
             code, about = signature(part), text(part)
             if about or "(" in code:
                 items += item(code, about)
             else:
                 words.append(f"`{code}`")
         elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and is_public(part.target.id):
-            words.append(f"`{ast.unparse(part)}`")
+            about = field_text(part.value, following)
+            code = f"{part.target.id}: {ast.unparse(part.annotation)}" if about else ast.unparse(part)
+            if about:
+                items += item(code, about)
+            elif part.target.id not in event_members and "ClassVar" not in code:
+                words.append(f"`{code}`")
         elif isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name) and part.targets[0].id.isupper():
             words.append(f"`{part.targets[0].id}={ast.unparse(part.value)}`")
     listed = f"\n{', '.join(words)}\n" if words else ""
@@ -87,14 +116,20 @@ def class_section(node: ast.ClassDef, is_record: bool) -> str:
 def module_section(module: str, names: "list[str]") -> str:
     trees = [ast.parse((PACKAGE / name).read_text("utf-8")) for name in names]
     page, functions, classes = f"\n## {module}\n\n{text(trees[0])}\n", "", ""
-    nodes = [(node, name == "_records.pyi") for name, tree in zip(names, trees) for node in tree.body]
-    for node, is_record in nodes:
+    nodes = [node for tree in trees for node in tree.body]
+    # The page says once that records about an event have its members, and that each has a time.
+    (members,) = [node for node in nodes if getattr(node, "name", "") == "EventRecord"] or [ast.Module([], [])]
+    event = {ast.unparse(part.target) for part in members.body if isinstance(part, ast.AnnAssign)} - {"event_id"}
+    for node in nodes:
+        # The same function under a name that scripts written for `json` use.
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in exported() and isinstance(node.value, ast.Name):
+            functions += item(ast.unparse(node), "")
         if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) or not is_public(node.name):
             continue
         if module == "scheduled_events" and node.name not in exported():
             continue
         if isinstance(node, ast.ClassDef):
-            classes += class_section(node, is_record)
+            classes += class_section(node, event | {"time"} if event else event)
         else:
             functions += item(signature(node), text(node))
     return page + (f"\n{functions}" if functions else "") + classes
@@ -102,6 +137,8 @@ def module_section(module: str, names: "list[str]") -> str:
 
 def main() -> None:
     page = HEAD + "".join(module_section(module, names) for module, names in MODULES.items())
+    for name, literal in words().items():
+        page = re.sub(rf"\b{name}\b", literal, page)
     if sys.argv[1:] != ["--check"]:
         PAGE.write_text(page, "utf-8")
     elif PAGE.read_text("utf-8") != page:

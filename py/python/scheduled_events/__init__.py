@@ -70,6 +70,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from . import aio
+
 
 class _Lazy(ModuleType):
     """A module that is imported at the first access to its attributes."""
@@ -85,9 +87,10 @@ class _Lazy(ModuleType):
         return sorted(vars(importlib.import_module(self.__name__)))
 
 
-# Importing asyncio takes longer than importing the rest of this package. A function __getattr__ of this package could
-# delay it too, but then the interpreter caches no attribute of the package.
-aio = _Lazy(f"{__name__}.aio")
+if not TYPE_CHECKING:
+    # Importing asyncio takes longer than importing the rest of this package. A function __getattr__ of this package
+    # could delay it too, but then the interpreter caches no attribute of the package.
+    aio = _Lazy(f"{__name__}.aio")
 
 __all__ = [
     "Action",

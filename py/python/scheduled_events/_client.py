@@ -12,17 +12,16 @@ TYPE_CHECKING = False  # Like typing's, which takes longer to import than this p
 if TYPE_CHECKING:
     import logging
     import threading
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime, timedelta
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
     from typing import Any, TypeVar, Union
 
-    from ._native import Document, Event, Policy
-    from ._records import EventRecord
+    from typing_extensions import Self
+
+    from ._native import Document, Event, _Duration, _EventId, _Gate, _Names, _Policy, _Worker
+    from ._records import _AnyRecord
 
     _Result = TypeVar("_Result")
-    _OneEvent = Union[str, Event, EventRecord, Mapping[str, Any]]
-    _Worker = Union[Callable[[Event], object], Callable[[Event, "Task"], object]]
-    _Gate = Union[Callable[[Event, Any], object], Callable[[Event, Any, "Task"], object]]
     _Workers = dict[str, Union[Callable[..., object], None]]
 
 _CO_COROUTINE = 0x80  # Like inspect's, which takes longer to import than a watcher takes to start.
@@ -32,7 +31,7 @@ class _Abandoned(BaseException):
     """Whether it succeeded is unknown: a restart repeats it."""
 
 
-def start_requests(events: _OneEvent | Iterable[_OneEvent]) -> bytes:
+def start_requests(events: _EventId | Iterable[_EventId]) -> bytes:
     """Return the request body that approves these events: ids, events, records, or mappings with an EventId."""
     return _native._start_requests(events)
 
@@ -56,7 +55,7 @@ class Client:
         *,
         api_version: str | None = None,
         timeout: float | None = None,
-        vm_names: str | Iterable[str] | None = None,
+        vm_names: _Names | None = None,
         allow_endpoint: bool = False,
         user_agent: str | None = None,
         retries: int = 0,
@@ -100,7 +99,7 @@ class Client:
         """
         return self._request(self._open().poll)
 
-    def approve(self, events: _OneEvent | Iterable[_OneEvent]) -> None:
+    def approve(self, events: _EventId | Iterable[_EventId]) -> None:
         """Approve events: Azure may then start them early, on all machines that they name.
 
         An event is an id, an Event, a mapping with an EventId, as json.loads gives, or a record of an event.
@@ -133,12 +132,12 @@ class Client:
 
     def watch(
         self,
-        policy: Policy | str | os.PathLike[str] | None = None,
+        policy: _Policy | None = None,
         *,
         prepare: _Worker | None = None,
         recover: _Worker | None = None,
         gate: _Gate | None = None,
-        last_call: int | str | timedelta | None = None,
+        last_call: _Duration | None = None,
         recover_all: bool = False,
         state: str | os.PathLike[str] | None = None,
         until_idle: bool = False,
@@ -223,7 +222,7 @@ class Client:
                 watch.close()
         self._watchers.clear()
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -247,9 +246,9 @@ class Task:
     def __init__(self, events: Iterable[Event], deadline: datetime | None = None) -> None:
         import threading  # noqa: PLC0415 - only workers need it
 
-        self.events = tuple(events)
-        self.deadline = deadline
-        self.cancelled = threading.Event()
+        self.events: tuple[Event, ...] = tuple(events)
+        self.deadline: datetime | None = deadline
+        self.cancelled: threading.Event = threading.Event()
 
     @property
     def event(self) -> Event:
@@ -277,10 +276,10 @@ class Watch:
         """Whether the watcher has ended. Records that were not read may be left."""
         return self._closed
 
-    def __iter__(self) -> Watch:
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> _AnyRecord:
         record = self._native.next(True)
         if record is None:
             self._closed = True
@@ -305,7 +304,7 @@ class Watch:
         if self._log_thread is not threading.current_thread():
             self._log_thread.join(1)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -26,25 +26,34 @@ def _rebuild(kind: type[Error], args: tuple[str], details: dict[str, Any]) -> Er
 class ParseError(Error, ValueError):
     """The input is not a Scheduled Events document."""
 
-    kind = ""
-    offset = 0
-    line = 1
-    column = 1
+    kind: str = ""
+    """What is wrong, as a word: ``unexpected-byte``."""
+    offset: int = 0
+    """The position in bytes, from 0; for a str, in its UTF-8 encoding."""
+    line: int = 1
+    """The line, from 1."""
+    column: int = 1
+    """The column in characters, from 1."""
 
 
 class EndpointError(Error):
     """The metadata service did not respond, or responded with something else than a document or success."""
 
-    status = None
-    cause = None
-    retry_after = None
+    status: int | None = None
+    """The status of the response; None if there was none."""
+    cause: str | None = None
+    """Why, as the word in the record of such a poll: ``timeout``, ``unreachable``, ``status-503``, ``empty-body``."""
+    retry_after: int | None = None
+    """How many seconds the response asks to wait; None if it does not."""
 
 
 class PolicyError(Error, ValueError):
     """A policy is invalid."""
 
-    line = None
-    column = None
+    line: int | None = None
+    """The line, from 1; None if the error has no position."""
+    column: int | None = None
+    """The column, from 1."""
 
 
 class ConfigError(Error, ValueError):
@@ -62,13 +71,15 @@ class StateError(Error):
 class SnapshotError(Error, ValueError):
     """The bytes are not a snapshot of a session on this machine."""
 
-    kind = ""
+    kind: str = ""
+    """What is wrong, as a word: ``damaged``, ``unknown-version``, ``too-many-events`` or ``other-machine``."""
 
 
 class CapacityError(Error):
     """A document has more events than a tracker holds."""
 
-    needed = 0
+    needed: int = 0
+    """How many it has."""
 
 
 class ProfileError(Error, ValueError):

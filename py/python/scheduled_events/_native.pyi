@@ -1,40 +1,524 @@
-"""The native part. The package's own stub describes what is public."""
+"""The native part. What the package has in Python is typed in its source."""
 
 import os
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, final, overload
 
-from typing_extensions import Self
+from typing_extensions import Self, TypeAlias
 
-from . import Document as Document
-from . import Event as Event
-from . import Notification as Notification
-from . import Notifications as Notifications
-from . import Policy as Policy
-from . import Record
-from . import Replay as Replay
-from . import Request as Request
-from . import Rule as Rule
-from . import Session as Session
-from . import Tracker as Tracker
-from . import acknowledge_request as acknowledge_request
-from . import parse as parse
-from . import parse_notifications as parse_notifications
-from . import replay as replay
-from . import scenarios as scenarios
+from ._client import Task as _Task
+from ._records import (
+    Approval,
+    Cancel,
+    Change,
+    Decision,
+    EventRecord,
+    GateDue,
+    Get,
+    PollFailed,
+    Post,
+    Prepare,
+    PrepareDue,
+    Problem,
+    Record,
+    RecoverDue,
+    Report,
+    Wait,
+    _AnyRecord,
+    _GateWord,
+    _Phase,
+)
+from ._words import Action, EventSource, EventStatus, EventType
 
 __version__: str
+
+_Moment: TypeAlias = datetime | float
+_Names: TypeAlias = str | Iterable[str]
+_Policy: TypeAlias = Policy | str | os.PathLike[str]
+_Worker: TypeAlias = Callable[[Event], object] | Callable[[Event, _Task], object]
+_Gate: TypeAlias = Callable[[Event, _Phase], object] | Callable[[Event, _Phase, _Task], object]
+_Duration: TypeAlias = int | str | timedelta
+# One event: its id, itself, a mapping with an EventId, or a record or step about it.
+_EventId: TypeAlias = (
+    str | Event | Mapping[str, Any] | EventRecord | Change | Decision | Prepare | PrepareDue | GateDue | RecoverDue
+)
+
+# The words of records and rules.
+_ActionWord: TypeAlias = Literal["approve", "prepare", "hold", "ignore"]
+_TypeWord: TypeAlias = Literal["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"]
+_SourceWord: TypeAlias = Literal["Platform", "User"]
+_ScopeWord: TypeAlias = Literal["mine", "others", "any"]
+_LeaderWord: TypeAlias = Literal["first-resource", "everyone", "rank"]
+_SessionSource: TypeAlias = Literal["documents", "notifications", "both"]
+_NotificationOutcome: TypeAlias = Literal["applied", "ignored", "untracked"]
+_CauseWord: TypeAlias = Literal["timeout", "unreachable", "connection-lost", "too-large"]
+
+# --- reading
+
+def parse(data: bytes | bytearray | memoryview | str, /) -> Document:
+    """Parse a Scheduled Events document. Raises ParseError if the input is not one.
+
+    Anything invalid inside one event is among the document's problems. Strings are made only when they are read.
+    """
+
+@final
+class Document(Mapping[str, Any]):
+    """A Scheduled Events document, validated when it is parsed.
+
+    Items by their JSON names (``document["Events"]``) are what a script written for ``json.loads`` expects.
+    """
+
+    __match_args__ = ("incarnation", "events")
+    @property
+    def incarnation(self) -> int | str | None:
+        """Changes whenever the document changes; compare it for equality only."""
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events, in the document's order.
+
+        Those without an id, or with the id of an earlier one, are left out, and are problems. Only the first 64 ids are
+        compared.
+        """
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is invalid in the document."""
+    def concerns(self, vm_names: _Names) -> bool:
+        """Whether an event of the document concerns one of these names."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document's own record, as the command prints it with ``--json``."""
+    @overload
+    def __getitem__(self, key: Literal["Events"], /) -> list[Event]: ...
+    @overload
+    def __getitem__(self, key: str, /) -> Any: ...
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """Return the member of this JSON name, or the default."""
+    def __contains__(self, key: object, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Event(Mapping[str, Any]):
+    """One event: maintenance, an eviction or a deletion of one or more virtual machines.
+
+    Attributes are the meaning of the members; one that is absent or invalid is None. Items by their JSON names
+    (``event["EventId"]``) are what ``json.loads`` gives.
+    """
+
+    __match_args__ = ("event_id", "event_type", "event_status")
+    @property
+    def event_id(self) -> str:
+        """The event's id: opaque; compare it without ASCII case, and return it unchanged."""
+    @property
+    def event_type(self) -> EventType | str | None:
+        """The expected impact: an ``EventType``, or a str for a word that this package does not know."""
+    @property
+    def event_status(self) -> EventStatus | str | None:
+        """The event's progress."""
+    @property
+    def event_source(self) -> EventSource | str | None:
+        """Who caused the event."""
+    @property
+    def resource_type(self) -> str | None:
+        """``VirtualMachine``."""
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The names of the machines that the event affects; empty if the document has none."""
+    @property
+    def not_before(self) -> datetime | None:
+        """The earliest time at which the event starts without an approval: an aware datetime in UTC."""
+    @property
+    def description(self) -> str | None:
+        """Azure's description of the event."""
+    @property
+    def duration_in_seconds(self) -> int | None:
+        """The expected length of the interruption in seconds; None if it is unknown, which Azure writes as -1."""
+    def concerns(self, vm_names: _Names) -> bool:
+        """Whether one of these names is among the resources. Whole names are compared, without ASCII case."""
+    def to_dict(self, vm_names: _Names | None = None, *, api_version: str = "2020-07-01") -> dict[str, Any]:
+        """Return the event's record, as the command prints it with ``--json``. Without names, ``mine`` is None."""
+    def __getitem__(self, key: str, /) -> Any: ...
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """Return the member of this JSON name, or the default."""
+    def __contains__(self, key: object, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+# --- deciding
+
+@final
+class Tracker:
+    """Remembers the events of the last document, and reports what the next one changes. It holds 1024 events."""
+
+    def __new__(cls, vm_names: _Names | None = None, *, api_version: str = "2020-07-01") -> Self: ...
+    def observe(self, document: Document, now: _Moment | None = None) -> list[Change]:
+        """Apply a document and return the changes since the last one. Raises CapacityError, and then changes nothing.
+
+        Give it documents only: a failed poll or an empty body ends no event.
+        """
+
+    @property
+    def ignored(self) -> int:
+        """How many events of the last document were ignored because an earlier event has the same id.
+
+        Those among the first 64 ids are not counted: ``Document.events`` leaves them out, and they are problems.
+        """
+    def approved(self, event_id: _EventId) -> bool:
+        """Note that an approval succeeded, which distinguishes ``ended`` from ``cancelled``."""
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+
+@final
+class Rule:
+    """One rule of a policy: which events it matches, and what is done about them.
+
+    ``event`` and ``source`` are one word or several, None for all. Durations are inclusive: seconds, a timedelta, or a
+    text such as "2min". The notice is the time from the first sight of a NotBefore until it. ``prepare_before`` is how
+    long before NotBefore the event is prepared for or approved at the earliest. Raises PolicyError for unknown words.
+    """
+
+    __match_args__ = ("action", "event", "source")
+    def __new__(
+        cls,
+        action: _ActionWord | Action,
+        *,
+        event: _TypeWord | EventType | Iterable[_TypeWord | EventType] | None = None,
+        source: _SourceWord | EventSource | Iterable[_SourceWord | EventSource] | None = None,
+        min_duration: _Duration | None = None,
+        max_duration: _Duration | None = None,
+        min_notice: _Duration | None = None,
+        max_notice: _Duration | None = None,
+        prepare_before: _Duration | None = None,
+        scope: _ScopeWord = "mine",
+    ) -> Self: ...
+    @property
+    def action(self) -> Action: ...
+    @property
+    def event(self) -> list[str] | None: ...
+    @property
+    def source(self) -> list[str] | None: ...
+    @property
+    def min_duration(self) -> int | None: ...
+    @property
+    def max_duration(self) -> int | None: ...
+    @property
+    def min_notice(self) -> int | None: ...
+    @property
+    def max_notice(self) -> int | None: ...
+    @property
+    def prepare_before(self) -> int | None: ...
+    @property
+    def scope(self) -> _ScopeWord: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Policy:
+    """Rules in order; the first that matches an event decides.
+
+    Four limits hold whatever the rules are: only Scheduled events are approved, none with a problem in a member that
+    the decision depends on, none while this machine's name is unknown, and never another machine's Terminate.
+
+    ``leader`` chooses which of several machines approves an event that names them: "first-resource", "everyone",
+    "rank", or ``{"mode": "rank", "take_over_after": 30}``. By default, None, the first one approves what a rule says to
+    approve; what a rule says to prepare for is not approved then, since nobody knows whether the other machines are
+    ready.
+    """
+
+    def __new__(cls, rules: Sequence[Rule] = (), leader: _LeaderWord | dict[str, Any] | None = None) -> Self: ...
+    @property
+    def leader(self) -> _LeaderWord | dict[str, Any] | None:
+        """Which of several machines approves: a mode, a dict for "rank", or None."""
+    @staticmethod
+    def observe() -> Policy:
+        """The policy that never approves anything. It is the default everywhere."""
+    @staticmethod
+    def sample() -> Policy:
+        """Approve events that a user caused, and freezes shorter than nine seconds, as Microsoft's sample of 2020 does.
+
+        Hold the others. Unlike the sample, approve only events whose first resource is this machine.
+        """
+    @staticmethod
+    def from_toml(text: str) -> Policy:
+        """Read a policy from TOML. Raises PolicyError with .line and .column."""
+    @staticmethod
+    def from_file(path: str | os.PathLike[str]) -> Policy:
+        """Read a policy from a TOML file. Raises PolicyError, or OSError if the file cannot be read."""
+    def decide(
+        self,
+        event: Event,
+        vm_names: _Names | None = None,
+        now: _Moment | None = None,
+        *,
+        api_version: str = "2020-07-01",
+    ) -> Decision:
+        """Decide about one event at the moment ``now``, for the machine of these names."""
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Session:
+    """The whole client without I/O: ask next() what to do, do it, and feed the result back.
+
+    It paces the polls, reports changes, decides when to prepare, approve and recover, and survives restarts through
+    snapshot() and restore(). ``now`` is the current time by default, from a clock that never steps.
+
+    With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader; ``last_call`` is
+    when it prepares although the gate has not answered yes, as for Client.watch. With ``recover_all``, it recovers
+    after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
+    machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
+
+    With the ``source`` "notifications" or "both", on_notification() feeds it what Azure says outside the machine. With
+    notifications alone it never polls, and a Post is sent as ``acknowledge_request(resource_id, step.event_ids)``.
+    After a restart, pass the notifications that are known, such as the rows of Resource Graph, before you call next().
+    """
+
+    def __new__(
+        cls,
+        policy: _Policy | None = None,
+        vm_names: _Names | None = None,
+        *,
+        interval: float = 1.0,
+        dry_run: bool = False,
+        gate: bool = False,
+        last_call: _Duration | None = None,
+        recover_all: bool = False,
+        seed: int | None = None,
+        machine_id: str | None = None,
+        boot_id: str | None = None,
+        source: _SessionSource = "documents",
+        api_version: str = "2020-07-01",
+    ) -> Self: ...
+    def next(
+        self, now: _Moment | None = None
+    ) -> Get | Post | Wait | PrepareDue | RecoverDue | GateDue | Cancel | Report:
+        """Return what to do now."""
+    def on_response(
+        self,
+        status: int,
+        body: bytes | bytearray | memoryview | str | None = None,
+        retry_after: float | None = None,
+        now: _Moment | None = None,
+    ) -> PollFailed | Approval | None:
+        """Apply the response to the request."""
+    def on_failure(self, cause: _CauseWord | BaseException, now: _Moment | None = None) -> PollFailed | Approval | None:
+        """Note that the request failed.
+
+        ``cause`` is "timeout", "unreachable", "connection-lost", "too-large", or an exception.
+        """
+    def on_notification(self, notification: Notification, now: _Moment | None = None) -> _NotificationOutcome:
+        """Apply a notification, if the source has them; then call next().
+
+        The result is "applied" if the event is followed and is as the notification says. It is "ignored" if the
+        notification is late, its event is over or was never followed, or a document says more about it. It is
+        "untracked" if too many events are followed: pass the notification again when one of them is over.
+        """
+    def prepared(self, event_id: _EventId, ready: bool = True, attempt: int | None = None) -> bool:
+        """Complete a PrepareDue, also one that was cancelled. Without ``attempt``, it is the one in progress.
+
+        False if the answer counts for nothing: no preparation for this event is in progress, it was cancelled, or
+        ``attempt`` is the number of another one.
+        """
+    def recovered(
+        self, event_id: _EventId, done: bool = True, attempt: int | None = None, now: _Moment | None = None
+    ) -> bool:
+        """Complete a RecoverDue, also one that was cancelled. Without ``attempt``, it is the one in progress.
+
+        One that is not done is issued again, after 5 seconds to 5 minutes. False if the answer counts for nothing: no
+        recovery for which this event is the last one is in progress, it was cancelled, or ``attempt`` is the number of
+        another one.
+        """
+    def gate_answered(
+        self,
+        event_id: _EventId,
+        answer: bool | _GateWord,
+        attempt: int | None = None,
+        now: _Moment | None = None,
+    ) -> bool:
+        """Answer a GateDue: True to go on, False for not yet, or "another-approves", as the words of the record do.
+
+        It is asked again after 5 seconds unless the answer is True. An event is approved only if a poll that begins
+        after the answer shows it unchanged. False if the answer counts for nothing.
+        """
+    def set_names(self, vm_names: _Names) -> None:
+        """Set or replace this machine's names."""
+    def snapshot(self) -> bytes:
+        """Return what a restart needs, for restore()."""
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot.
+
+        Raises SnapshotError, whose kind says why, for bytes that no session of this machine wrote; the session is empty
+        then.
+        """
+    @property
+    def events(self) -> tuple[EventRecord, ...]:
+        """The events that are followed, this machine's own first if there are too many."""
+    @property
+    def out_of_service_since(self) -> datetime | None:
+        """Since when this machine is out of service: from the first preparation until it has recovered.
+
+        None if it is in service.
+        """
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a request is in progress: its response was not fed back yet."""
+    @property
+    def has_seen_event(self) -> bool:
+        """Whether an event was seen, in this run or before the snapshot."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether the newest document has no events, and nothing is left to do."""
+
+# --- outside the machine
+
+def parse_notifications(data: bytes | bytearray | memoryview | str, /) -> Notifications:
+    """Parse notifications of Event Grid or Resource Graph. Raises ParseError if the input is not JSON.
+
+    The input is one message, in Event Grid's schema or in that of CloudEvents 1.0, an array of them, a row of Resource
+    Graph, or its answer. What is no Scheduled Event of a machine is left out and counted. In preview at Azure.
+    """
+
+@final
+class Notifications(Sequence[Notification]):
+    """The notifications in one body: a sequence of Notification, in the order of the body."""
+
+    @property
+    def left_out(self) -> int:
+        """How many messages and rows are left out: other topics, the maintenance of AKS, a validation."""
+    @property
+    def validation_code(self) -> str | None:
+        """The code of Event Grid's validation. A web hook returns ``{"validationResponse": code}``."""
+    @overload
+    def __getitem__(self, index: int, /) -> Notification: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[Notification, ...]: ...
+    def __contains__(self, value: object, /) -> bool: ...
+    def __iter__(self) -> Iterator[Notification]: ...
+    def __reversed__(self) -> Iterator[Notification]: ...
+    def __len__(self) -> int: ...
+    def index(self, value: Any) -> int: ...  # type: ignore[override]
+    def count(self, value: Any) -> int: ...
+
+@final
+class Notification:
+    """One notification: that an event is in some state.
+
+    Notifications arrive at least once and in any order. An event goes from ``scheduled`` to ``started`` to
+    ``completed`` or ``canceled``, never back: ignore one of an earlier state.
+    """
+
+    __match_args__ = ("id", "time", "resource_id", "state", "event")
+    @property
+    def id(self) -> str | None:
+        """The id of the message, the same if it is delivered again; None for a row of Resource Graph."""
+    @property
+    def time(self) -> datetime | None:
+        """When the event changed, or the message was sent: an aware datetime in UTC; None if neither is known."""
+    @property
+    def resource_id(self) -> str:
+        """The machine, or the set that the machines are in, as received, maybe followed by the event; or empty."""
+    @property
+    def state(self) -> str:
+        """``scheduled``, ``started``, ``completed``, ``canceled``, or another word; empty if there is none."""
+    @property
+    def event(self) -> Event:
+        """The event, with the members that it has in a document."""
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The id of each machine of the event in Azure Resource Manager; compare them without ASCII case.
+
+        Names that no machine can have are left out, and it is empty if resource_id is not the id of a machine or a set.
+        """
+    def __eq__(self, value: object, /) -> bool: ...
+    __hash__: None  # type: ignore[assignment]
+
+def acknowledge_request(resource_id: str, event_ids: _EventId | Iterable[_EventId]) -> Request:
+    """Return the request to Azure Resource Manager that approves these events: ids, events, or what has one.
+
+    ``resource_id`` is the machine or the set that the events are of, as a Notification has it. Raises ConfigError if
+    that is no such id, or if the id of an event is not a GUID. In preview at Azure.
+    """
+
+@final
+class Request:
+    """A request to Azure Resource Manager.
+
+    The path follows ``https://management.azure.com``, or another cloud's address.
+    """
+
+    __match_args__ = ("method", "path", "body")
+    @property
+    def method(self) -> str:
+        """``POST``."""
+    @property
+    def path(self) -> str:
+        """The path with its query."""
+    @property
+    def body(self) -> bytes:
+        """The body: empty for one event, JSON for several."""
+
+# --- testing
+
+def replay(
+    scenario: str | os.PathLike[str],
+    *,
+    speed: float = 1.0,
+    faults: Sequence[str] = (),
+    vm_name: str = "WestNO_0",
+    listen: str = "127.0.0.1:0",
+    seed: int | None = None,
+) -> Replay:
+    """Serve a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
+
+    ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the form of
+    the command's ``--fault``. Scenario time starts with the first request for events. Raises ConfigError for an invalid
+    argument.
+    """
+
+def scenarios() -> dict[str, str]:
+    """Return the names of the built-in scenarios, each with its description."""
+
+@final
+class Replay:
+    """A running imitation of Azure's metadata service: a context manager that returns the URL."""
+
+    @property
+    def url(self) -> str:
+        """The endpoint for a client, such as ``http://127.0.0.1:40123``."""
+    @property
+    def finished(self) -> bool:
+        """Whether every event of the scenario has appeared and ended."""
+    def step(self) -> bool:
+        """Apply the next change of the scenario now, and return whether there was one.
+
+        There is none before the first request for events, and none once every event has ended. With a low speed, such
+        as 0.01, nothing changes but by a step, so that a test neither waits nor depends on how fast the machine is.
+        """
+    def requests(self) -> list[dict[str, Any]]:
+        """Return the requests so far, oldest first: method, target, headers, body and status."""
+    def close(self) -> None:
+        """Stop the server and free its port."""
+    def __enter__(self) -> str: ...
+    def __exit__(self, *_args: object) -> None: ...
+
+# --- for the package
 
 def run(arguments: Sequence[str]) -> int: ...
 def _names(names: object) -> list[str]: ...
 def _start_requests(ids: object) -> bytes: ...
 def _event(object: bytes) -> Event: ...  # noqa: A002
-def _event_of_record(record: str) -> Event: ...
+def _event_of_record(record: object) -> Event: ...
 def _policy(text: str) -> Policy: ...
 def _printable(text: str) -> str: ...
 def _spot_next_phase(phase: str, signal: str) -> str | None: ...
-def _record_examples() -> list[str]: ...
+def _record_example(kind: str, time: datetime | None = None) -> Record | None: ...
+def _record_examples() -> list[dict[str, Any]]: ...
 def _record_members() -> dict[str, tuple[str, ...]]: ...
 
 @final
@@ -100,7 +584,7 @@ class Watch:
     ) -> None: ...
     @property
     def has_ended(self) -> bool: ...
-    def next(self, wait: bool) -> Record | None: ...
+    def next(self, wait: bool) -> _AnyRecord | None: ...
     def wait(self, seen: int) -> int | None: ...
     def message(self) -> tuple[int, str] | None: ...
     def task(self) -> Task | int | None: ...

@@ -1,65 +1,71 @@
 """The records of a watcher and the steps of a session, as frozen objects.
 
-The native part has the one definition of a record's members; the classes below add positions, defaults and, for
-help(), what each field is.
+A class lists its fields in their order, with types and defaults: type checkers, ``help`` and the page of the Python API
+read them here. The native part makes the records; core has the one definition of their members, and a test compares.
 """
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timezone
 
 from . import _native
-from ._words import Action
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, ClassVar, Literal, Union, final
 
-_TIMES = frozenset({"not_before", "time"})
-_LISTS = frozenset({"event_ids", "resources"})
-_FIELDS = {
-    "act_from": "The time before which the event is neither prepared for nor approved; None for no such time.",
-    "action": "What is done: an Action.",
+    from typing_extensions import TypeAlias, dataclass_transform
+
+    from ._native import Event
+    from ._words import Action
+
+    _ChangeWord: TypeAlias = Literal[
+        "scheduled", "started", "started-without-notice", "rescheduled", "updated", "completed", "cancelled", "ended"
+    ]
+    _GateWord: TypeAlias = Literal["open", "closed", "another-approves"]
+    _GateOutcome: TypeAlias = Literal["open", "closed", "another-approves", "last-call"]
+    _Phase: TypeAlias = Literal["prepare", "approve"]
+else:
+    # Those of typing take longer to import than this package.
+    def final(kind):
+        return kind
+
+    def dataclass_transform(**_):
+        return final
+
+
+_MEMBERS = _native._record_members()
+# What fields are that several classes have.
+_ABOUT = {
     "attempt": "The number to return with the answer.",
-    "body": "The body to send.",
-    "by_last_call": "Whether it is the last call: the gate has not answered yes.",
-    "cause": "Why, as a word: ``timeout``, ``unreachable``, ``status-503``.",
-    "change": "What happened, as a word: ``scheduled``, ``started``, ``rescheduled``, ``completed``, ``cancelled``.",
-    "column": "The column in characters, from 1.",
-    "count": "How many.",
-    "description": "Azure's description of the event.",
-    "duration_in_seconds": "The expected length of the interruption in seconds; None if it is unknown.",
     "event_id": "The event's id.",
-    "event_ids": "The ids of the events, of a recovery the last one first.",
-    "event_source": "Who caused the event.",
-    "event_status": "The event's progress.",
     "event_type": "The expected impact.",
-    "event": "Its index in the document's Events, left-out ones counted; None for the document itself.",
-    "events": "The events, in the order of ``event_ids``.",
-    "kind": "What is wrong, as a word.",
-    "line": "The line, from 1.",
-    "member": "The JSON name of the member; None for the event or the document.",
-    "mine": "Whether the event affects this machine; None while its name is unknown.",
-    "not_before": "The earliest start without an approval, as last known: an aware datetime in UTC, or None.",
-    "offset": "The position in bytes, from 0; None in a watcher's record.",
-    "others": "Other machines' events that are not followed.",
-    "outcome": "The result, as a word.",
-    "own": "Of a recovery, whether this machine recovers; else this machine's events that are not followed.",
-    "phase": "What the gate is asked: ``prepare`` before the preparation, ``approve`` before the approval.",
-    "reason": "Why, for people.",
-    "record": "The record.",
-    "repeated": "How many earlier failures of the same cause were merged into it: nobody read their records in time.",
+    "event_status": "The event's progress.",
     "resource_type": "``VirtualMachine``.",
     "resources": "The names of the machines that the event affects; None if they are unknown.",
-    "retry_in_ms": "Milliseconds until the next poll.",
-    "rule": "The number of the rule that matched, from 1; None if none did.",
-    "seconds": "How many seconds that is from now.",
-    "status": "The status of the response; None if there was none.",
+    "not_before": "The earliest start without an approval, as last known: an aware datetime in UTC, or None.",
+    "description": "Azure's description of the event.",
+    "event_source": "Who caused the event.",
+    "duration_in_seconds": "The expected length of the interruption in seconds; None if it is unknown.",
+    "mine": "Whether the event affects this machine; None while its name is unknown.",
     "time": "When it was made: an aware datetime in UTC.",
-    "timeout": "The request's time-out in seconds.",
-    "until": "The time to wait for.",
 }
+
+
+class _Field:
+    def __init__(self, about: str, default: Any) -> None:
+        self.about = about
+        self.default = default
+
+
+def _field(about: str, *, default: Any = ...) -> Any:
+    """Say what a field is; without a default it must be given."""
+    return _Field(about, default)
+
+
+def _getter(index: int) -> Callable[[Frozen], Any]:
+    return lambda record: record._values[index]
 
 
 class _Signature:
@@ -68,34 +74,54 @@ class _Signature:
     def __get__(self, _: object, owner: type[Frozen]) -> Any:
         import inspect  # noqa: PLC0415
 
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        default = {name: owner._defaults.get(name, inspect.Parameter.empty) for name in owner.__match_args__}
-        return inspect.Signature([inspect.Parameter(name, kind, default=default[name]) for name in default])
+        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        names = owner.__match_args__
+        return inspect.Signature(
+            [inspect.Parameter(name, kind, default=owner._defaults.get(name, empty)) for name in names]
+        )
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(_field,))
 class Frozen:
     """Fields that cannot be changed; objects compare and hash by their values."""
 
-    __slots__ = ()
-    __match_args__: tuple[str, ...] = ()
+    __slots__ = ("_values",)
+    __match_args__: ClassVar[tuple[str, ...]] = ()
     __signature__ = _Signature()
-    _defaults: dict[str, Any] = {}  # noqa: RUF012 - constant
+    _defaults: ClassVar[dict[str, Any]] = {}
+    if TYPE_CHECKING:
+        _values: tuple[Any, ...]
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ != __name__:
+            # A class of somebody else has the fields of ours.
+            return
+        annotations: dict[str, str] = vars(cls).get("__annotations__", {})
+        names = [name for name, kind in annotations.items() if not kind.startswith("ClassVar")]
+        fields = [vars(cls).get(name, ...) for name in names]
+        fields = [
+            field if isinstance(field, _Field) else _Field(_ABOUT[name], field) for name, field in zip(names, fields)
+        ]
+        cls.__match_args__ = tuple(names)  # type: ignore[misc]
+        cls._defaults = {name: field.default for name, field in zip(names, fields) if field.default is not ...}
+        for index, (name, field) in enumerate(zip(names, fields)):
+            setattr(cls, name, property(_getter(index), doc=field.about))
+        if not cls.__name__.startswith("_"):
+            cls.__module__ = "scheduled_events"
 
     def __init__(self, *args: Any, **fields: Any) -> None:
-        names = self.__match_args__
+        kind, names = type(self).__name__, self.__match_args__
         if len(args) > len(names):
-            raise TypeError(f"{type(self).__name__} takes {len(names)} fields, not {len(args)}")
-        for name, value in zip(names, args):
-            if name in fields:
-                raise TypeError(f"{type(self).__name__} got the field {name!r} twice")
-            fields[name] = value
-        for name in names:
-            if name not in fields and name not in self._defaults:
-                raise TypeError(f"{type(self).__name__} lacks the field {name!r}")
-            value = fields.pop(name) if name in fields else self._defaults[name]
-            object.__setattr__(self, name, value)
-        if fields:
-            raise TypeError(f"{type(self).__name__} has no field {next(iter(fields))!r}")
+            raise TypeError(f"{kind} takes {len(names)} fields, not {len(args)}")
+        by_name, values = names[len(args) :], {**self._defaults, **fields}
+        for name in fields:
+            if name not in by_name:
+                problem = f"got the field {name!r} twice" if name in names else f"has no field {name!r}"
+                raise TypeError(f"{kind} {problem}")
+        for name in by_name:
+            if name not in values:
+                raise TypeError(f"{kind} lacks the field {name!r}")
+        object.__setattr__(self, "_values", (*args, *(values[name] for name in by_name)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
@@ -103,26 +129,23 @@ class Frozen:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
 
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.__match_args__)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frozen) or type(other) is not type(self):
             return NotImplemented
-        return self._values() == other._values()
+        return self._values == other._values
 
     def __hash__(self) -> int:
-        return hash((type(self), self._values()))
+        return hash((type(self), self._values))
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        fields = ", ".join(f"{name}={value!r}" for name, value in zip(self.__match_args__, self._values))
         return f"{type(self).__name__}({fields})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._values()
+        return type(self), self._values
 
-
-_MEMBERS = _native._record_members()
+    def _plain(self, names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: _plain(getattr(self, name)) for name in names}
 
 
 class _AboutEvent(Frozen):
@@ -131,182 +154,346 @@ class _AboutEvent(Frozen):
     __slots__ = ()
 
     @property
-    def event(self) -> Any:
+    def event(self) -> Event:
         """The event with the members that are known of it."""
-        if self.event_id is None:  # type: ignore[attr-defined]
-            return None
-        members = {name: _plain(getattr(self, name)) for name in _MEMBERS["event"]}
-        return _native._event_of_record(json.dumps(members))
-
-
-class _Members(_AboutEvent):
-    __slots__ = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the members as the command prints them."""
-        return {name: _plain(getattr(self, name)) for name in self.__match_args__}
-
-
-EventRecord: Any = type(
-    "EventRecord",
-    (_Members,),
-    {
-        "__slots__": {name: _FIELDS[name] for name in _MEMBERS["event"]},
-        "__doc__": "The members of an event in a record that is about several.",
-        "__module__": "scheduled_events",
-        "__match_args__": _MEMBERS["event"],
-        "_defaults": dict.fromkeys(name for name in _MEMBERS["event"] if name != "event_id"),
-    },
-)
+        return _native._event_of_record(self)
 
 
 class Record(Frozen):
-    """One record of a watcher: what the command prints as one line of JSON."""
+    """One record of a watcher: what the command prints as one line of JSON. Frozen; compared by its values."""
 
     __slots__ = ()
-    record = ""
-    _members: tuple[str, ...] = ()
+    record: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as the command prints it."""
-        fields = {"record": self.record, **{name: _plain(getattr(self, name)) for name in self._members}}
-        if self.time is not None:  # type: ignore[attr-defined]
-            fields["time"] = _plain(self.time)  # type: ignore[attr-defined]
-        return fields
+        time = ("time",) if getattr(self, "time", None) is not None else ()
+        return {"record": self.record, **self._plain(_MEMBERS[self.record] + time)}
 
 
-def _record(kind: str, about: str, *, first: str = "", more: str = "", defaults: dict[str, Any] | None = None) -> Any:
-    """Make the class for a kind of record.
+@final
+class EventRecord(_AboutEvent):
+    """The members of an event in a record that is about several. Frozen; compared by its values."""
 
-    Its fields are the record's members, those of ``first`` before the others; then ``more``, which are not part of the
-    record, and ``time``.
-    """
-    members = _MEMBERS[kind]
-    about_event = set(_MEMBERS["event"]) <= set(members)
-    unknown = [name for name in _MEMBERS["event"] if about_event and name != "event_id"]
-    others = (name for name in members if name not in first.split())
-    fields = (*first.split(), *others, *more.split(), "time")
-    return type(
-        "".join(word.title() for word in kind.split("-")),
-        (Record, _AboutEvent) if about_event else (Record,),
-        {
-            "__slots__": {name: _FIELDS.get(name, "") for name in fields},
-            "__doc__": about,
-            "__module__": "scheduled_events",
-            "__match_args__": fields,
-            "record": kind,
-            "_members": members,
-            "_defaults": {**dict.fromkeys((*unknown, *more.split(), "time")), **(defaults or {})},
-        },
+    __slots__ = ()
+    event_id: str
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members as the command prints them."""
+        return self._plain(self.__match_args__)
+
+
+@final
+class Change(_AboutEvent, Record):
+    """An event changed."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["change"]] = "change"
+    change: _ChangeWord = _field(
+        "What happened, as a word: ``scheduled``, ``started``, ``rescheduled``, ``completed``, ``cancelled``."
     )
+    event_id: str
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+    time: datetime | None = None
 
 
-Change = _record("change", "An event changed.")
-Decision = _record(
-    "decision",
-    "What the policy decides about an event.",
-    first="action rule reason",
-    more="act_from",
-    defaults={"event_id": None},
-)
-Approval = _record(
-    "approval", "An approval was posted. The status is None if there was no response.", defaults={"events": ()}
-)
-Prepare = _record("prepare", "A preparation begins, or has ended.")
-Gate = _record("gate", "The gate gave a new answer, or the machine prepares by its last call.")
-Recover = _record(
-    "recover",
-    "A recovery ended. Its event is the one that ended last.",
-    first="event_id outcome",
-    defaults={"event_ids": ()},
-)
-PollFailed = _record("poll-failed", "A poll failed. It ends no event.", more="repeated", defaults={"repeated": 0})
-Problem = _record("problem", "A part of the document is invalid.", more="offset")
-Untracked = _record("untracked", "The document has more events than the watcher can follow.")
+@final
+class Decision(_AboutEvent, Record):
+    """What the policy decides about an event."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["decision"]] = "decision"
+    action: Action = _field("What is done.")
+    rule: int | None = _field("The number of the rule that matched, from 1; None if none did.")
+    reason: str = _field("Why, for people.")
+    event_id: str | None = None
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+    act_from: datetime | None = _field(
+        "The time before which the event is neither prepared for nor approved; None for no such time, and in a "
+        "watcher's record.",
+        default=None,
+    )
+    time: datetime | None = None
+
+
+@final
+class Approval(Record):
+    """An approval was posted."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["approval"]] = "approval"
+    event_ids: tuple[str, ...] = _field("The ids of the events.")
+    status: int | None = _field("The status of the response; None if there was none.")
+    events: tuple[EventRecord, ...] = _field("The same events in the same order.", default=())
+    time: datetime | None = None
+
+
+@final
+class Prepare(_AboutEvent, Record):
+    """A preparation begins, or has ended."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["prepare"]] = "prepare"
+    event_id: str
+    outcome: Literal["begun", "ready", "failed", "cancelled", "no-command", "dry-run"] = _field(
+        "The result: ``no-command`` if there is no function for it."
+    )
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+    time: datetime | None = None
+
+
+@final
+class Gate(_AboutEvent, Record):
+    """The gate gave a new answer, or the machine prepares by its last call."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["gate"]] = "gate"
+    event_id: str
+    phase: _Phase = _field("What it was asked: ``prepare`` before the preparation, ``approve`` before the approval.")
+    outcome: _GateOutcome = _field("Its answer, or ``last-call``.")
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+    time: datetime | None = None
+
+
+@final
+class Recover(_AboutEvent, Record):
+    """A recovery ended. Its event is the one that ended last."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["recover"]] = "recover"
+    event_id: str = _field("The event that ended last.")
+    outcome: Literal["done", "failed", "cancelled", "no-command", "dry-run"] = _field(
+        "The result: ``no-command`` if there is no function for it."
+    )
+    event_ids: tuple[str, ...] = _field("All events that the recovery is for, the last one first.", default=())
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+    time: datetime | None = None
+
+
+@final
+class PollFailed(Record):
+    """A poll failed. It ends no event."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["poll-failed"]] = "poll-failed"
+    cause: str = _field("Why, as a word: ``timeout``, ``unreachable``, ``status-503``.")
+    retry_in_ms: int = _field("Milliseconds until the next poll.")
+    repeated: int = _field(
+        "How many earlier failures of the same cause were merged into it: nobody read their records in time.",
+        default=0,
+    )
+    time: datetime | None = None
+
+
+@final
+class Problem(Record):
+    """A part of the document is invalid."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["problem"]] = "problem"
+    event: int | None = _field(
+        "Its index in the document's Events, left-out ones counted; None for the document itself."
+    )
+    member: str | None = _field("The JSON name of the member; None for the event or the document.")
+    kind: str = _field("What is wrong, as a word.")
+    line: int | None = _field("The line, from 1.")
+    column: int | None = _field("The column in characters, from 1.")
+    offset: int | None = _field("The position in bytes, from 0; None in a watcher's record.", default=None)
+    time: datetime | None = None
+
+
+@final
+class Untracked(Record):
+    """The document has more events than the watcher can follow."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["untracked"]] = "untracked"
+    own: int = _field("This machine's events that are not followed.")
+    others: int = _field("Other machines' events that are not followed.")
+    time: datetime | None = None
+
+
+@final
+class Dropped(Record):
+    """Records were dropped here, since nobody read them in time."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["dropped"]] = "dropped"
+    count: int = _field("How many.")
+    time: datetime | None = _field("Always None.", default=None)
+
+
+@final
+class Get(Frozen):
+    """Send the GET request."""
+
+    __slots__ = ()
+    timeout: float = _field("The request's time-out in seconds.")
+
+
+@final
+class Post(Frozen):
+    """Send this body with POST."""
+
+    __slots__ = ()
+    body: bytes = _field("The body to send.")
+    timeout: float = _field("The request's time-out in seconds.")
+    event_ids: tuple[str, ...] = _field("The ids of the events.")
+
+
+@final
+class Wait(Frozen):
+    """Do nothing before this time."""
+
+    __slots__ = ()
+    until: datetime = _field("The time to wait for.")
+    seconds: float = _field("How many seconds that is from now.")
+
+
+@final
+class PrepareDue(_AboutEvent):
+    """Prepare for the event."""
+
+    __slots__ = ()
+    event_id: str
+    attempt: int
+    by_last_call: bool = _field("Whether it is the last call: the gate has not answered yes.")
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+
+
+@final
+class GateDue(_AboutEvent):
+    """Ask the gate."""
+
+    __slots__ = ()
+    event_id: str
+    phase: _Phase = _field("What it is asked: ``prepare`` before the preparation, ``approve`` before the approval.")
+    attempt: int
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+
+
+@final
+class RecoverDue(_AboutEvent):
+    """Recover: take the machine back into service. Its event is the one that ended last."""
+
+    __slots__ = ()
+    event_id: str = _field("The event that ended last.")
+    event_ids: tuple[str, ...] = _field("All events that the recovery is for, the last one first.")
+    events: tuple[Event, ...] = _field("The same events in the same order.")
+    own: bool = _field("Whether this machine recovers, not another one that a rule covers.")
+    attempt: int
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+
+
+@final
+class Cancel(Frozen):
+    """End what runs for this attempt, and report its result as usual: it does not count.
+
+    Until it is reported, nothing else is issued for the event, or for the recovery,
+    except a preparation by the last call.
+    """
+
+    __slots__ = ()
+    attempt: int
+    event_id: str | None = _field("The event of the step that is cancelled.")
+
+
+@final
+class Report(Frozen):
+    """A record for people and logs."""
+
+    __slots__ = ()
+    record: Change | Decision | Gate | Problem | Untracked = _field("The record.")
+
 
 _KINDS = (Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked)
 _RECORDS = {kind.record: kind for kind in _KINDS}
-
 # Only a reader in this process can miss records, so the command has no such record.
 _MEMBERS["dropped"] = ("count",)
-Dropped = _record("dropped", "Records were dropped here, since nobody read them in time.")
+if TYPE_CHECKING:
+    _AnyRecord: TypeAlias = Union[
+        Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked, Dropped
+    ]
 
 
-def _step(name: str, about: str, fields: str, *, about_event: bool = False) -> Any:
-    """Make the class for a step; one about an event has the event's members after ``fields``."""
-    first = fields.split()
-    names = (*first, *(name for name in _MEMBERS["event"] if about_event and name not in first))
-    body = {
-        "__slots__": {name: _FIELDS[name] for name in names},
-        "__doc__": about,
-        "__module__": "scheduled_events",
-        "__match_args__": names,
-        "_defaults": dict.fromkeys(name for name in names if name not in first),
-    }
-    return type(name, (_AboutEvent if about_event else Frozen,), body)
-
-
-Get = _step("Get", "Send the GET request.", "timeout")
-Post = _step("Post", "Send this body with POST.", "body timeout event_ids")
-Wait = _step("Wait", "Do nothing before this time.", "until seconds")
-PrepareDue = _step("PrepareDue", "Prepare for the event.", "event_id attempt by_last_call", about_event=True)
-GateDue = _step("GateDue", "Ask the gate.", "event_id phase attempt", about_event=True)
-RecoverDue = _step(
-    "RecoverDue",
-    "Recover: take the machine back into service. Its event is the one that ended last.",
-    "event_id event_ids events own attempt",
-    about_event=True,
-)
-Cancel = _step("Cancel", "End what runs for this attempt, and report its result as usual.", "attempt event_id")
-Report = _step("Report", "A record for people and logs.", "record")
-
-Record.__module__ = "scheduled_events"
-
-
-def from_dict(fields: dict[str, Any], **more: Any) -> Any:
-    """Make the record of a dictionary as the command prints it, and of fields that are not part of the record."""
-    kind = _RECORDS[fields.pop("record")]
-    _read(fields)
-    if "action" in fields:
-        fields["action"] = Action(fields["action"])
-    if "events" in fields:
-        fields["events"] = tuple(EventRecord(**_read(dict(event))) for event in fields["events"])
-    return kind(**fields, **more)
-
-
-def due(name: str, fields: dict[str, Any]) -> Any:
-    """Make the step of this name from fields as JSON has them."""
-    kinds = {"PrepareDue": PrepareDue, "GateDue": GateDue, "RecoverDue": RecoverDue}
-    return kinds[name](**_read(fields))
-
-
-def event_record(fields: dict[str, Any]) -> Any:
-    """Make the EventRecord of members as JSON has them."""
-    return EventRecord(**_read(fields))
-
-
-def _read(fields: dict[str, Any]) -> dict[str, Any]:
-    """Make times and tuples of what JSON has instead."""
-    for name in _TIMES.intersection(fields):
-        if fields[name] is not None:
-            fields[name] = _datetime(fields[name])
-    for name in _LISTS.intersection(fields):
-        if fields[name] is not None:
-            fields[name] = tuple(fields[name])
-    return fields
-
-
-def _datetime(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except (ValueError, OverflowError):
-        # A year that Python does not have.
-        return None
-
-
-def _plain(value: datetime | tuple[str | _Members, ...] | str | int | None) -> object:
+def _plain(value: datetime | EventRecord | tuple[EventRecord | str, ...] | str | int | None) -> object:
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    if isinstance(value, EventRecord):
+        return value.to_dict()
     if isinstance(value, tuple):
-        return [item.to_dict() if isinstance(item, _Members) else item for item in value]
+        return [_plain(item) for item in value]
     return str(value) if isinstance(value, str) else value

@@ -14,11 +14,12 @@ from ._client import Watch as SyncWatch
 if TYPE_CHECKING:
     import logging
     import os
-    from collections.abc import Callable, Iterable
-    from datetime import timedelta
+    from collections.abc import Callable
 
-    from ._client import _Gate, _Worker
-    from ._native import Policy
+    from typing_extensions import Self
+
+    from ._native import _Duration, _Gate, _Names, _Policy, _Worker
+    from ._records import _AnyRecord
 
 __all__ = ["Watch", "watch"]
 
@@ -29,11 +30,11 @@ _USUAL = {"prepare": 1, "recover": 1, "gate": 2}
 def watch(
     endpoint: str | None = None,
     *,
-    policy: Policy | str | os.PathLike[str] | None = None,
+    policy: _Policy | None = None,
     prepare: _Worker | None = None,
     recover: _Worker | None = None,
     gate: _Gate | None = None,
-    last_call: int | str | timedelta | None = None,
+    last_call: _Duration | None = None,
     recover_all: bool = False,
     state: str | os.PathLike[str] | None = None,
     until_idle: bool = False,
@@ -41,7 +42,7 @@ def watch(
     max_polls: int | None = None,
     dry_run: bool = False,
     timeout: float | None = None,
-    vm_names: str | Iterable[str] | None = None,
+    vm_names: _Names | None = None,
     api_version: str | None = None,
     allow_endpoint: bool = False,
     user_agent: str | None = None,
@@ -99,7 +100,9 @@ class Watch:
 
     def _start(self) -> SyncWatch:
         loop = asyncio.get_running_loop()
-        workers = {name: _on_loop(worker, loop, name, _USUAL[name]) for name, worker in self._workers.items()}
+        workers: dict[str, Any] = {
+            name: _on_loop(worker, loop, name, _USUAL[name]) for name, worker in self._workers.items()
+        }
         self._watch = self._client.watch(**workers, **self._options)
         # The thread below does not refer to this object, so that an abandoned watcher can be collected and stops.
         native, added = self._watch._native, asyncio.Event()
@@ -120,10 +123,10 @@ class Watch:
         threading.Thread(target=pump, name="scheduled-events-aio", daemon=True).start()
         return self._watch
 
-    def __aiter__(self) -> Watch:
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> _AnyRecord:
         if self._watch is None and self._ended:
             raise StopAsyncIteration
         watch = self._watch or self._start()
@@ -151,7 +154,7 @@ class Watch:
         if self._added is not None:
             self._added.set()
 
-    async def __aenter__(self) -> Watch:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -14,7 +14,7 @@ use scheduled_events_core::{Event, EventLayout, Text, UnixSeconds};
 use serde_json::json;
 
 use super::body::Body;
-use crate::convert::{Arg, LAST_SECOND, Names, datetime, with_names};
+use crate::convert::{Arg, LAST_SECOND, Moment, Names, datetime, with_names};
 use crate::wire::JsonObject;
 use crate::words::{self, Enumeration};
 
@@ -172,7 +172,7 @@ impl PyEvent {
             &self.core(),
             names_for(&vm_names.borrowed(), &api_version.0),
         );
-        words::loads(py, &words::json(&Record::Event { event }))
+        words::printed(py, &Record::Event { event })
     }
 
     fn __getitem__<'py>(
@@ -288,13 +288,40 @@ pub(crate) fn unpickle_event(py: Python<'_>, object: &[u8]) -> PyResult<PyEvent>
     PyEvent::from_object(py, object)
 }
 
-/// Makes the event of a record, which is given in JSON.
+/// The attributes of a record or a step about an event.
+#[derive(FromPyObject)]
+pub(crate) struct AboutEvent {
+    event_id: Option<String>,
+    event_type: Option<String>,
+    event_status: Option<String>,
+    resource_type: Option<String>,
+    resources: Option<Vec<String>>,
+    not_before: Option<Moment>,
+    description: Option<String>,
+    event_source: Option<String>,
+    duration_in_seconds: Option<u32>,
+}
+
+/// Makes the event of a record or a step; `None` if that has no event's id.
 #[pyfunction]
 #[pyo3(name = "_event_of_record")]
-pub(crate) fn event_of_record(py: Python<'_>, record: &str) -> PyResult<PyEvent> {
-    let event: EventRecord =
-        serde_json::from_str(record).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    PyEvent::from_object(py, event_object(&event).as_bytes())
+pub(crate) fn event_of_record(py: Python<'_>, record: AboutEvent) -> PyResult<Option<PyEvent>> {
+    let Some(event_id) = record.event_id else {
+        return Ok(None);
+    };
+    let event = EventRecord {
+        event_id,
+        event_type: record.event_type,
+        event_status: record.event_status,
+        resource_type: record.resource_type,
+        resources: record.resources,
+        not_before: record.not_before.map(|moment| moment.0.seconds()),
+        description: record.description,
+        event_source: record.event_source,
+        duration_in_seconds: record.duration_in_seconds,
+        mine: None,
+    };
+    PyEvent::from_object(py, event_object(&event).as_bytes()).map(Some)
 }
 
 /// The JSON object of an event whose document is gone, with the members that are known.

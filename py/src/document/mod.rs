@@ -12,7 +12,7 @@ use scheduled_events_core::{Document, Incarnation};
 
 use crate::convert::with_names;
 use crate::wire::JsonObject;
-use crate::words::{json, loads, record_class};
+use crate::words::{Fields, printed};
 use body::Body;
 use event::PyEvent;
 
@@ -93,15 +93,12 @@ impl PyDocument {
     /// What is invalid in the document: a tuple of Problem.
     #[getter]
     fn problems<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let from_dict = record_class(py, "from_dict")?;
         let document = self.core(py)?;
         let problems = document.problems().map(|problem| {
-            let fields = loads(
-                py,
-                &json(&Record::from_problem(&problem, Some(self.body.bytes()))),
-            )?;
-            fields.set_item("offset", problem.offset)?;
-            from_dict.call1((fields,))
+            let record = Record::from_problem(&problem, Some(self.body.bytes()));
+            Fields::of(&record)
+                .with("offset", problem.offset)
+                .record(py)
         });
         PyTuple::new(py, problems.collect::<PyResult<Vec<_>>>()?)
     }
@@ -120,7 +117,7 @@ impl PyDocument {
 
     /// Returns the document's own record, as the command prints it with ``--json``.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        loads(py, &json(&Record::from_document(&self.core(py)?)))
+        printed(py, &Record::from_document(&self.core(py)?))
     }
 
     fn __getitem__<'py>(

@@ -10,26 +10,26 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyTuple};
 use scheduled_events::clock::Clock;
 use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::limits::EVENTS_MAX;
-use scheduled_events::record::EventRecord;
 use scheduled_events::session::{EventRecords, OwnedStep, with_approval, with_report};
 use scheduled_events::watch;
 use scheduled_events_core::record::{CauseWord, Record};
 use scheduled_events_core::{
-    AnswerOutcome, Cause, Decision, GateAnswer, NotificationOutcome, Preparation, Report,
-    RequestOutcome, Response, Session, SessionConfig, SessionSource, UnixMillis, VmNames,
+    AnswerOutcome, Cause, GateAnswer, NotificationOutcome, Preparation, Report, RequestOutcome,
+    Response, Session, SessionConfig, SessionSource, UnixMillis, VmNames,
 };
 
 use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
 use crate::document::body::Body;
 use crate::document::event::{PyEvent, event_object};
+use crate::errors;
 use crate::ids::EventIdArgument;
 use crate::notification::PyNotification;
 use crate::policy::{PyPolicy, last_call_of};
-use crate::{errors, words};
+use crate::words::{self, Fields};
 use attempts::{Attempts, Task};
 use notified::{Notified, source_of};
 
@@ -69,8 +69,8 @@ struct Issued {
     posted: Vec<String>,
     /// The event of an attempt that is cancelled.
     cancelled: Option<String>,
-    /// The record of a report, in JSON.
-    record: String,
+    /// The record of a report.
+    record: Option<Fields>,
 }
 
 impl PySession {
@@ -146,7 +146,7 @@ impl PySession {
             cancelled,
             record,
         } = self.lock().next(now);
-        let class = |name| words::record_class(py, name);
+        let class = |name| words::class(py, name);
         let seconds = |millis: u32| f64::from(millis) / 1000.0;
         match step {
             OwnedStep::Get { timeout_ms } => class("Get")?.call1((seconds(timeout_ms),)),
@@ -164,11 +164,10 @@ impl PySession {
                 event,
                 by_last_call,
                 attempt,
-            } => {
-                let fields = fields(py, &event, attempt)?;
-                fields.set_item("by_last_call", by_last_call)?;
-                class("due")?.call1(("PrepareDue", fields))
-            }
+            } => Fields::of(&event)
+                .with("attempt", attempt)
+                .with("by_last_call", by_last_call)
+                .object(py, "PrepareDue"),
             OwnedStep::Recover {
                 events,
                 own,
@@ -181,40 +180,28 @@ impl PySession {
                 let Some(last) = events.first() else {
                     unreachable!("a recovery is for at least one event")
                 };
-                let fields = fields(py, last, attempt)?;
-                fields.set_item(
-                    "event_ids",
-                    PyTuple::new(py, events.iter().map(|event| &event.event_id))?,
-                )?;
-                fields.set_item("events", PyTuple::new(py, objects)?)?;
-                fields.set_item("own", own)?;
-                class("due")?.call1(("RecoverDue", fields))
+                let ids: Vec<_> = events.iter().map(|event| &event.event_id).collect();
+                let fields = Fields::of(last)
+                    .with("attempt", attempt)
+                    .with("event_ids", ids)
+                    .with("own", own);
+                let arguments = fields.arguments(py)?;
+                arguments.set_item("events", PyTuple::new(py, objects)?)?;
+                class("RecoverDue")?.call((), Some(&arguments))
             }
             OwnedStep::Gate {
                 event,
                 phase,
                 attempt,
-            } => {
-                let fields = fields(py, &event, attempt)?;
-                fields.set_item("phase", phase.word())?;
-                class("due")?.call1(("GateDue", fields))
-            }
+            } => Fields::of(&event)
+                .with("attempt", attempt)
+                .with("phase", phase.word())
+                .object(py, "GateDue"),
             OwnedStep::Cancel { attempt } => class("Cancel")?.call1((attempt, cancelled)),
-            OwnedStep::Report(Report::Decision {
-                decision:
-                    Decision {
-                        act_from: Some(act_from),
-                        ..
-                    },
-                ..
-            }) => {
-                let more = PyDict::new(py);
-                more.set_item("act_from", datetime(py, act_from)?)?;
-                let record =
-                    class("from_dict")?.call((words::loads(py, &record)?,), Some(&more))?;
+            OwnedStep::Report(_) => {
+                let record = record.map(|record| record.record(py)).transpose()?;
                 class("Report")?.call1((record,))
             }
-            OwnedStep::Report(_) => class("Report")?.call1((words::record(py, &record)?,)),
         }
     }
 
@@ -253,7 +240,7 @@ impl PySession {
             }
             inner.record_of(outcome, Some(status), now)
         };
-        record.map(|json| words::record(py, &json)).transpose()
+        record.map(|record| record.record(py)).transpose()
     }
 
     /// Notes that the request failed; ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``, ``too-large``, or an
@@ -272,7 +259,7 @@ impl PySession {
             let outcome = inner.core.on_failure(cause, now);
             inner.record_of(outcome, None, now)
         };
-        record.map(|json| words::record(py, &json)).transpose()
+        record.map(|record| record.record(py)).transpose()
     }
 
     /// Applies a notification, if the source has them; then call next(). Returns ``applied``; ``ignored`` if it is late, its
@@ -398,17 +385,16 @@ impl PySession {
     /// The events that are followed, this machine's own first if there are too many: a tuple of EventRecord.
     #[getter]
     fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let members: Vec<String> = {
+        let events: Vec<Fields> = {
             let inner = self.lock();
             let events = inner.core.events();
             events
-                .map(|event| words::json(&inner.events.of(event)))
+                .map(|event| Fields::of(&inner.events.of(event)))
                 .collect()
         };
-        let class = words::record_class(py, "event_record")?;
-        let records = members
-            .iter()
-            .map(|members| class.call1((words::loads(py, members)?,)));
+        let records = events
+            .into_iter()
+            .map(|event| event.object(py, "EventRecord"));
         PyTuple::new(py, records.collect::<PyResult<Vec<_>>>()?)
     }
 
@@ -456,7 +442,7 @@ impl Inner {
             now,
             posted: Vec::new(),
             cancelled: None,
-            record: String::new(),
+            record: None,
         };
         let attempts = &mut self.attempts;
         match &issued.step {
@@ -482,14 +468,17 @@ impl Inner {
                 issued.cancelled = attempts.event_id(*attempt).map(ToString::to_string);
             }
             OwnedStep::Report(report) => {
-                issued.record = with_report(report, Some(&self.body), |record| {
-                    words::json(&record.at(now.seconds()))
+                let record = with_report(report, Some(&self.body), |record| {
+                    Fields::of(&record.at(now.seconds()))
                 });
-                if let Report::Change { change, event } = report
-                    && change.is_end()
-                {
-                    self.notified.end(&event.event_id);
-                }
+                issued.record = Some(match report {
+                    Report::Decision { decision, .. } => record.with("act_from", decision.act_from),
+                    Report::Change { change, event } if change.is_end() => {
+                        self.notified.end(&event.event_id);
+                        record
+                    }
+                    _ => record,
+                });
             }
         }
         issued
@@ -507,16 +496,16 @@ impl Inner {
         attempt.is_some_and(|attempt| pass_on(&mut self.core, attempt) == AnswerOutcome::Accepted)
     }
 
-    /// The record of a request's outcome in JSON, if it has one.
+    /// The record of a request's outcome, if it has one.
     fn record_of(
         &self,
         outcome: RequestOutcome,
         status: Option<u16>,
         now: UnixMillis,
-    ) -> Option<String> {
-        let json = |record: Record<'_>| Some(words::json(&record.at(now.seconds())));
+    ) -> Option<Fields> {
+        let fields = |record: Record<'_>| Some(Fields::of(&record.at(now.seconds())));
         match outcome {
-            RequestOutcome::PollFailed { cause, retry_in_ms } => json(Record::PollFailed {
+            RequestOutcome::PollFailed { cause, retry_in_ms } => fields(Record::PollFailed {
                 cause: CauseWord(cause),
                 retry_in_ms,
             }),
@@ -525,18 +514,11 @@ impl Inner {
                 let events: Vec<_> = posted
                     .map(|id| self.events.named(id.as_str(), &self.core))
                     .collect();
-                with_approval(&events, status, json)
+                with_approval(&events, status, fields)
             }
             _ => None,
         }
     }
-}
-
-/// The fields of a step that is about this event, for `due`.
-fn fields<'py>(py: Python<'py>, event: &EventRecord, attempt: u32) -> PyResult<Bound<'py, PyDict>> {
-    let fields = words::loads(py, &words::json(event))?.cast_into::<PyDict>()?;
-    fields.set_item("attempt", attempt)?;
-    Ok(fields)
 }
 
 fn cause_of(cause: &Bound<'_, PyAny>) -> PyResult<Cause> {

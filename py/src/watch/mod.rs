@@ -27,9 +27,10 @@ use scheduled_events_core::{
 
 use crate::convert::{Names, gate_answer, span};
 use crate::document::event::{PyEvent, event_object};
+use crate::errors;
 use crate::imds::{PyImds, SLICE};
 use crate::policy::{PyPolicy, last_call_of};
-use crate::{errors, words};
+use crate::words::{self, Fields};
 use records::{Next, Records, Unread, UnreadKind};
 
 /// The most messages that wait to be logged. Beyond it they are lost.
@@ -193,11 +194,9 @@ impl PyWatch {
         let span = if wait { SLICE } else { Duration::ZERO };
         loop {
             match py.detach(|| self.records.next(span)) {
-                Next::Record(unread) => return self.read(py, &unread).map(Some),
+                Next::Record(unread) => return self.read(py, unread).map(Some),
                 Next::Dropped(count) => {
-                    return words::record_class(py, "Dropped")?
-                        .call1((count,))
-                        .map(Some);
+                    return words::class(py, "Dropped")?.call1((count,)).map(Some);
                 }
                 Next::Ended(StopReason::PollsDone { answered: false }) => {
                     let cause = self
@@ -299,16 +298,20 @@ impl PyWatch {
 }
 
 impl PyWatch {
-    fn read<'py>(&self, py: Python<'py>, unread: &Unread) -> PyResult<Bound<'py, PyAny>> {
-        let record = match &unread.kind {
-            UnreadKind::PollFailed { cause, repeated } => {
-                *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause.clone());
-                words::failed_poll(py, &unread.json, *repeated)
+    fn read<'py>(&self, py: Python<'py>, unread: Unread) -> PyResult<Bound<'py, PyAny>> {
+        let Unread { record, kind } = unread;
+        match kind {
+            UnreadKind::Change(completion) => {
+                let change = record.record(py)?;
+                completion.complete();
+                Ok(change)
             }
-            UnreadKind::Change(_) | UnreadKind::Other => words::record(py, &unread.json),
-        }?;
-        unread.complete();
-        Ok(record)
+            UnreadKind::PollFailed { cause, repeated } => {
+                *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
+                record.with("repeated", repeated).record(py)
+            }
+            UnreadKind::Other => record.record(py),
+        }
     }
 
     fn is_elsewhere(&self) -> bool {
@@ -450,7 +453,7 @@ struct PyHost {
     tasks: Sender<TaskMessage>,
     log: SyncSender<LogMessage>,
     /// The record of the change that `changed` is called for next.
-    change: Option<String>,
+    change: Option<Fields>,
     prepares: bool,
     recovers: bool,
     dry_run: bool,
@@ -480,11 +483,11 @@ impl PyHost {
 
 impl Host for PyHost {
     fn record(&mut self, record: &TimedRecord<'_>) {
-        let json = words::json(record);
+        let fields = Fields::of(record);
         let kind = match record.record {
             // A dry run does not call `changed`.
             Record::Change { .. } if !self.dry_run => {
-                self.change = Some(json);
+                self.change = Some(fields);
                 return;
             }
             Record::PollFailed { cause, .. } => UnreadKind::PollFailed {
@@ -493,7 +496,10 @@ impl Host for PyHost {
             },
             _ => UnreadKind::Other,
         };
-        self.records.add(Unread { json, kind });
+        self.records.add(Unread {
+            record: fields,
+            kind,
+        });
     }
 
     /// A change that nobody has read is an open hook for the watcher, which reports it again after a restart.
@@ -504,16 +510,16 @@ impl Host for PyHost {
         _: Option<Duration>,
         completion: Completion,
     ) -> bool {
-        let json = self.change.take().unwrap_or_else(|| {
+        let record = self.change.take().unwrap_or_else(|| {
             let names = event.resource_names();
             let record = Record::Change {
                 change,
                 event: event.members(names.as_deref()),
             };
-            words::json(&record.at(Clock::start().now().seconds()))
+            Fields::of(&record.at(Clock::start().now().seconds()))
         });
         self.records.add(Unread {
-            json,
+            record,
             kind: UnreadKind::Change(completion),
         });
         true

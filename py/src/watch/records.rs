@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use scheduled_events::watch::{Completion, StopReason};
 
+use crate::words::Fields;
+
 /// The most records that wait. Beyond it the oldest is dropped and counted, changes last.
 pub(crate) const RECORDS_MAX: usize = 1024;
 
@@ -29,8 +31,7 @@ struct State {
 
 /// A record that was not read yet.
 pub(crate) struct Unread {
-    /// The record in JSON.
-    pub(crate) json: String,
+    pub(crate) record: Fields,
     pub(crate) kind: UnreadKind,
 }
 
@@ -84,7 +85,9 @@ impl Records {
                 .position(|unread| !matches!(unread.kind, UnreadKind::Change(_)));
             if let Some(dropped) = state.queue.remove(oldest.unwrap_or(0)) {
                 state.dropped += dropped.count();
-                dropped.complete();
+                if let UnreadKind::Change(completion) = dropped.kind {
+                    completion.complete();
+                }
             }
         }
         state.queue.push_back(record);
@@ -141,22 +144,11 @@ impl Records {
 }
 
 impl Unread {
-    /// Counts the record as reported.
-    pub(crate) fn complete(&self) {
-        if let UnreadKind::Change(completion) = &self.kind {
-            completion.complete();
-        }
-    }
-
-    /// The number of earlier failed polls of the same cause that were merged into it.
-    pub(crate) fn repeated(&self) -> u64 {
-        match self.kind {
-            UnreadKind::PollFailed { repeated, .. } => repeated,
-            _ => 0,
-        }
-    }
-
+    /// How many records it stands for.
     fn count(&self) -> u64 {
-        self.repeated() + 1
+        match self.kind {
+            UnreadKind::PollFailed { repeated, .. } => repeated + 1,
+            _ => 1,
+        }
     }
 }

@@ -1,4 +1,4 @@
-"""docs/use/policy.schema.json: a JSON Schema validator accepts the policies that the program accepts, and no other ones."""
+"""docs/use/policy.schema.json: a validator accepts the policies that the program accepts, and no other ones."""
 
 import json
 import re

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import scheduled_events as se
+from scheduled_events import _records
 
 MISUSE = Path(__file__).parent / "typing" / "misuse.py"
 MISTAKES = [number for number, line in enumerate(MISUSE.read_text("utf-8").splitlines(), 1) if line.endswith("# error")]
@@ -34,17 +35,16 @@ def test_a_type_checker_finds_each_mistake(checker: "type", environment: "dict[s
     assert sorted(set(checker(tmp_path, environment))) == MISTAKES
 
 
-def test_the_stubs_name_the_members_that_patterns_match() -> None:
-    folder = Path(se.__path__[0])
+def test_the_stub_names_the_members_that_patterns_match() -> None:
     found = {}
-    for stub in ("__init__.pyi", "_records.pyi"):
-        for owner in ast.parse((folder / stub).read_text("utf-8")).body:
-            for line in getattr(owner, "body", ()):
-                if isinstance(line, ast.Assign) and ast.unparse(line.targets) == "__match_args__":
-                    found[owner.name] = ast.literal_eval(line.value)
-    assert {"Change", "Document", "Event", "Rule", "Wait"} <= set(found)
+    for owner in ast.parse((Path(se.__path__[0]) / "_native.pyi").read_text("utf-8")).body:
+        for line in getattr(owner, "body", ()):
+            if isinstance(line, ast.Assign) and ast.unparse(line.targets) == "__match_args__":
+                found[owner.name] = ast.literal_eval(line.value)
+    assert {"Document", "Event", "Notification", "Request", "Rule"} <= set(found)
     for name, value in vars(se).items():
         members = getattr(value, "__match_args__", ())
-        if members:
+        # Those of records and steps are in their source, and test_records compares them.
+        if members and not issubclass(value, _records.Frozen):
             assert found.pop(name) == members, name
     assert not found

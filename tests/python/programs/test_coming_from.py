@@ -1,4 +1,4 @@
-"""The page docs/use/coming-from.md: its snippets run, its options exist, and requests like Microsoft's do what it states.
+"""The page docs/use/coming-from.md: snippets run, options exist, and requests like Microsoft's do what it states.
 
 Microsoft's own lines run, too, where a copy of its pages is beside the repository.
 """

@@ -110,6 +110,15 @@ def test_records_are_frozen_values() -> None:
         se.Prepare("a", event_id="a")
 
 
+def test_a_class_derived_from_a_record_has_its_fields() -> None:
+    class Derived(se.Untracked):  # type: ignore[misc]
+        note: str = "a"
+
+    assert (Derived(1, 2).own, Derived(1, others=2).others, Derived.__module__) == (1, 2, __name__)
+    assert Derived(1, 2) != se.Untracked(1, 2)
+    assert repr(Derived(1, 2)) == "Derived(own=1, others=2, time=None)"
+
+
 @pytest.mark.parametrize("now", [0, 0.5, datetime.now(timezone.utc), datetime.now(timezone(timedelta(hours=3))), None])
 def test_a_time_is_a_number_or_an_aware_datetime(event: se.Event, now: Any) -> None:
     decision = se.Policy.sample().decide(event, VM, now)

@@ -253,7 +253,7 @@ fn examples_and_signatures_have_the_default_api_version() {
         "docs/use/testing.md",
         "ffi-c/src/session/step.rs",
         "py/examples/drop_in.py",
-        "py/python/scheduled_events/__init__.pyi",
+        "py/python/scheduled_events/_native.pyi",
         "py/src/document/event.rs",
         "py/src/policy.rs",
         "py/src/session/mod.rs",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the files of a run of `services/fleet/tests/chaos/run`: what FLEET promises, as far as it can be seen from outside.
+"""Checks a run of `services/fleet/tests/chaos/run`: what the gate promises, as far as one sees it from outside.
 
     check.py FOLDER       check a run; exit code 1 if an invariant is broken
     check.py --self-test  plant violations, and check that each is found

@@ -193,7 +193,7 @@ class Kubernetes(Engine):
             words = ["cargo", "test", "--locked", "--workspace", "--quiet", "--test", "kubernetes", "--"]
             words += ["--ignored", "--exact", "serve::for_ever"]
             environment = {**os.environ, "SERVE_KUBECONFIG": str(self.kubeconfig)}
-            self.process = start(words, self.log, cwd=FLEET, env=environment)
+            self.process = start(words, self.log, cwd=ROOT, env=environment)
             wait_for("the imitated API server", self.kubeconfig.exists, 600)
         self.text = self.kubeconfig.read_text()
         server = SERVER.search(self.text)
