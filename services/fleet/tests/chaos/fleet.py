@@ -17,7 +17,6 @@ from pathlib import Path
 from engines import HERE, ROOT, Engine, limited, program, start, wait_for
 from proxy import Proxy
 
-
 BUILT = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() / "debug"
 WATCHER = program("SCHEDULED_EVENTS", BUILT / "scheduled-events")
 DAEMON = program("SCHEDULED_EVENTS_FLEET", BUILT / "scheduled-events-fleet")
