@@ -22,7 +22,7 @@ use crate::limits::AUDIT_LINE_MAX;
 /// let (mut reader, mut lines) = (AuditReader::new(&path), Vec::new());
 /// reader.read_new(&mut |line| lines.push(line.to_owned()))?;
 /// assert_eq!(lines, ["first\n", "second\n"]);
-/// assert!(reader.has_file());
+/// assert!(reader.has_file() && reader.has_read_earlier());
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
