@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use scheduled_events::limits::{AUDIT_FILES_MAX, RECORDING_MAX};
+use scheduled_events::audit::earlier_files;
+use scheduled_events::limits::RECORDING_MAX;
 
 use crate::error::CommandError;
 
@@ -20,26 +21,19 @@ pub(crate) fn read_audit(path: &Path, add: &mut dyn FnMut(&str)) -> Result<Strin
         return Ok(name);
     }
     let name = path.display().to_string();
-    for number in (1..=AUDIT_FILES_MAX).rev() {
-        let older = format!("{name}.{number}");
-        match File::open(numbered(path, number)) {
+    for older in earlier_files(path) {
+        let name = older.display().to_string();
+        match File::open(&older) {
             Ok(file) => {
-                read(add, BufReader::new(file), &mut left)
-                    .map_err(|error| failed(&older, error))?;
+                read(add, BufReader::new(file), &mut left).map_err(|error| failed(&name, error))?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(&older, error)),
+            Err(error) => return Err(failed(&name, error)),
         }
     }
     let file = File::open(path).map_err(|error| failed(&name, error))?;
     read(add, BufReader::new(file), &mut left).map_err(|error| failed(&name, error))?;
     Ok(name)
-}
-
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{number}"));
-    name.into()
 }
 
 /// Adds the lines, up to `left` bytes.

@@ -90,6 +90,9 @@ pub const RECORDING_MAX: u64 =
 /// The most bytes of records that wait for the audit file. Further ones are lost, and counted in a `gap` record.
 pub const AUDIT_QUEUE_MAX: usize = 1 << 20;
 
+/// The longest line of an audit file that is read, in bytes: a record that fits into the queue, with its number.
+pub const AUDIT_LINE_MAX: usize = AUDIT_QUEUE_MAX + 64;
+
 /// How long a preparation or an approval waits until the records before it are written and synced to the audit file.
 pub const AUDIT_WAIT: Duration = Duration::from_secs(2);
 

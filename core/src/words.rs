@@ -61,6 +61,7 @@ mod tests {
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
+    use crate::record::{GateOutcome, HookOutcome};
     use crate::{Action, Change, EventKind, NotificationOutcome, Scope, SessionSource, SourceKind};
 
     fn check<T: Copy + Debug + Display + PartialEq + Serialize + DeserializeOwned>(
@@ -84,6 +85,8 @@ mod tests {
         check(&Action::ALL, Action::word);
         check(&Change::ALL, Change::word);
         check(&EventKind::ALL, EventKind::word);
+        check(&GateOutcome::ALL, GateOutcome::word);
+        check(&HookOutcome::ALL, HookOutcome::word);
         check(&NotificationOutcome::ALL, NotificationOutcome::word);
         check(&Scope::ALL, Scope::word);
         check(&SessionSource::ALL, SessionSource::word);

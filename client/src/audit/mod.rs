@@ -4,12 +4,14 @@
 //! until all records so far are durable, or for [`AUDIT_WAIT`]. Records wait in a bounded queue while they cannot be written. Those beyond it are lost
 //! and counted in a `gap` record, in their place among the others. Numbers have no gaps: they count the lines of the file.
 //!
-//! `file` appends and rotates; this file has the queue and the thread.
+//! `file` appends and rotates, `reader` reads; this file has the queue and the thread.
 
 mod file;
+#[cfg(unix)]
+mod reader;
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,14 +20,33 @@ use scheduled_events_core::UnixSeconds;
 use serde::Serialize;
 
 use crate::failure_log::FailureLog;
-use crate::limits::{AUDIT_QUEUE_MAX, AUDIT_RETRY, AUDIT_WAIT};
+use crate::limits::{AUDIT_FILES_MAX, AUDIT_QUEUE_MAX, AUDIT_RETRY, AUDIT_WAIT};
 use crate::record::{Record, TimedRecord, write_json};
 use crate::watch::Note;
 
 use file::AuditFile;
+#[cfg(unix)]
+pub use reader::AuditReader;
 
 /// How often starting the thread is tried while somebody waits for it.
 const THREAD_RETRY: Duration = Duration::from_millis(50);
+
+/// The names of the files before the audit file at `path`, the oldest first: `FILE.4` to `FILE.1`. Not all need exist.
+///
+/// ```
+/// use std::path::Path;
+///
+/// let files: Vec<_> = scheduled_events::audit::earlier_files(Path::new("/var/log/audit")).collect();
+/// assert_eq!(files.last().map(|file| file.as_path()), Some(Path::new("/var/log/audit.1")));
+/// ```
+pub fn earlier_files(path: &Path) -> impl DoubleEndedIterator<Item = PathBuf> + use<> {
+    let name = path.as_os_str().to_owned();
+    (1..=AUDIT_FILES_MAX).rev().map(move |number| {
+        let mut name = name.clone();
+        name.push(format!(".{number}"));
+        name.into()
+    })
+}
 
 /// Writes the records of a watcher to the audit file.
 ///

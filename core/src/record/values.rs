@@ -56,8 +56,7 @@ impl Serialize for ResourceList<'_> {
 /// assert_eq!(serde_json::to_string(&HookOutcome::TimedOut)?, r#""timed-out""#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HookOutcome {
     /// The preparation begins.
@@ -127,22 +126,19 @@ impl HookOutcome {
     pub const fn has_recovered(self) -> bool {
         matches!(self, Self::Done | Self::NoCommand | Self::DryRun)
     }
-
-    /// The outcome as a word, as records spell it: `timed-out`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Begun => "begun",
-            Self::Ready => "ready",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed-out",
-            Self::Stopped => "stopped",
-            Self::Cancelled => "cancelled",
-            Self::NoCommand => "no-command",
-            Self::DryRun => "dry-run",
-        }
-    }
 }
+
+words!(HookOutcome {
+    Begun => "begun",
+    Ready => "ready",
+    Done => "done",
+    Failed => "failed",
+    TimedOut => "timed-out",
+    Stopped => "stopped",
+    Cancelled => "cancelled",
+    NoCommand => "no-command",
+    DryRun => "dry-run",
+});
 
 /// The gate's answer as records have it, or the last call.
 ///

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use scheduled_events::record::EventRecord;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -54,6 +55,24 @@ impl From<HookEvent> for Event {
             ..Self::new(
                 &event.event_id,
                 &event.event_type.unwrap_or_default(),
+                resources,
+            )
+        }
+    }
+}
+
+impl From<&EventRecord> for Event {
+    fn from(event: &EventRecord) -> Self {
+        let resources = event.resources.iter().flatten();
+        let resources = resources.map(|name| Name::from(name.as_str())).collect();
+        Self {
+            duration: event.duration_in_seconds.map(u64::from),
+            not_before: event
+                .not_before
+                .and_then(|time| Timestamp::from_second(time.0).ok()),
+            ..Self::new(
+                &event.event_id,
+                event.event_type.as_deref().unwrap_or_default(),
                 resources,
             )
         }
@@ -159,6 +178,23 @@ mod tests {
             r#","duration_in_seconds":-1"#,
         ] {
             assert_eq!(event(unknown).key(), event("").key());
+        }
+    }
+
+    #[test]
+    fn an_event_is_the_same_with_and_without_json() {
+        let record = EventRecord {
+            event_id: "E".into(),
+            event_type: Some("Preempt".into()),
+            resources: Some(vec!["a".into(), "B".into()]),
+            not_before: Some(scheduled_events_core::UnixSeconds(1_649_716_018)),
+            duration_in_seconds: Some(5),
+            ..EventRecord::default()
+        };
+        for record in [record, EventRecord::default()] {
+            let json = serde_json::to_string(&record).expect("JSON");
+            let of_json: Event = serde_json::from_str(&json).expect("an event");
+            assert_eq!(Event::from(&record), of_json, "{json}");
         }
     }
 

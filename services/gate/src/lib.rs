@@ -8,7 +8,7 @@
 //! Read [`event`] for what is known of an event, [`register`] for what the machines have in common and how it changes, [`store`] for how that is written,
 //! [`group`] for who counts together, [`members`] for who runs, [`protocol`] for who may do what, and [`driver`] for how that is carried out on an
 //! [`engine`], which keeps the registers. [`daemon`] answers the watcher's questions, and [`cli`] has the commands for people. [`config`] is the file
-//! that all of them read. `tests/model` checks the protocol with every interleaving of three machines.
+//! that all of them read. [`history`] is what the records of a machine say about its events. `tests/model` checks the protocol with every interleaving of three machines.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ pub mod driver;
 pub mod engine;
 pub mod event;
 pub mod group;
+pub mod history;
 pub mod members;
 mod metrics;
 pub mod protocol;

@@ -1,22 +1,16 @@
 //! The audit file of all machines, and the log.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use scheduled_events::audit::Audit;
-use scheduled_events::record::{EventRecord, Record, TimedRecord, write_json};
+use scheduled_events::record::{Record, TimedRecord};
 use scheduled_events_common::log;
-use scheduled_events_core::{Change, UnixSeconds};
+use scheduled_events_core::UnixSeconds;
 use serde::Serialize;
 use tokio::sync::oneshot;
-
-use crate::notice::key_of;
 
 /// Writes every record.
 pub struct Journal {
@@ -24,16 +18,6 @@ pub struct Journal {
     /// The callers that wait for a sync that has not begun.
     waiting: RefCell<Vec<oneshot::Sender<bool>>>,
     is_syncing: Cell<bool>,
-    /// The machines whose records are also written to a file of their own, by their [keys](key_of),
-    /// with that file.
-    copies: RefCell<HashMap<String, CopyFile>>,
-}
-
-/// A file with the records of one machine.
-struct CopyFile {
-    path: PathBuf,
-    /// Records that could not be written yet, as on a full disk.
-    unwritten: Vec<u8>,
 }
 
 /// A record of one machine.
@@ -69,90 +53,18 @@ impl Journal {
             audit: Arc::new(audit),
             waiting: RefCell::default(),
             is_syncing: Cell::default(),
-            copies: RefCell::default(),
         })
     }
 
     /// Writes a record of a machine.
     pub fn record(&self, resource_id: &str, record: Record<'_>, time: UnixSeconds) {
-        let record = record.at(time);
         self.audit.record_as(
             &OfMachine {
-                record: &record,
+                record: &record.at(time),
                 resource_id,
             },
             time,
         );
-        let key = key_of(resource_id);
-        self.add_to_copy(&key, &record);
-        if let Err(why) = self.write_copy(&key) {
-            log::printable(&format!("error: {why}"));
-        }
-    }
-
-    /// Writes the pending records to the file of the machine with this key.
-    ///
-    /// # Errors
-    /// A sentence: writing still fails.
-    pub fn write_copy(&self, key: &str) -> Result<(), String> {
-        let mut copies = self.copies.borrow_mut();
-        let Some(CopyFile { path, unwritten }) = copies
-            .get_mut(key)
-            .filter(|copy| !copy.unwritten.is_empty())
-        else {
-            return Ok(());
-        };
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(&*path);
-        let written = file.and_then(|mut file| file.write_all(unwritten));
-        // After a part of a line, the next attempt begins a new line.
-        *unwritten = if written.is_ok() {
-            Vec::new()
-        } else {
-            [b"\n", unwritten.trim_ascii_start()].concat()
-        };
-        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
-    }
-
-    /// From now on, also writes the records of the machine with this key to this file.
-    pub fn copy(&self, key: &str, path: &Path) {
-        let copy = || CopyFile {
-            path: path.to_owned(),
-            unwritten: Vec::new(),
-        };
-        self.copies
-            .borrow_mut()
-            .entry(key.to_owned())
-            .or_insert_with(copy);
-    }
-
-    /// Begins the file of the machine with this key with the announcement of an event, which came
-    /// before the file.
-    pub fn begin_copy(&self, key: &str, event: &EventRecord) {
-        let names = event.resource_names();
-        let record = Record::Change {
-            change: Change::Scheduled,
-            event: event.members(names.as_deref()),
-        };
-        self.add_to_copy(
-            key,
-            &record.at(UnixSeconds(jiff::Timestamp::now().as_second())),
-        );
-    }
-
-    fn add_to_copy(&self, key: &str, record: &TimedRecord<'_>) {
-        if let Some(copy) = self.copies.borrow_mut().get_mut(key) {
-            // Writing to memory does not fail.
-            let _ = write_json(record, &mut copy.unwritten);
-        }
-    }
-
-    /// Ends the writing of that file.
-    pub fn end_copy(&self, key: &str) {
-        self.copies.borrow_mut().remove(key);
     }
 
     /// Writes a record of a message that cannot be read, with its content or the start of a long

@@ -69,7 +69,7 @@ impl Shared {
             reserve: pool(),
             recoveries: pool(),
             approvals: Approvals::new(arm, store.clone()),
-            gates: Gates::new(&config, &journal)?,
+            gates: Gates::new(&config)?,
             metrics: Metrics::default(),
             clock: Clock::start(),
             reconciled_at: Cell::default(),
@@ -89,6 +89,7 @@ impl Shared {
 
     /// Writes a record of a machine.
     pub fn record(&self, resource_id: &str, record: Record<'_>) {
+        self.gates.record(resource_id, &record);
         self.journal
             .record(resource_id, record, self.clock.time_of_day().seconds());
     }

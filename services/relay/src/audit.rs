@@ -7,22 +7,19 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::iter;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use scheduled_events::audit::earlier_files;
+use scheduled_events::limits::AUDIT_LINE_MAX;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use scheduled_events_common::hexadecimal::hexadecimal;
 
-/// How many earlier files the watcher keeps: `FILE.1` to `FILE.4`.
-const EARLIER_FILES: u32 = 4;
-
 /// How much is read at once, in bytes.
 const CHUNK: usize = 256 * 1024;
-
-/// The longest line, in bytes. The watcher writes none of more than 1 MiB. A longer one is skipped.
-const LINE_MAX: usize = 2 * 1024 * 1024;
 
 /// A line that was delivered: its number and a digest of its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,7 +253,7 @@ impl Reader {
             }
             if start > 0 {
                 size = CHUNK;
-            } else if size < LINE_MAX {
+            } else if size < AUDIT_LINE_MAX {
                 size *= 2;
             } else {
                 self.offset += count as u64;
@@ -366,11 +363,7 @@ fn open_all(path: &Path) -> io::Result<Vec<Reader>> {
     let mut readers: Vec<Reader> = Vec::new();
     let mut identities = Vec::new();
     // In this order a file that is renamed meanwhile is seen once or twice, and never missed.
-    for number in 0..=EARLIER_FILES {
-        let mut name = path.as_os_str().to_owned();
-        if number > 0 {
-            name.push(format!(".{number}"));
-        }
+    for name in iter::once(path.to_owned()).chain(earlier_files(path).rev()) {
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let flags = i32::try_from(flags.bits()).unwrap_or_default();
         let file = match OpenOptions::new()
@@ -384,7 +377,7 @@ fn open_all(path: &Path) -> io::Result<Vec<Reader>> {
         if !file.metadata()?.is_file() {
             return Err(io::Error::other(format!(
                 "{} is not a regular file",
-                Path::new(&name).display()
+                name.display()
             )));
         }
         let identity = identity(&file)?;
@@ -436,7 +429,7 @@ mod tests {
         assert_eq!(tail.read(9).unwrap(), Batch::default());
         fs::write(&path, line(1).trim_end()).unwrap();
         assert_eq!(tail.read(9).unwrap(), Batch::default());
-        let long = "x".repeat(5 * LINE_MAX / 2);
+        let long = "x".repeat(5 * AUDIT_LINE_MAX / 2);
         let text = [
             &line(1),
             "\0\0\0\n",

@@ -20,9 +20,9 @@ const CRATES: [(&str, &[&str]); 24] = [
     ("cli", &["core", "client/windows", "client", "replay"]),
     ("py", &["core", "client", "replay", "cli"]),
     ("services/common", &["core"]),
-    ("services/gate", &["core", "services/common"]),
+    ("services/gate", &["core", "client", "services/common"]),
     ("services/node", &["core", "services/common"]),
-    ("services/relay", &["core", "services/common"]),
+    ("services/relay", &["core", "client", "services/common"]),
     (
         "services/fleet",
         &[

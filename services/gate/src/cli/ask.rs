@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use scheduled_events::limits::{GATE_ANOTHER_APPROVES, GATE_TIME};
 use scheduled_events_core::GateAnswer;
 use scheduled_events_core::record::Printable;
 use serde_json::value::RawValue;
@@ -20,10 +21,10 @@ use scheduled_events_common::failure::Failure;
 use scheduled_events_common::log;
 
 /// The exit code for "another machine approves".
-const ANOTHER_APPROVES: u8 = 75;
+const ANOTHER_APPROVES: u8 = GATE_ANOTHER_APPROVES.to_le_bytes()[0];
 
-/// How long the daemon may take. The watcher waits for ten seconds.
-const REPLY_TIME: Duration = Duration::from_secs(9);
+/// How long the daemon may take: a second less than the watcher waits.
+const REPLY_TIME: Duration = Duration::from_secs(GATE_TIME.as_secs() - 1);
 
 /// Hands the event on standard input to the daemon, and returns the exit code that the watcher expects.
 ///

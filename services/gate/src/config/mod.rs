@@ -79,9 +79,6 @@ pub struct Config {
     _node: IgnoredAny,
     #[serde(default, rename = "relay")]
     _relay: IgnoredAny,
-    /// Not in the file: a hub acts for the machine, which has no daemon of its own.
-    #[serde(skip)]
-    pub by_hub: bool,
 }
 
 /// The kind of store for the common registers.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
-use super::{ANSWER_TIME, Daemon, UngatedStarts, machine_key};
+use super::{ANSWER_TIME, Daemon, Source, UngatedStarts, machine_key};
 use crate::config::GroupConfig;
 use crate::driver;
 use crate::engine::{EngineError, Swap};
@@ -132,7 +132,7 @@ impl Daemon {
             beat: 0,
             written: self.engine.clock().map(|clock| clock.now.0),
             leaving: self.is_leaving.get(),
-            by_hub: self.config.by_hub,
+            by_hub: matches!(self.source, Source::Hub),
             limits: self.of_groups(|group| group.max_unavailable.to_string()),
             digests: Some(self.of_groups(GroupConfig::digest)),
             zone: self.zone.clone(),

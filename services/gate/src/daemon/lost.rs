@@ -10,7 +10,7 @@ use std::time::Duration;
 use scheduled_events_core::Document;
 use tokio::time::{sleep, timeout};
 
-use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, Daemon};
+use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, Daemon, Source};
 use crate::engine::EngineError;
 use scheduled_events_common::log;
 use scheduled_events_common::metadata;
@@ -26,14 +26,19 @@ impl Daemon {
     /// # Errors
     /// The document cannot be read.
     pub(super) async fn is_lost(&self, id: &str) -> Result<bool, EngineError> {
+        // A hub knows nothing of this machine's document, and gives slots back itself.
+        let Source::File(file) = &self.source else {
+            return Ok(false);
+        };
         let is_settled = || {
             let is_known = self
                 .events
                 .borrow()
                 .values()
                 .any(|pending| pending.event_id == id);
-            let audit = self.audit.borrow();
-            is_known || audit.over_since(id).is_some() || !audit.is_in_service()
+            let history = self.history.borrow();
+            let is_in_service = file.borrow().exists() && history.is_in_service();
+            is_known || history.over_since(id).is_some() || !is_in_service
         };
         // The watcher asks again if the event is open.
         if self.started_at.elapsed() < ASKED_AGAIN_WITHIN.min(self.config.heartbeat) || is_settled()

@@ -24,11 +24,14 @@ mod upkeep;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use scheduled_events::limits::GATE_TIME;
+use scheduled_events::record::Record;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -38,20 +41,21 @@ use crate::engine::{Engine, EngineError, Revision};
 use crate::event::Event;
 use crate::event::events_prefix;
 use crate::group::{closed_windows, shares};
+use crate::history::History;
 use crate::members::{Member, Sightings};
 use crate::metrics::Metrics;
 use crate::protocol::{Answer, Participant, Why};
 use crate::register::{EventRegister, MachineRegister};
 use crate::store;
-use audit::Audit;
+use audit::AuditFile;
 use message::Reply;
 use problems::{Problems, Subject};
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 use scheduled_events_common::supervision::Supervisor;
 
-/// How long an answer may take. The watcher waits for ten seconds.
-const ANSWER_TIME: Duration = Duration::from_secs(8);
+/// How long an answer may take: `ask` must pass it on before the watcher stops waiting.
+const ANSWER_TIME: Duration = Duration::from_secs(GATE_TIME.as_secs() - 2);
 
 /// How often the audit file is read.
 const AUDIT_INTERVAL: Duration = Duration::from_millis(250);
@@ -83,10 +87,12 @@ pub struct Daemon {
     config: Config,
     machine: Name,
     zone: Option<String>,
-    engine: Box<dyn Engine>,
+    engine: Rc<dyn Engine>,
     /// The events that were asked about, by the key of their register.
     events: RefCell<HashMap<String, Rc<PendingEvent>>>,
-    audit: RefCell<Audit>,
+    /// What the records of this machine say about its events.
+    history: RefCell<History>,
+    source: Source,
     /// The machines that were observed to be silent.
     sightings: RefCell<Sightings>,
     /// The machines as last read.
@@ -96,8 +102,6 @@ pub struct Daemon {
     next_look_at_machines: Cell<Option<Instant>>,
     /// Whether this machine has prepared for an event after which it does not come back.
     is_leaving: Cell<bool>,
-    /// How many records of the audit file `is_leaving` reflects.
-    records_seen: Cell<u64>,
     /// Notified when this machine's register must be written before the next heartbeat.
     has_changed: Notify,
     started_at: Instant,
@@ -129,6 +133,14 @@ pub struct Daemon {
     /// When the upkeep last ran.
     last_upkeep: Cell<Instant>,
     problems: Problems,
+}
+
+/// Where the records of this machine come from.
+enum Source {
+    /// The audit file of its watcher.
+    File(RefCell<AuditFile>),
+    /// The hub, which acts for this machine and makes them.
+    Hub,
 }
 
 /// Events that started without a decision of the gate: their number, and the last ids.
@@ -174,7 +186,37 @@ impl Daemon {
         zone: Option<String>,
         engine: Box<dyn Engine>,
     ) -> Rc<Self> {
-        let audit = RefCell::new(Audit::new(&config.audit));
+        let source = Source::File(RefCell::new(AuditFile::new(&config.audit)));
+        Self::with(
+            config,
+            machine,
+            zone,
+            engine.into(),
+            source,
+            History::default(),
+        )
+    }
+
+    /// A daemon in the hub, for a machine without an agent that has this history, of which the [past
+    /// has ended](History::end_past). The hub passes it the machine's [records](Self::record).
+    pub fn in_hub(
+        config: Config,
+        machine: Name,
+        zone: Option<String>,
+        engine: Rc<dyn Engine>,
+        history: History,
+    ) -> Rc<Self> {
+        Self::with(config, machine, zone, engine, Source::Hub, history)
+    }
+
+    fn with(
+        config: Config,
+        machine: Name,
+        zone: Option<String>,
+        engine: Rc<dyn Engine>,
+        source: Source,
+        history: History,
+    ) -> Rc<Self> {
         let sightings = RefCell::new(Sightings::new(config.heartbeat));
         Rc::new(Self {
             config,
@@ -182,12 +224,12 @@ impl Daemon {
             zone,
             engine,
             events: RefCell::default(),
-            audit,
+            is_leaving: Cell::new(history.is_leaving()),
+            history: RefCell::new(history),
+            source,
             sightings,
             members: RefCell::default(),
             next_look_at_machines: Cell::default(),
-            is_leaving: Cell::default(),
-            records_seen: Cell::default(),
             has_changed: Notify::new(),
             started_at: Instant::now(),
             adopts_at: Cell::new(Some(Instant::now() + ASKED_AGAIN_WITHIN)),
@@ -218,12 +260,12 @@ impl Daemon {
     pub async fn maintain(&self) {
         tokio::select! {
             () = self.run_heartbeat() => {}
-            () = self.run_audit_reader() => {}
+            () = self.run_records() => {}
             () = self.run_upkeep() => {}
         }
     }
 
-    /// Answers a question, within eight seconds.
+    /// Answers a question, two seconds before the watcher stops waiting at the latest.
     ///
     /// # Errors
     /// The reason why there is no answer: the event does not affect this machine, another machine
@@ -272,8 +314,8 @@ impl Daemon {
         let key = participant.event.key();
         // The watcher records before it asks. The task that reads the file reports one that cannot
         // be read.
-        let _ = self.audit.borrow_mut().read_new(Instant::now());
-        if self.audit.borrow().has_returned(&participant.event.id) {
+        let _ = self.read_records();
+        if self.history.borrow().has_returned(&participant.event.id) {
             let forgotten =
                 timeout_at(end, self.forget_decision(&participant.event.id, &key)).await;
             forgotten
@@ -299,7 +341,7 @@ impl Daemon {
                 self.has_claimed();
             }
             if (question, &answer) == (Question::Prepare, &Answer::Open) {
-                self.audit
+                self.history
                     .borrow_mut()
                     .expect_preparation(&pending.event_id);
             }
@@ -370,25 +412,25 @@ impl Daemon {
         self.events
             .borrow_mut()
             .retain(|_, pending| pending.event_id != id);
-        self.audit.borrow_mut().forget_return(id);
+        self.history.borrow_mut().forget_return(id);
         Ok(())
     }
 
-    async fn run_audit_reader(&self) {
+    async fn run_records(&self) {
         loop {
-            let result = self.audit.borrow_mut().read_new(Instant::now());
-            let result = match result {
-                Ok(()) if !self.audit.borrow().exists() => {
-                    Err("it does not exist yet: no slot is freed".to_owned())
-                }
-                result => result.map_err(|error| error.to_string()),
-            };
-            let name = self.config.audit.display();
-            self.problems.report(
-                Subject::AuditFile,
-                result.map_err(|why| EngineError(format!("{name}: {why}"))),
-            );
-            self.show_whether_leaving();
+            if let Source::File(file) = &self.source {
+                let result = match self.read_records() {
+                    Ok(()) if !file.borrow().exists() => {
+                        Err("it does not exist yet: no slot is freed".to_owned())
+                    }
+                    result => result.map_err(|error| error.to_string()),
+                };
+                let name = self.config.audit.display();
+                self.problems.report(
+                    Subject::AuditFile,
+                    result.map_err(|why| EngineError(format!("{name}: {why}"))),
+                );
+            }
             if self.problems.is_due(Subject::ForcedEvents) {
                 self.problems
                     .report(Subject::ForcedEvents, self.count_forced().await);
@@ -398,21 +440,38 @@ impl Daemon {
         }
     }
 
+    /// Applies what the watcher has recorded since the last call.
+    fn read_records(&self) -> io::Result<()> {
+        let Source::File(file) = &self.source else {
+            return Ok(());
+        };
+        let mut file = file.borrow_mut();
+        let before = file.records;
+        let result = file.read_new(&mut self.history.borrow_mut(), Instant::now());
+        if file.records != before {
+            self.show_whether_leaving();
+        }
+        result
+    }
+
+    /// Applies a record that the hub makes for this machine.
+    pub fn record(&self, record: &Record<'_>) {
+        self.history.borrow_mut().apply(record, Instant::now());
+        self.show_whether_leaving();
+    }
+
     /// Writes at once that this machine is about to leave, or is not: it may have no later chance.
     fn show_whether_leaving(&self) {
-        let audit = self.audit.borrow();
-        if self.records_seen.replace(audit.records) != audit.records {
-            let is_leaving = audit.is_leaving();
-            if self.is_leaving.replace(is_leaving) != is_leaving {
-                self.has_changed.notify_one();
-            }
+        let is_leaving = self.history.borrow().is_leaving();
+        if self.is_leaving.replace(is_leaving) != is_leaving {
+            self.has_changed.notify_one();
         }
     }
 
     /// Counts the events of this machine that Azure started before the gate decided: one in each
     /// round, since the store may be slow and the audit file long.
     async fn count_forced(&self) -> Result<(), EngineError> {
-        let Some(id) = self.audit.borrow().started.front().cloned() else {
+        let Some(id) = self.history.borrow().started.front().cloned() else {
             return Ok(());
         };
         if self.forced.borrow().is_none() {
@@ -424,7 +483,7 @@ impl Daemon {
         }
         let (registers, problems) =
             store::list::<EventRegister>(&*self.engine, &events_prefix(&id)).await?;
-        let is_over = self.audit.borrow().over_since(&id).is_some();
+        let is_over = self.history.borrow().over_since(&id).is_some();
         if let Some(problem) = problems.into_iter().next().filter(|_| !is_over) {
             return Err(problem);
         }
@@ -445,7 +504,7 @@ impl Daemon {
                 "warning: {id} was started without a decision of the gate; `status` counts it as forced"
             ));
         }
-        self.audit.borrow_mut().started.pop_front();
+        self.history.borrow_mut().started.pop_front();
         Ok(())
     }
 
@@ -479,9 +538,12 @@ impl Daemon {
     /// The open events that the watcher asked about, each with the last answer.
     fn open_events(&self) -> Vec<(String, String)> {
         let events = self.events.borrow();
-        let open = events
-            .values()
-            .filter(|pending| self.audit.borrow().over_since(&pending.event_id).is_none());
+        let open = events.values().filter(|pending| {
+            self.history
+                .borrow()
+                .over_since(&pending.event_id)
+                .is_none()
+        });
         open.map(|pending| (pending.event_id.clone(), pending.answer.borrow().clone()))
             .collect()
     }
@@ -490,7 +552,12 @@ impl Daemon {
     fn has_event_without_answer(&self) -> bool {
         let events = self.events.borrow();
         events.values().any(|pending| {
-            pending.has_failed.get() && self.audit.borrow().over_since(&pending.event_id).is_none()
+            pending.has_failed.get()
+                && self
+                    .history
+                    .borrow()
+                    .over_since(&pending.event_id)
+                    .is_none()
         })
     }
 

@@ -72,11 +72,11 @@ impl Daemon {
     /// case, so it holds its slots whatever the limit is. The event's other machines take theirs as
     /// usual.
     async fn occupy(&self) -> Result<(), EngineError> {
-        let Some(event_id) = self.audit.borrow().last_calls.front().cloned() else {
+        let Some(event_id) = self.history.borrow().last_calls.front().cloned() else {
             return Ok(());
         };
         // For an event before this process began, the recovery has been read, too.
-        if self.audit.borrow().is_out_for(&event_id) {
+        if self.history.borrow().is_out_for(&event_id) {
             for pending in self
                 .events
                 .borrow()
@@ -102,7 +102,7 @@ impl Daemon {
             }
             self.has_claimed();
         }
-        self.audit.borrow_mut().last_calls.pop_front();
+        self.history.borrow_mut().last_calls.pop_front();
         Ok(())
     }
 
@@ -118,13 +118,13 @@ impl Daemon {
     /// while this process ran: by the time at which these may be freed, it must be certain whether
     /// the machines are silent.
     fn is_look_due(&self) -> bool {
-        let mut audit = self.audit.borrow_mut();
+        let mut history = self.history.borrow_mut();
         let delay = self
             .config
             .return_within
             .saturating_sub(self.config.silent_after);
         let mut has_ended = false;
-        while audit
+        while history
             .ended
             .front()
             .is_some_and(|(_, at)| at.elapsed() >= delay)
@@ -132,7 +132,7 @@ impl Daemon {
             has_ended = true;
             self.lingering
                 .borrow_mut()
-                .extend(audit.ended.pop_front().map(|(id, _)| id));
+                .extend(history.ended.pop_front().map(|(id, _)| id));
         }
         has_ended || self.next_look.get().is_some_and(|at| Instant::now() >= at)
     }
@@ -260,7 +260,7 @@ impl Daemon {
         let (mut silent, mut result) = (BTreeSet::new(), Ok(()));
         for (id, claim) in &register.claims {
             let is_over = self.lingering.borrow().contains(id)
-                && self.audit.borrow().over_since(id).is_some();
+                && self.history.borrow().over_since(id).is_some();
             for machine in claim
                 .slots
                 .iter()
@@ -289,7 +289,7 @@ impl Daemon {
     fn is_back(&self, id: &str, pause: Duration) -> bool {
         let now = Instant::now();
         let since = self
-            .audit
+            .history
             .borrow()
             .in_service_since(id, now, self.config.return_within);
         since.is_some_and(|since| now - since >= pause)
@@ -303,13 +303,13 @@ impl Daemon {
         };
         // The watcher may have asked an earlier process a moment ago.
         let would_know = || *by == self.machine && self.started_at.elapsed() >= ASKED_AGAIN_WITHIN;
-        self.audit.borrow().over_since(id).is_some()
+        self.history.borrow().over_since(id).is_some()
             || would_know() && !self.events.borrow().values().any(asks)
     }
 
     /// Whether an event ended so long ago that others may free the slots of silent machines.
     fn may_free(&self, id: &str) -> bool {
-        self.audit
+        self.history
             .borrow()
             .over_since(id)
             .is_some_and(|since| since.elapsed() >= self.config.return_within)
@@ -361,8 +361,12 @@ impl Daemon {
             let Ok(mut run) = pending.run.try_lock() else {
                 continue;
             };
-            let is_back_early = self.audit.borrow().is_back_early(&pending.event_id);
-            let is_over = self.audit.borrow().over_since(&pending.event_id).is_some();
+            let is_back_early = self.history.borrow().is_back_early(&pending.event_id);
+            let is_over = self
+                .history
+                .borrow()
+                .over_since(&pending.event_id)
+                .is_some();
             let is_waiting = !is_over && pending.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
             let may_be_ready = run.may_be_ready();
             let may_have_slots = run.has_slots() || pending.may_be_late.get();
@@ -387,7 +391,7 @@ impl Daemon {
     /// Forgets events that are over, and later deletes their registers.
     async fn forget_events(&self) -> Result<(), EngineError> {
         let is_old = |id: &str| {
-            self.audit
+            self.history
                 .borrow()
                 .over_since(id)
                 .is_some_and(|since| since.elapsed() >= EVENT_KEPT)
@@ -417,7 +421,7 @@ impl Daemon {
     /// after a machine was forgotten.
     pub(super) async fn delete_past_events(&self) -> Result<(), EngineError> {
         let past: HashSet<_> = self
-            .audit
+            .history
             .borrow()
             .over_for(EVENT_KEPT)
             .map(events_prefix)

@@ -1,18 +1,19 @@
 //! The gate of a fleet, in which the hub takes part for machines without an agent.
 //!
 //! For each such machine that has an event, the hub runs the daemon that the machine would run: it
-//! asks for the machine, marks it, and gives its place back. The daemon reads in an audit file of
-//! the machine's own that the event is over and that the machine is back in service. The machine is
-//! a member of the fleet only for that time, so that it never counts as silent.
+//! asks for the machine, marks it, and gives its place back. The hub passes it the machine's records,
+//! which show that the event is over and that the machine is back in service. The machine is a
+//! member of the fleet only for that time, so that it never counts as silent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use scheduled_events::record::EventRecord;
-use scheduled_events_common::hexadecimal::hexadecimal;
+use scheduled_events::audit::AuditReader;
+use scheduled_events::record::{EventRecord, ReadRecord, Record};
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 use scheduled_events_core::{GateAnswer, GatePhase};
@@ -21,16 +22,16 @@ use scheduled_events_gate::daemon::Daemon;
 use scheduled_events_gate::driver::Question;
 use scheduled_events_gate::engine::{self, Aged, Engine, EngineError};
 use scheduled_events_gate::event::Event;
+use scheduled_events_gate::history::History;
 use scheduled_events_gate::members::{Presence, SilenceLimits, presence};
 use scheduled_events_gate::protocol::Answer;
 use scheduled_events_gate::register::MachineRegister;
 use scheduled_events_gate::store::decode;
-use sha2::{Digest, Sha256};
+use serde::Deserialize;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use crate::journal::Journal;
 use crate::notice::key_of;
 use crate::store::MachineFacts;
 
@@ -40,22 +41,20 @@ const LEAVE_TIME: Duration = Duration::from_secs(2);
 /// How long reading the registers of all machines may take.
 const LOOK_TIME: Duration = Duration::from_secs(10);
 
-/// An address where no server listens: the metadata service of the hub's machine knows nothing
-/// about other machines.
-const NO_METADATA: &str = "http://127.0.0.1:1";
-
 /// The gate of a fleet.
 pub(super) struct Fleet {
     config: Config,
-    /// The folder of the audit files.
-    folder: PathBuf,
-    journal: Rc<Journal>,
+    /// What the audit file says about the machines, from an earlier process on this computer, by
+    /// their [keys](key_of).
+    earlier: RefCell<HashMap<String, History>>,
+    /// What is known about machines that do not take part.
+    histories: RefCell<HashMap<String, History>>,
     /// The machines that take part, by their [keys](key_of).
     members: RefCell<HashMap<String, Rc<Member>>>,
     /// The keys of machines that an earlier process may have prepared.
     restored: RefCell<HashSet<String>>,
-    /// The engine for reading all machines. It is kept, since it learns the store's clock.
-    engine: OnceCell<Box<dyn Engine>>,
+    /// The engine of all machines. It is kept, since it learns the store's clock.
+    engine: OnceCell<Rc<dyn Engine>>,
 }
 
 /// A machine that takes part.
@@ -69,26 +68,35 @@ struct Member {
 }
 
 impl Fleet {
-    /// The gate of this configuration. The machines' audit files are in `folder`.
+    /// The gate of this configuration. `audit` is the hub's audit file.
     ///
     /// # Errors
-    /// A sentence: the configuration is invalid, or the folder cannot be created.
-    pub(super) fn open(file: &Path, folder: &Path, journal: Rc<Journal>) -> Result<Self, String> {
-        let mut config = Config::load(file)?;
-        config.metadata = NO_METADATA.into();
-        config.metrics_file = None;
-        config.by_hub = true;
-        let made = std::fs::create_dir_all(folder);
-        made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
-        let (members, restored, engine) = (RefCell::default(), RefCell::default(), OnceCell::new());
+    /// A sentence: the configuration is invalid, or the audit file cannot be read.
+    pub(super) fn open(file: &Path, audit: &Path) -> Result<Self, String> {
+        let config = Config::load(file)?;
+        let earlier = earlier(audit);
+        let earlier =
+            earlier.map_err(|error| format!("cannot read {}: {error}", audit.display()))?;
         Ok(Self {
             config,
-            folder: folder.to_owned(),
-            journal,
-            members,
-            restored,
-            engine,
+            earlier: RefCell::new(earlier),
+            histories: RefCell::default(),
+            members: RefCell::default(),
+            restored: RefCell::default(),
+            engine: OnceCell::new(),
         })
+    }
+
+    /// Applies a record of a machine.
+    pub(super) fn record(&self, resource_id: &str, record: &Record<'_>) {
+        let key = key_of(resource_id);
+        if let Some(member) = self.found(&key) {
+            member.daemon.record(record);
+        } else {
+            let mut histories = self.histories.borrow_mut();
+            let history = histories.entry(key).or_insert_with(begun);
+            history.apply(record, Instant::now());
+        }
     }
 
     /// Asks the gate for a machine.
@@ -121,10 +129,7 @@ impl Fleet {
 
     /// The machines that have a daemon of their own, which may be silent for a while.
     pub(super) async fn agents(&self) -> Result<HashSet<Name>, String> {
-        let engine = self
-            .engine
-            .get_or_try_init(|| engine::open(&self.config))
-            .await?;
+        let engine = self.engine().await?;
         let listed = timeout(LOOK_TIME, engine.list_aged("machines/")).await;
         let listed = listed
             .map_err(|_| "no answer")?
@@ -157,9 +162,15 @@ impl Fleet {
 
     /// Adds a machine that has an event from an earlier run, and may have a place.
     pub(super) async fn join(&self, machine: &MachineFacts) {
-        self.restored
-            .borrow_mut()
-            .insert(key_of(&machine.resource_id));
+        let key = key_of(&machine.resource_id);
+        if let Some(mut earlier) = self.earlier.borrow_mut().remove(&key) {
+            earlier.end_past();
+            self.histories
+                .borrow_mut()
+                .entry(key.clone())
+                .or_insert(earlier);
+        }
+        self.restored.borrow_mut().insert(key);
         if let Err(why) = self.member(machine).await {
             log::printable(&format!(
                 "warning: {} cannot join the fleet: {why}",
@@ -174,16 +185,9 @@ impl Fleet {
         machine: &MachineFacts,
         event: &EventRecord,
     ) -> Result<Answer, String> {
-        let asked = serde_json::to_value(event).and_then(serde_json::from_value::<Event>);
-        let asked = asked.map_err(|error| error.to_string())?;
-        let key = key_of(&machine.resource_id);
-        let is_new = self.found(&key).is_none() && !self.restored.borrow().contains(&key);
         let member = self.member(machine).await?;
-        if is_new {
-            self.journal.begin_copy(&key, event);
-        }
         member.idle_since.set(None);
-        member.daemon.answer(question, asked).await
+        member.daemon.answer(question, Event::from(event)).await
     }
 
     async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, String> {
@@ -191,17 +195,26 @@ impl Fleet {
         if let Some(member) = self.found(&key) {
             return Ok(member);
         }
-        let mut config = self.config.clone();
-        config.audit = self.audit(&key);
-        self.journal.copy(&key, &config.audit);
-        let engine = engine::open(&config).await?;
+        let engine = self.engine().await?;
         // Another event of this machine may have asked meanwhile.
         if let Some(member) = self.found(&key) {
             return Ok(member);
         }
         let zone = Some(machine.zone.clone()).filter(|zone| !zone.is_empty());
-        let daemon = Daemon::new(config, Name::from(machine.name.as_str()), zone, engine);
+        let history = self.histories.borrow_mut().remove(&key);
+        let daemon = Daemon::in_hub(
+            self.config.clone(),
+            Name::from(machine.name.as_str()),
+            zone,
+            engine,
+            history.unwrap_or_else(begun),
+        );
         Ok(self.insert(key, daemon))
+    }
+
+    async fn engine(&self) -> Result<Rc<dyn Engine>, String> {
+        let open = async || engine::open(&self.config).await.map(Rc::from);
+        self.engine.get_or_try_init(open).await.cloned()
     }
 
     fn insert(&self, key: String, daemon: Rc<Daemon>) -> Rc<Member> {
@@ -226,11 +239,9 @@ impl Fleet {
     pub(super) async fn has_left(&self, resource_id: &str) -> bool {
         let key = key_of(resource_id);
         let Some(member) = self.found(&key) else {
+            self.histories.borrow_mut().remove(&key);
             return true;
         };
-        if self.journal.write_copy(&key).is_err() {
-            return false;
-        }
         if !member.daemon.may_leave() {
             let since = member.idle_since.get().unwrap_or_else(Instant::now);
             member.idle_since.set(Some(since));
@@ -264,8 +275,6 @@ impl Fleet {
         }
         self.members.borrow_mut().remove(&key);
         self.restored.borrow_mut().remove(&key);
-        self.journal.end_copy(&key);
-        let _ = std::fs::remove_file(self.audit(&key));
         true
     }
 
@@ -279,11 +288,32 @@ impl Fleet {
                 patience.max(group.pause)
             })
     }
+}
 
-    fn audit(&self, key: &str) -> PathBuf {
-        self.folder
-            .join(format!("{}.audit", hexadecimal(&Sha256::digest(key)[..16])))
+/// The history of a machine of which this process knows all.
+fn begun() -> History {
+    let mut history = History::default();
+    history.end_past();
+    history
+}
+
+/// What the hub's audit file says about the machines, by their [keys](key_of).
+fn earlier(audit: &Path) -> io::Result<HashMap<String, History>> {
+    #[derive(Deserialize)]
+    struct OfMachine {
+        resource_id: String,
     }
+
+    let (mut histories, now) = (HashMap::<_, History>::new(), Instant::now());
+    AuditReader::new(audit).read_new(&mut |line| {
+        if let Some(record) = ReadRecord::from_line(line)
+            && let Ok(OfMachine { resource_id }) = serde_json::from_str(line)
+        {
+            let history = histories.entry(key_of(&resource_id)).or_default();
+            record.with(|record| history.apply(record, now));
+        }
+    })?;
+    Ok(histories)
 }
 
 fn maintain(daemon: &Rc<Daemon>) -> JoinHandle<()> {
@@ -294,7 +324,7 @@ fn maintain(daemon: &Rc<Daemon>) -> JoinHandle<()> {
 #[cfg(test)]
 mod tests {
     use scheduled_events::record::{HookOutcome, Record};
-    use scheduled_events_core::{Change, UnixSeconds};
+    use scheduled_events_core::Change;
     use scheduled_events_gate::engine::folder::FolderEngine;
     use tokio::time::sleep;
 
@@ -326,22 +356,18 @@ mod tests {
         );
         std::fs::create_dir(path("registers")).expect("a folder");
         std::fs::write(path("fleet.toml"), text).expect("written");
-        let journal = Rc::new(Journal::open(&path("audit")).expect("an audit file"));
-        let fleet =
-            Fleet::open(&path("fleet.toml"), &path("gate"), journal.clone()).expect("valid");
+        let fleet = Fleet::open(&path("fleet.toml"), &path("audit")).expect("valid");
         let machine = |id: &str| MachineFacts {
             resource_id: id.into(),
             name: "front_1".into(),
             ..MachineFacts::default()
         };
-        let ended = |machine: &MachineFacts, id: &str| {
+        let changed = |machine: &MachineFacts, id: &str, change| {
             let event = event(id);
-            let change = Record::Change {
-                change: Change::Completed,
-                event: event.members(None),
-            };
-            journal.record(&machine.resource_id, change, UnixSeconds(0));
+            let event = event.members(None);
+            fleet.record(&machine.resource_id, &Record::Change { change, event });
         };
+        let ended = |machine: &MachineFacts, id: &str| changed(machine, id, Change::Completed);
         let over = |machine: &MachineFacts, id: &str| {
             let event = event(id);
             ended(machine, id);
@@ -351,7 +377,7 @@ mod tests {
                 outcome,
                 event: event.members(None),
             };
-            journal.record(&machine.resource_id, recovery, UnixSeconds(0));
+            fleet.record(&machine.resource_id, &recovery);
         };
         let done = scheduled_events_common::program::block_on(async {
             let engine = FolderEngine::new(&path("registers"));
@@ -363,9 +389,6 @@ mod tests {
                     .is_some()
             };
             // A fifth of the time, a heartbeat is in progress.
-            let mut config = fleet.config.clone();
-            config.audit = fleet.audit(&key_of(MACHINE));
-            journal.copy(&key_of(MACHINE), &config.audit);
             let slow = Slow(
                 FolderEngine::new(&path("registers")),
                 Duration::from_millis(200),
@@ -373,7 +396,13 @@ mod tests {
             );
             fleet.insert(
                 key_of(MACHINE),
-                Daemon::new(config, Name::from("front_1"), None, Box::new(slow)),
+                Daemon::in_hub(
+                    fleet.config.clone(),
+                    Name::from("front_1"),
+                    None,
+                    Rc::new(slow),
+                    begun(),
+                ),
             );
             // The id of the next event, and its name of the machine, differ in case.
             let named = MACHINE.replace(
@@ -385,6 +414,7 @@ mod tests {
                 (machine(&named.to_lowercase()), "b", GatePhase::Prepare),
                 (machine(MACHINE), "c", GatePhase::Approve),
             ] {
+                changed(&machine, id, Change::Scheduled);
                 assert_eq!(
                     fleet.ask(phase, &machine, &event(id)).await,
                     GateAnswer::Open
@@ -400,12 +430,7 @@ mod tests {
                     Ok(HashSet::new()),
                     "it is not taken for an agent's"
                 );
-                if id == "a" {
-                    // The disk is full for a while.
-                    std::fs::rename(path("gate"), path("away")).expect("renamed");
-                    over(&machine, id);
-                    std::fs::rename(path("away"), path("gate")).expect("renamed");
-                } else if phase == GatePhase::Prepare {
+                if phase == GatePhase::Prepare {
                     over(&machine, id);
                 } else {
                     // It was never out of service, and no recovery is recorded.
@@ -421,10 +446,6 @@ mod tests {
                 sleep(Duration::from_secs(2)).await;
                 assert!(!is_member().await && fleet.members.borrow().is_empty());
                 assert_eq!(engine.list("events/").await.expect("an answer").len(), 0);
-                assert_eq!(
-                    std::fs::read_dir(path("gate")).expect("a folder").count(),
-                    0
-                );
             }
         });
         done.unwrap_or_else(|failure| panic!("{}", failure.message));

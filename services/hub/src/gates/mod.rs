@@ -13,13 +13,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use scheduled_events::record::{EventRecord, event_key};
+use scheduled_events::record::{EventRecord, Record, event_key};
 use scheduled_events_common::names::Name;
 use scheduled_events_core::{GateAnswer, GatePhase};
 use tokio::time::Instant;
 
 use crate::config::Config;
-use crate::journal::Journal;
 use crate::store::MachineFacts;
 use fleet::Fleet;
 
@@ -55,8 +54,8 @@ impl Gates {
     ///
     /// # Errors
     /// A sentence: the fleet's configuration is invalid.
-    pub fn new(config: &Config, journal: &Rc<Journal>) -> Result<Rc<Self>, String> {
-        let open = |file: &PathBuf| Fleet::open(file, &config.state.join("gate"), journal.clone());
+    pub fn new(config: &Config) -> Result<Rc<Self>, String> {
+        let open = |file: &PathBuf| Fleet::open(file, &config.audit);
         let fleet = config.gate.as_ref().map(open).transpose()?;
         Ok(Rc::new(Self {
             ready: RefCell::default(),
@@ -87,6 +86,13 @@ impl Gates {
         match &self.fleet {
             Some(fleet) => Some(fleet.agents().await),
             None => None,
+        }
+    }
+
+    /// Applies a record of a machine.
+    pub fn record(&self, resource_id: &str, record: &Record<'_>) {
+        if let Some(fleet) = &self.fleet {
+            fleet.record(resource_id, record);
         }
     }
 

@@ -442,7 +442,7 @@ fn a_question_counts_what_was_recorded_just_before_it() {
                 &daemon,
                 r#"{"record":"gate","event_id":"e","phase":"approve","outcome":"open"}"#,
             );
-            let mut audit = Audit::new(&daemon.config.audit);
+            let mut audit = crate::daemon::audit::testing::Audit::new(&daemon.config.audit);
             audit.read_new(Instant::now()).expect("read");
             assert!(!audit.has_returned("e"));
         });
@@ -469,11 +469,7 @@ fn a_recovery_before_a_question_gives_nothing_back_after_it() {
             daemon.answer(Question::Prepare, event(&["a"])).await,
             Ok(Answer::Open)
         );
-        daemon
-            .audit
-            .borrow_mut()
-            .read_new(Instant::now())
-            .expect("read");
+        daemon.read_records().expect("read");
         daemon.withdraw_marks().await.expect("no problem");
         assert!(
             group(&daemon, "groups/db")

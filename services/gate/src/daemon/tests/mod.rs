@@ -225,11 +225,7 @@ fn append(daemon: &Daemon, record: &str) {
 /// Appends a record to the audit file, and lets the daemon read it.
 fn record(daemon: &Daemon, record: &str) {
     append(daemon, record);
-    daemon
-        .audit
-        .borrow_mut()
-        .read_new(Instant::now())
-        .expect("read");
+    daemon.read_records().expect("read");
 }
 
 fn is_over(daemon: &Daemon, id: &str) {

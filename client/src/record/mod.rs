@@ -2,6 +2,8 @@
 //!
 //! [`scheduled_events_core::record`] defines the records; `docs/use/records.md` describes them.
 
+mod read;
+
 use std::io::{self, Write};
 
 use scheduled_events_core::record::{EventMembers, PrintableJson, ResourceList};
@@ -9,6 +11,7 @@ use scheduled_events_core::{Event, EventId, Text, TrackedEvent, UnixSeconds, VmN
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use read::ReadRecord;
 pub use scheduled_events_core::record::{GateOutcome, HookOutcome, Record, TimedRecord};
 
 /// Writes a record as one line of JSON, with all characters escaped that are unsafe to print.

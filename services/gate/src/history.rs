@@ -1,0 +1,359 @@
+//! What a machine's records say about its events: which are over, which it was taken out of service
+//! for, and whether it is back.
+//!
+//! The daemon of a machine applies the records of the watcher's audit file; the hub applies those
+//! that it makes for a machine without an agent. Both apply the records of an earlier process
+//! first, so that a restart knows as much as before.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use scheduled_events::record::{GateOutcome, HookOutcome, Record};
+use scheduled_events_core::Change;
+use scheduled_events_core::record::EventMembers;
+use tokio::time::Instant;
+
+/// How long after an event's end it is certain that no preparation was started: the record of a
+/// preparation follows the event's end, as that of a recovery does.
+const RECORD_TIME: Duration = Duration::from_secs(10);
+
+/// The history of a machine's events. Ids are in lower case.
+///
+/// ```
+/// use scheduled_events::record::ReadRecord;
+/// use scheduled_events_gate::history::History;
+/// use tokio::time::Instant;
+///
+/// let mut history = History::default();
+/// let mut apply = |line: &str| {
+///     let record = ReadRecord::from_line(line).unwrap();
+///     record.with(|record| history.apply(record, Instant::now()));
+/// };
+/// apply(r#"{"record":"prepare","event_id":"A","outcome":"begun","mine":true}"#);
+/// apply(r#"{"record":"change","change":"completed","event_id":"A","mine":true}"#);
+/// assert!(history.over_since("a").is_some());
+/// assert!(!history.is_in_service(), "it has yet to recover");
+/// ```
+#[derive(Debug, Default)]
+pub struct History {
+    events: HashMap<String, EventHistory>,
+    /// Whether the records of an earlier process were applied. This process knows later questions
+    /// without their records.
+    has_past: bool,
+    /// This machine's events that started without its approval, oldest first. Another machine may
+    /// have approved them.
+    pub(crate) started: VecDeque<String>,
+    /// Events that are over, and since when, oldest first. Other machines may hold slots for them.
+    pub(crate) ended: VecDeque<(String, Instant)>,
+    /// Events for which this machine prepares although the gate has not answered yes, oldest first.
+    /// It may hold no slot for them.
+    pub(crate) last_calls: VecDeque<String>,
+}
+
+/// What is known about an event.
+#[derive(Debug, Default)]
+struct EventHistory {
+    effect: Effect,
+    /// Whether the records would show a preparation: they have the announcement, or the watcher was
+    /// allowed to prepare.
+    is_known_from_start: bool,
+    occurrence: Occurrence,
+    /// Whether the event was over and came back under its id, and, as far as is known, nobody has
+    /// asked about it since.
+    has_returned: bool,
+    /// Whether the last call has come, and the preparation is about to begin.
+    is_called: bool,
+    service: Service,
+}
+
+/// What an event does to this machine, according to its type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Effect {
+    /// The machine comes back after it.
+    #[default]
+    Interrupts,
+    /// The machine does not come back.
+    Removes,
+    /// It evicts a spot machine, this one or another one. It takes no slots.
+    Evicts { this: bool },
+}
+
+/// How far an event is. Its id can come back: then it is another occurrence.
+#[derive(Debug, Default)]
+struct Occurrence {
+    /// Whether this machine approved it.
+    was_approved: bool,
+    /// Whether it has started for this machine. A machine can recover from such an event without a
+    /// preparation: `watch --recover-all` does that.
+    has_started: bool,
+    over_since: Option<Instant>,
+}
+
+/// Whether an event takes this machine out of service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Service {
+    /// No record says so.
+    #[default]
+    Untouched,
+    /// This machine was prepared for it, or tried a preparation or a recovery.
+    Out,
+    /// It has recovered, at this time.
+    Back(Instant),
+}
+
+impl Effect {
+    fn of(event_type: &str, mine: Option<bool>) -> Self {
+        // Another machine's departure does not take this one away.
+        let this = mine != Some(false);
+        match event_type {
+            "Terminate" if this => Self::Removes,
+            "Preempt" => Self::Evicts { this },
+            _ => Self::Interrupts,
+        }
+    }
+
+    /// Whether this machine does not come back.
+    const fn is_final(self) -> bool {
+        matches!(self, Self::Removes | Self::Evicts { this: true })
+    }
+
+    const fn takes_slots(self) -> bool {
+        !matches!(self, Self::Evicts { .. })
+    }
+}
+
+impl EventHistory {
+    /// The event is in a document: if it was over, this is another occurrence.
+    fn announce(&mut self) {
+        if self.occurrence.over_since.is_some() {
+            self.occurrence = Occurrence::default();
+            self.has_returned = true;
+        }
+    }
+
+    const fn is_out(&self) -> bool {
+        matches!(self.service, Service::Out)
+    }
+}
+
+impl History {
+    /// Applies a record, which was written or read now.
+    pub fn apply(&mut self, record: &Record<'_>, now: Instant) {
+        match *record {
+            Record::Change { change, event } => {
+                self.apply_type(&event);
+                self.apply_change(change, &event, now);
+            }
+            Record::Gate { outcome, event, .. } => {
+                self.apply_type(&event);
+                self.was_asked(&event);
+                if outcome == GateOutcome::LastCall {
+                    // A preparation for another machine does not take this one out of service.
+                    self.of(&event).is_called = event.mine != Some(false);
+                }
+            }
+            Record::Prepare { event, .. } => {
+                self.apply_type(&event);
+                self.was_asked(&event);
+                let known = self.of(&event);
+                known.service = Service::Out;
+                if std::mem::take(&mut known.is_called) {
+                    self.last_calls.push_back(key(&event));
+                }
+            }
+            Record::Recover {
+                event_ids,
+                outcome: Some(outcome),
+                event,
+            } => {
+                self.apply_type(&event);
+                self.apply_recovery(event_ids, outcome, event.mine, now);
+            }
+            Record::Approval {
+                event_ids,
+                status: Some(200..300),
+                ..
+            } => {
+                for id in event_ids {
+                    self.event(id).occurrence.was_approved = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The records of an earlier process could not all be read, and are applied from the beginning.
+    pub(crate) fn begin_again(&mut self) {
+        self.started.clear();
+        self.ended.clear();
+        self.last_calls.clear();
+    }
+
+    /// All records of an earlier process are applied. From now on, this process knows without a
+    /// record what it is asked.
+    pub fn end_past(&mut self) {
+        self.has_past = true;
+    }
+
+    fn apply_type(&mut self, event: &EventMembers<'_>) {
+        if let Some(event_type) = event.event_type
+            && !event.event_id.is_empty()
+        {
+            self.of(event).effect = Effect::of(&event_type.to_string(), event.mine);
+        }
+    }
+
+    fn apply_change(&mut self, change: Change, event: &EventMembers<'_>, now: Instant) {
+        let known = self.of(event);
+        match change {
+            Change::Completed | Change::Cancelled | Change::Ended => {
+                if known.occurrence.over_since.is_none() {
+                    known.occurrence.over_since = Some(now);
+                    self.ended.push_back((key(event), now));
+                }
+            }
+            Change::Started | Change::StartedWithoutNotice => {
+                known.announce();
+                known.occurrence.has_started |= event.mine != Some(false);
+                if !known.occurrence.was_approved && event.mine == Some(true) {
+                    self.started.push_back(key(event));
+                }
+            }
+            change => {
+                known.announce();
+                known.is_known_from_start |= change == Change::Scheduled;
+            }
+        }
+    }
+
+    fn apply_recovery(
+        &mut self,
+        event_ids: &[&str],
+        outcome: HookOutcome,
+        mine: Option<bool>,
+        now: Instant,
+    ) {
+        let service = match outcome {
+            // It does nothing.
+            HookOutcome::DryRun => return,
+            HookOutcome::Done | HookOutcome::NoCommand => Service::Back(now),
+            // A recovery from another machine's event is no recovery of this machine.
+            _ if mine == Some(false) => return,
+            _ => Service::Out,
+        };
+        for id in event_ids {
+            self.event(id).service = service;
+        }
+    }
+
+    /// The watcher has asked about the event, this process or an earlier one.
+    fn was_asked(&mut self, event: &EventMembers<'_>) {
+        if !self.has_past {
+            self.of(event).has_returned = false;
+        }
+    }
+
+    fn of(&mut self, event: &EventMembers<'_>) -> &mut EventHistory {
+        self.events.entry(key(event)).or_default()
+    }
+
+    fn event(&mut self, id: &str) -> &mut EventHistory {
+        self.events.entry(id.to_ascii_lowercase()).or_default()
+    }
+
+    /// When the event ended; `None` if it has not, or if nothing is known.
+    pub fn over_since(&self, id: &str) -> Option<Instant> {
+        self.events.get(id)?.occurrence.over_since
+    }
+
+    /// The ids of the events that ended at least `time` ago.
+    pub(crate) fn over_for(&self, time: Duration) -> impl Iterator<Item = &str> {
+        let is_old = move |event: &EventHistory| {
+            let since = event.occurrence.over_since;
+            since.is_some_and(|since| since.elapsed() >= time)
+        };
+        self.events
+            .iter()
+            .filter(move |(_, event)| is_old(event))
+            .map(|(id, _)| id.as_str())
+    }
+
+    /// Since when this machine is back in service after an event that is over; `None` if it is not,
+    /// or if nothing is known. If the record of a preparation may be lost, or if the event has
+    /// started without one, the machine is back once the time for a recovery has passed.
+    pub(crate) fn in_service_since(
+        &self,
+        id: &str,
+        now: Instant,
+        return_within: Duration,
+    ) -> Option<Instant> {
+        let event = self.events.get(id)?;
+        let over_since = event.occurrence.over_since?;
+        match event.service {
+            Service::Back(recovered) => Some(recovered.max(over_since)),
+            Service::Out => None,
+            Service::Untouched => {
+                let is_certain = event.is_known_from_start && !event.occurrence.has_started;
+                let recovery_time = if is_certain {
+                    Duration::ZERO
+                } else {
+                    return_within
+                };
+                Some(over_since).filter(|over| now - *over >= recovery_time + RECORD_TIME)
+            }
+        }
+    }
+
+    /// Whether this machine went back into service although the event is not over, because the
+    /// preparation was no longer needed.
+    pub(crate) fn is_back_early(&self, id: &str) -> bool {
+        self.events.get(id).is_some_and(|event| {
+            event.occurrence.over_since.is_none() && matches!(event.service, Service::Back(_))
+        })
+    }
+
+    /// Whether this machine has prepared for an event after which it does not come back, and has
+    /// not recovered since.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.events
+            .values()
+            .any(|event| event.effect.is_final() && event.is_out())
+    }
+
+    /// Whether this machine is known to be out of service for an event that takes slots.
+    pub(crate) fn is_out_for(&self, id: &str) -> bool {
+        self.events
+            .get(id)
+            .is_some_and(|event| event.is_out() && event.effect.takes_slots())
+    }
+
+    /// Whether, according to its records, this machine is in service.
+    pub fn is_in_service(&self) -> bool {
+        !self.events.values().any(EventHistory::is_out)
+    }
+
+    /// Whether the event was over and came back, and nobody has asked about it since.
+    pub(crate) fn has_returned(&self, id: &str) -> bool {
+        self.events.get(id).is_some_and(|event| event.has_returned)
+    }
+
+    /// Records that the watcher asks about the event.
+    pub(crate) fn forget_return(&mut self, id: &str) {
+        self.event(id).has_returned = false;
+    }
+
+    /// Records that the watcher was allowed to prepare. An earlier preparation that this machine
+    /// has recovered from no longer counts; one by the last call, without a recovery, does.
+    pub(crate) fn expect_preparation(&mut self, id: &str) {
+        let event = self.event(id);
+        event.is_known_from_start = true;
+        if matches!(event.service, Service::Back(_)) {
+            event.service = Service::Untouched;
+        }
+    }
+}
+
+/// The event's id, as the history has it.
+fn key(event: &EventMembers<'_>) -> String {
+    event.event_id.to_string().to_ascii_lowercase()
+}
