@@ -27,10 +27,10 @@ impl CommandError {
     }
 
     /// The arguments are invalid, or cannot be used on this machine.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self {
             exit_code: 2,
-            message: message.into(),
+            message: text(&message),
         }
     }
 
@@ -49,4 +49,9 @@ impl CommandError {
             message: message.into(),
         }
     }
+}
+
+/// One function for all types of errors keeps the command small.
+fn text(message: &dyn fmt::Display) -> String {
+    message.to_string()
 }

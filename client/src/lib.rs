@@ -17,7 +17,7 @@
 //! * [`state`]: the state file, which survives restarts. [`hooks`]: the user's commands. [`clock`]: time.
 //! * [`policy_file`]: policies in TOML. [`record`]: what a run reports, as JSON Lines. [`limits`]: all limits.
 //! * [`audit`]: the audit file. [`metrics`]: the metrics file. [`files`]: what makes such files private and safe.
-//! * [`failure_log`] and [`suggest`]: small helpers for messages. [`resource_name`]: names in texts for operators.
+//! * [`Error`]: one error for all of them. [`failure_log`] and [`suggest`]: small helpers for messages. [`resource_name`]: names in texts for operators.
 //!
 //! The command `scheduled-events` is the package `scheduled-events-cli`, and a server that plays scenarios, for tests, is
 //! `scheduled-events-replay`.
@@ -28,6 +28,7 @@
 
 pub mod audit;
 pub mod clock;
+mod error;
 pub mod failure_log;
 pub mod files;
 pub mod hooks;
@@ -43,6 +44,7 @@ pub mod state;
 pub mod suggest;
 pub mod watch;
 
+pub use error::Error;
 pub use scheduled_events_core as core;
 
 // Run the examples of the repository's README and of docs/program/rust.md as tests.

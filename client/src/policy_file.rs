@@ -1,6 +1,8 @@
 //! Policies, by name or from a TOML file.
 
-use std::io::ErrorKind;
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use scheduled_events_core::{
@@ -34,10 +36,168 @@ pub struct PolicyError {
     pub message: String,
 }
 
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = &self.message;
+        match self.position {
+            Some(position) => write!(f, "{position}: {message}"),
+            None => f.write_str(message),
+        }
+    }
+}
+
+impl Error for PolicyError {}
+
+/// Why there is no policy of a name.
+///
+/// ```
+/// use scheduled_events::policy_file::{LoadError, load};
+///
+/// assert!(matches!(load("smaple"), Err(LoadError::Unreadable { nearest: Some("sample"), .. })));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// It is neither the name of a policy nor a file that can be read.
+    Unreadable {
+        /// The name.
+        name: String,
+        /// The name of a policy that may have been meant.
+        nearest: Option<&'static str>,
+        /// Why there is no such file.
+        error: io::Error,
+    },
+    /// The file is not a policy.
+    Invalid {
+        /// Its name.
+        name: String,
+        /// What is wrong, and where.
+        error: PolicyError,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable {
+                name,
+                nearest,
+                error,
+            } => {
+                let nearest = did_you_mean(*nearest);
+                write!(
+                    f,
+                    "cannot read the policy {name:?}: {error}; {nearest}a policy is `observe`, `sample` or a TOML file"
+                )
+            }
+            Self::Invalid { name, error } => {
+                let separator = if error.position.is_some() { ":" } else { ": " };
+                write!(f, "{name}{separator}{error}")
+            }
+        }
+    }
+}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable { error, .. } => Some(error),
+            Self::Invalid { error, .. } => Some(error),
+        }
+    }
+}
+
+/// Why a member of a rule, or a leader, has no effect or is not known.
+///
+/// ```
+/// use scheduled_events::policy_file::{RuleError, leader};
+///
+/// assert!(matches!(leader("rnak", None), Err(RuleError::UnknownLeader { nearest: Some("rank"), .. })));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// The lower bound of a range is above the upper one.
+    EmptyRange {
+        /// What the range is of: `duration` or `notice`.
+        what: &'static str,
+    },
+    /// `prepare_before` with an action that neither prepares nor approves.
+    PrepareBefore {
+        /// The action.
+        action: Action,
+    },
+    /// `take_over_after` with a mode other than `rank`.
+    TakeOverAfter,
+    /// There is no such mode of a leader.
+    UnknownLeader {
+        /// The mode.
+        mode: String,
+        /// The one that may have been meant.
+        nearest: Option<&'static str>,
+    },
+    /// The text is not a duration.
+    NotADuration {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The duration has a fraction of a second.
+    NotWholeSeconds {
+        /// The text.
+        text: String,
+    },
+    /// The seconds of the duration do not fit in 32 bits.
+    TooLong {
+        /// The text.
+        text: String,
+    },
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyRange { what } => write!(
+                f,
+                "min_{what} is longer than max_{what}, so the rule matches nothing"
+            ),
+            Self::PrepareBefore { action } => write!(
+                f,
+                "prepare_before has no effect with the action `{action}`, which neither prepares nor approves; remove it"
+            ),
+            Self::TakeOverAfter => {
+                write!(f, "take_over_after is only valid with the mode \"rank\"")
+            }
+            Self::UnknownLeader { mode, nearest } => {
+                let nearest = did_you_mean(*nearest);
+                write!(
+                    f,
+                    "unknown leader {mode:?}; {nearest}expected first-resource, rank or everyone"
+                )
+            }
+            Self::NotADuration { text, reason } => {
+                write!(f, "{text:?} is not a duration such as \"8s\": {reason}")
+            }
+            Self::NotWholeSeconds { text } => {
+                write!(f, "{text:?} is not a whole number of seconds")
+            }
+            Self::TooLong { text } => write!(f, "{text:?} is too long"),
+        }
+    }
+}
+
+impl Error for RuleError {}
+
+/// The start of advice with the word that may have been meant.
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |word| format!("did you mean `{word}`? "))
+}
+
 /// The policy of this name: `observe`, `sample`, or the path of a TOML file.
 ///
 /// # Errors
-/// A sentence that says what is wrong, starting with `FILE:LINE:COLUMN: ` for errors in a file.
+/// [`LoadError`]. Its sentence starts with `FILE:LINE:COLUMN: ` for errors in a file.
 ///
 /// ```
 /// use scheduled_events::policy_file::load;
@@ -45,22 +205,22 @@ pub struct PolicyError {
 ///
 /// assert_eq!(load("sample")?, Policy::sample());
 /// assert!(load("/no/such/policy.toml").is_err());
-/// # Ok::<(), String>(())
+/// # Ok::<(), scheduled_events::Error>(())
 /// ```
-pub fn load(name: &str) -> Result<Policy, String> {
+pub fn load(name: &str) -> Result<Policy, LoadError> {
     match name {
         "observe" => return Ok(Policy::observe()),
         "sample" => return Ok(Policy::sample()),
         _ => {}
     }
-    let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
-        let nearest = nearest(name, PRESETS.into_iter()).filter(|_| error.kind() == ErrorKind::NotFound);
-        let nearest = nearest.map_or(String::new(), |nearest| format!("did you mean `{nearest}`? "));
-        format!("cannot read the policy {name:?}: {error}; {nearest}a policy is `observe`, `sample` or a TOML file")
+    let text = std::fs::read_to_string(Path::new(name)).map_err(|error| LoadError::Unreadable {
+        name: name.to_owned(),
+        nearest: nearest(name, PRESETS.into_iter()).filter(|_| error.kind() == ErrorKind::NotFound),
+        error,
     })?;
-    parse(&text).map_err(|error| match error.position {
-        Some(position) => format!("{name}:{position}: {}", error.message),
-        None => format!("{name}: {}", error.message),
+    parse(&text).map_err(|error| LoadError::Invalid {
+        name: name.to_owned(),
+        error,
     })
 }
 
@@ -106,13 +266,14 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     let mut rules = Vec::new();
     for entry in &file.rule {
         let rule = Rule::from(entry.get_ref());
-        if let Err(message) = check_ranges(&rule) {
-            return error_at(entry, message);
+        if let Err(error) = check_ranges(&rule) {
+            return error_at(entry, error.to_string());
         }
-        if let (Err(message), Some(given)) =
+        if let (Err(error), Some(given)) =
             (check_prepare_before(&rule), &entry.get_ref().prepare_before)
         {
             let position = Some(Position::of(text.as_bytes(), given.span().start));
+            let message = error.to_string();
             return Err(PolicyError { position, message });
         }
         rules.push(rule);
@@ -192,7 +353,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
         impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
             type Value = Word<T>;
 
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a word")
             }
 
@@ -201,8 +362,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
                     .map(Word)
                     .map_err(|unknown: KnownWords| {
                         let suggestion = nearest(given, unknown.0.iter().copied());
-                        let suggestion = suggestion
-                            .map_or(String::new(), |word| format!("did you mean `{word}`? "));
+                        let suggestion = did_you_mean(suggestion);
                         E::custom(format!(
                             "unknown word {given:?}; {suggestion}expected {}",
                             unknown.0.join(", ")
@@ -219,16 +379,16 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
 #[derive(Debug, Default)]
 struct KnownWords(&'static [&'static str]);
 
-impl std::fmt::Display for KnownWords {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for KnownWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(", "))
     }
 }
 
-impl std::error::Error for KnownWords {}
+impl Error for KnownWords {}
 
 impl de::Error for KnownWords {
-    fn custom<M: std::fmt::Display>(_message: M) -> Self {
+    fn custom<M: fmt::Display>(_message: M) -> Self {
         Self::default()
     }
 
@@ -253,7 +413,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
         impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
             type Value = OneOrMany<T>;
 
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a word or a list of words")
             }
 
@@ -287,16 +447,16 @@ pub const EMPTY_LIST: &str = "an empty list matches nothing; omit it to match ev
 /// Checks that a rule can match an event.
 ///
 /// # Errors
-/// A message that the lower bound of a range is above the upper one.
+/// [`RuleError::EmptyRange`]: the lower bound of a range is above the upper one.
 ///
 /// ```
-/// use scheduled_events::policy_file::check_ranges;
+/// use scheduled_events::policy_file::{RuleError, check_ranges};
 /// use scheduled_events_core::{Action, Rule};
 ///
 /// let rule = Rule { min_duration: Some(60), max_duration: Some(8), ..Rule::new(Action::Hold) };
-/// assert_eq!(check_ranges(&rule).unwrap_err(), "min_duration is longer than max_duration, so the rule matches nothing");
+/// assert_eq!(check_ranges(&rule), Err(RuleError::EmptyRange { what: "duration" }));
 /// ```
-pub fn check_ranges(rule: &Rule) -> Result<(), String> {
+pub fn check_ranges(rule: &Rule) -> Result<(), RuleError> {
     let ranges = [
         ("duration", rule.min_duration, rule.max_duration),
         ("notice", rule.min_notice, rule.max_notice),
@@ -305,9 +465,7 @@ pub fn check_ranges(rule: &Rule) -> Result<(), String> {
         .iter()
         .find(|(_, min, max)| min.zip(*max).is_some_and(|(min, max)| min > max))
     {
-        Some((what, ..)) => Err(format!(
-            "min_{what} is longer than max_{what}, so the rule matches nothing"
-        )),
+        Some(&(what, ..)) => Err(RuleError::EmptyRange { what }),
         None => Ok(()),
     }
 }
@@ -315,7 +473,7 @@ pub fn check_ranges(rule: &Rule) -> Result<(), String> {
 /// Checks that a rule with `prepare_before` prepares or approves.
 ///
 /// # Errors
-/// A message that the action of the rule does neither.
+/// [`RuleError::PrepareBefore`]: the action of the rule does neither.
 ///
 /// ```
 /// use scheduled_events::policy_file::check_prepare_before;
@@ -324,12 +482,13 @@ pub fn check_ranges(rule: &Rule) -> Result<(), String> {
 /// assert!(check_prepare_before(&Rule { prepare_before: Some(1200), ..Rule::new(Action::Prepare) }).is_ok());
 /// assert!(check_prepare_before(&Rule { prepare_before: Some(1200), ..Rule::new(Action::Hold) }).is_err());
 /// ```
-pub fn check_prepare_before(rule: &Rule) -> Result<(), String> {
+pub fn check_prepare_before(rule: &Rule) -> Result<(), RuleError> {
     match rule.action {
-        Action::Hold | Action::Ignore if rule.prepare_before.is_some() => Err(format!(
-            "prepare_before has no effect with the action `{}`, which neither prepares nor approves; remove it",
-            rule.action
-        )),
+        Action::Hold | Action::Ignore if rule.prepare_before.is_some() => {
+            Err(RuleError::PrepareBefore {
+                action: rule.action,
+            })
+        }
         _ => Ok(()),
     }
 }
@@ -338,34 +497,27 @@ pub fn check_prepare_before(rule: &Rule) -> Result<(), String> {
 /// [`TAKE_OVER_AFTER_SECONDS`] by default.
 ///
 /// # Errors
-/// A message that names the wrong mode and the known ones, or a `take_over_after` for a mode that has none.
+/// [`RuleError::UnknownLeader`], or [`RuleError::TakeOverAfter`] for a mode that has none.
 ///
 /// ```
 /// use scheduled_events::policy_file::leader;
 /// use scheduled_events_core::Leader;
 ///
 /// assert_eq!(leader("rank", Some(10)), Ok(Leader::Rank { take_over_after: 10 }));
-/// assert!(leader("rnak", None).unwrap_err().starts_with("unknown leader \"rnak\"; did you mean `rank`?"));
+/// assert!(leader("rnak", None).unwrap_err().to_string().starts_with("unknown leader \"rnak\"; did you mean `rank`?"));
 /// ```
-pub fn leader(mode: &str, take_over_after: Option<u32>) -> Result<Leader, String> {
+pub fn leader(mode: &str, take_over_after: Option<u32>) -> Result<Leader, RuleError> {
     match (mode, take_over_after) {
         ("first-resource", None) => Ok(Leader::FirstResource),
         ("rank", seconds) => Ok(Leader::Rank {
             take_over_after: seconds.unwrap_or(TAKE_OVER_AFTER_SECONDS),
         }),
         ("everyone", None) => Ok(Leader::Everyone),
-        ("first-resource" | "everyone", Some(_)) => {
-            Err("take_over_after is only valid with the mode \"rank\"".to_owned())
-        }
-        _ => {
-            let nearest = nearest(mode, ["first-resource", "rank", "everyone"].into_iter());
-            let nearest = nearest.map_or(String::new(), |nearest| {
-                format!("did you mean `{nearest}`? ")
-            });
-            Err(format!(
-                "unknown leader {mode:?}; {nearest}expected first-resource, rank or everyone"
-            ))
-        }
+        ("first-resource" | "everyone", Some(_)) => Err(RuleError::TakeOverAfter),
+        _ => Err(RuleError::UnknownLeader {
+            mode: mode.to_owned(),
+            nearest: nearest(mode, ["first-resource", "rank", "everyone"].into_iter()),
+        }),
     }
 }
 
@@ -378,7 +530,7 @@ impl<'de> Deserialize<'de> for LeaderEntry {
         impl<'de> de::Visitor<'de> for Visitor {
             type Value = LeaderEntry;
 
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
                     "\"first-resource\", \"rank\", \"everyone\", or { mode = \"rank\", take_over_after = \"30s\" }",
                 )
@@ -441,7 +593,7 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D:
 /// The seconds of a duration such as `"8s"` or `"1min 30s"`.
 ///
 /// # Errors
-/// A message that names the text, when it is not a duration of whole seconds that fits in 32 bits.
+/// A [`RuleError`] if the text is not a duration of whole seconds that fits in 32 bits.
 ///
 /// ```
 /// use scheduled_events::policy_file::duration_in_seconds;
@@ -449,13 +601,16 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D:
 /// assert_eq!(duration_in_seconds("1min 30s"), Ok(90));
 /// assert!(duration_in_seconds("soon").is_err());
 /// ```
-pub fn duration_in_seconds(text: &str) -> Result<u32, String> {
-    let duration = humantime::parse_duration(text)
-        .map_err(|error| format!("{text:?} is not a duration such as \"8s\": {error}"))?;
+pub fn duration_in_seconds(text: &str) -> Result<u32, RuleError> {
+    let given = || text.to_owned();
+    let duration = humantime::parse_duration(text).map_err(|error| RuleError::NotADuration {
+        text: given(),
+        reason: error.to_string(),
+    })?;
     if duration.subsec_nanos() != 0 {
-        return Err(format!("{text:?} is not a whole number of seconds"));
+        return Err(RuleError::NotWholeSeconds { text: given() });
     }
-    u32::try_from(duration.as_secs()).map_err(|_| format!("{text:?} is too long"))
+    u32::try_from(duration.as_secs()).map_err(|_| RuleError::TooLong { text: given() })
 }
 
 #[cfg(test)]
@@ -547,14 +702,19 @@ mod tests {
             ("smaple", "sample"),
             ("OBSERVE", "observe"),
         ] {
-            let error = load(name).unwrap_err();
+            let error = load(name).unwrap_err().to_string();
             assert!(
                 error.contains(&format!("did you mean `{nearest}`? a policy is")),
                 "{error}"
             );
         }
         assert!(PRESETS.iter().all(|name| load(name).is_ok()));
-        assert!(!load("drain.toml").unwrap_err().contains("did you mean"));
+        assert!(
+            !load("drain.toml")
+                .unwrap_err()
+                .to_string()
+                .contains("did you mean")
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Names of Azure resources in shells, URLs and templates.
 
+use std::error::Error;
 use std::fmt::{self, Write as _};
 
 /// The name of a resource: letters, digits, `_`, `-` and `.`, at most 64.
@@ -14,7 +15,7 @@ use std::fmt::{self, Write as _};
 /// assert_eq!(group.az("--resource-group"), "--resource-group 'shop(eu)'");
 /// assert_eq!(group.url(), "shop%28eu%29");
 /// assert!(Name::parse("$(reboot)").is_err());
-/// # Ok::<(), String>(())
+/// # Ok::<(), scheduled_events::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
@@ -27,8 +28,8 @@ impl Name {
     /// The name of a scale set, a machine or an instance.
     ///
     /// # Errors
-    /// What was found and what Azure allows.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// [`NameError`]: what was found and what Azure allows.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
         check(
             text,
             NAME_MAX,
@@ -40,8 +41,8 @@ impl Name {
     /// The name of a resource group. It may have letters of any script and parentheses, and does not end with a full stop.
     ///
     /// # Errors
-    /// What was found and what Azure allows.
-    pub fn parse_group(text: &str) -> Result<Self, String> {
+    /// [`NameError`]: what was found and what Azure allows.
+    pub fn parse_group(text: &str) -> Result<Self, NameError> {
         let allowed = |c: char| c.is_alphanumeric() || "_-.()".contains(c);
         let name = check(
             text,
@@ -50,7 +51,7 @@ impl Name {
             "letters, digits, _, -, ., ( and )",
         )?;
         if text.ends_with('.') {
-            Err("the name of a resource group must not end with a full stop".into())
+            Err(NameError::EndsWithFullStop)
         } else {
             Ok(name)
         }
@@ -78,7 +79,7 @@ impl Name {
     /// use scheduled_events::resource_name::Name;
     ///
     /// assert_eq!(Name::parse("db-1")?.single_quoted(), "'db-1'");
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), scheduled_events::Error>(())
     /// ```
     pub fn single_quoted(&self) -> String {
         format!("'{}'", self.0)
@@ -105,20 +106,70 @@ impl fmt::Display for Name {
     }
 }
 
+/// Why a text is not the name of a resource.
+///
+/// ```
+/// use scheduled_events::resource_name::{Name, NameError};
+///
+/// assert!(matches!(Name::parse("a b"), Err(NameError::Character { found: ' ', .. })));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Azure does not allow this character.
+    Character {
+        /// The character.
+        found: char,
+        /// What Azure allows, in words.
+        allows: &'static str,
+    },
+    /// There is no character.
+    Empty,
+    /// There are more characters than Azure allows.
+    TooLong {
+        /// How many there are.
+        length: usize,
+        /// How many Azure allows.
+        most: usize,
+    },
+    /// The name of a resource group ends with a full stop.
+    EndsWithFullStop,
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Character { found, allows } => {
+                write!(f, "found {found:?}; Azure allows {allows}")
+            }
+            Self::Empty => write!(f, "the name is empty"),
+            Self::TooLong { length, most } => {
+                write!(f, "the name has {length} characters; Azure allows {most}")
+            }
+            Self::EndsWithFullStop => {
+                write!(
+                    f,
+                    "the name of a resource group must not end with a full stop"
+                )
+            }
+        }
+    }
+}
+
+impl Error for NameError {}
+
 fn check(
     text: &str,
     most: usize,
     allowed: impl Fn(char) -> bool,
-    expected: &str,
-) -> Result<Name, String> {
+    allows: &'static str,
+) -> Result<Name, NameError> {
     if let Some(found) = text.chars().find(|c| !allowed(*c)) {
-        return Err(format!("found {found:?}; Azure allows {expected}"));
+        return Err(NameError::Character { found, allows });
     }
     match text.chars().count() {
-        0 => Err("the name is empty".into()),
-        length if length > most => Err(format!(
-            "the name has {length} characters; Azure allows {most}"
-        )),
+        0 => Err(NameError::Empty),
+        length if length > most => Err(NameError::TooLong { length, most }),
         _ => Ok(Name(text.to_owned())),
     }
 }
@@ -146,7 +197,7 @@ mod tests {
             assert!(Name::parse_group(text).is_err(), "{text}");
         }
         assert_eq!(
-            Name::parse("a b").unwrap_err(),
+            Name::parse("a b").unwrap_err().to_string(),
             "found ' '; Azure allows ASCII letters, digits, _, - and ."
         );
     }

@@ -51,13 +51,15 @@ impl PyImds {
         let transport = Imds::new(endpoint, version, allow_endpoint).map_err(|message| {
             errors::config(
                 py,
-                &message.replace("--allow-endpoint", "allow_endpoint=True"),
+                &message
+                    .to_string()
+                    .replace("--allow-endpoint", "allow_endpoint=True"),
             )
         })?;
         let transport = match user_agent {
             Some(text) => transport
                 .with_user_agent(text)
-                .map_err(|message| errors::config(py, &message))?,
+                .map_err(|error| errors::config(py, &error.to_string()))?,
             None => transport,
         };
         let timeout = timeout

@@ -74,7 +74,7 @@ impl PyRule {
         rule.scope = known(py, "scope", &scope.0, &Scope::ALL)?;
         let checked = policy_file::check_ranges(&rule)
             .and_then(|()| policy_file::check_prepare_before(&rule));
-        checked.map_err(|message| errors::policy(py, &message))?;
+        checked.map_err(|error| errors::policy(py, &error.to_string()))?;
         Ok(Self {
             rule,
             event,
@@ -232,7 +232,7 @@ impl PyPolicy {
             Ok(name) if !name.contains(['/', '\\', '.']) && !Path::new(name).exists() => {
                 match policy_file::load(name) {
                     Ok(policy) => Ok(policy),
-                    Err(message) => Err(errors::policy(argument.py(), &message)),
+                    Err(error) => Err(errors::policy(argument.py(), &error.to_string())),
                 }
             }
             _ => Ok(Self::from_file(argument.py(), argument.extract()?)?.0),
@@ -417,7 +417,7 @@ fn known<T: Copy + Display>(py: Python<'_>, what: &str, word: &str, all: &[T]) -
 fn leader_of(argument: &Bound<'_, PyAny>) -> PyResult<Leader> {
     let refused = |message: &str| errors::policy(argument.py(), message);
     if let Ok(mode) = argument.extract::<String>() {
-        return policy_file::leader(&mode, None).map_err(|message| refused(&message));
+        return policy_file::leader(&mode, None).map_err(|error| refused(&error.to_string()));
     }
     let Arg(mut table): Arg<HashMap<String, Bound<'_, PyAny>>> = argument.extract()?;
     let mode: String = table
@@ -434,7 +434,7 @@ fn leader_of(argument: &Bound<'_, PyAny>) -> PyResult<Leader> {
             "unknown key {key:?} of leader; expected mode or take_over_after"
         )));
     }
-    policy_file::leader(&mode, take_over_after).map_err(|message| refused(&message))
+    policy_file::leader(&mode, take_over_after).map_err(|error| refused(&error.to_string()))
 }
 
 /// When a machine prepares although its gate has not answered yes: None, "never", or a duration before `NotBefore`.
@@ -461,7 +461,7 @@ fn seconds_of(
     let py = argument.py();
     if let Ok(text) = argument.cast::<PyString>() {
         return policy_file::duration_in_seconds(&utf8(text)?)
-            .map_err(|message| refused(py, &message));
+            .map_err(|error| refused(py, &error.to_string()));
     }
     let seconds = if argument.is_instance_of::<PyDelta>() {
         let seconds = argument.call_method0("total_seconds")?;

@@ -44,8 +44,8 @@ pub(crate) fn replay(
             &format!("{listen:?} is not an address with a port, such as 127.0.0.1:0"),
         )
     })?;
-    let scenario =
-        Scenario::load(&utf8(&scenario.str()?)?).map_err(|message| errors::config(py, &message))?;
+    let scenario = Scenario::load(&utf8(&scenario.str()?)?)
+        .map_err(|error| errors::config(py, &error.to_string()))?;
     let mut config = ServerConfig::new(scenario)
         .speed(speed.0)
         .vm_name(&vm_name.0)

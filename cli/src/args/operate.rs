@@ -6,7 +6,7 @@ use scheduled_events::resource_name::Name;
 use scheduled_events_core::EventKind;
 use scheduled_events_core::terminate::{NotBeforeTimeout, ProfileRule};
 
-use super::shared::{MachineArgs, OutputArgs, ServiceArgs};
+use super::shared::{MachineArgs, OutputArgs, ServiceArgs, group_name, resource_name};
 use crate::event_filter::event_kind;
 
 #[derive(Args)]
@@ -50,10 +50,10 @@ pub(crate) struct ManArgs {
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 pub(crate) struct TerminateProfileArgs {
     /// Name of the scale set
-    #[arg(long, value_name = "NAME", value_parser = Name::parse, allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = resource_name, allow_hyphen_values = true)]
     pub(crate) scale_set: Name,
     /// Name of its resource group
-    #[arg(long, value_name = "NAME", value_parser = Name::parse_group, allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = group_name, allow_hyphen_values = true)]
     pub(crate) resource_group: Name,
     /// How long a deletion waits for its approval: 5 to 15 minutes, such as 10m or PT10M
     #[arg(long, value_name = "TIME", required_unless_present = "disable", value_parser = profile_timeout)]
@@ -104,17 +104,17 @@ fn profile_timeout(text: &str) -> Result<NotBeforeTimeout, String> {
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 pub(crate) struct SimulateEvictionArgs {
     /// Name of the resource group
-    #[arg(long, value_name = "NAME", value_parser = Name::parse_group, allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = group_name, allow_hyphen_values = true)]
     pub(crate) resource_group: Name,
     /// Name of the Spot machine
-    #[arg(long, value_name = "NAME", value_parser = Name::parse, allow_hyphen_values = true, conflicts_with = "scale_set",
+    #[arg(long, value_name = "NAME", value_parser = resource_name, allow_hyphen_values = true, conflicts_with = "scale_set",
         required_unless_present = "scale_set")]
     pub(crate) vm: Option<Name>,
     /// Name of the scale set of Spot instances
-    #[arg(long, value_name = "NAME", value_parser = Name::parse, allow_hyphen_values = true, requires = "instance")]
+    #[arg(long, value_name = "NAME", value_parser = resource_name, allow_hyphen_values = true, requires = "instance")]
     pub(crate) scale_set: Option<Name>,
     /// Id of the instance of the scale set
-    #[arg(long, value_name = "ID", value_parser = Name::parse, allow_hyphen_values = true, requires = "scale_set",
+    #[arg(long, value_name = "ID", value_parser = resource_name, allow_hyphen_values = true, requires = "scale_set",
         conflicts_with = "vm")]
     pub(crate) instance: Option<Name>,
     /// The tool to print it for

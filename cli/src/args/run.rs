@@ -9,7 +9,7 @@ use scheduled_events::hooks::CommandLine;
 use scheduled_events::limits::RUN_GRACE_MAX;
 use scheduled_events_core::EventKind;
 
-use super::shared::{MachineArgs, ServiceArgs, interval, timeout};
+use super::shared::{MachineArgs, ServiceArgs, command_line, interval, timeout};
 use crate::event_filter::event_kind;
 
 #[cfg(unix)]
@@ -49,22 +49,22 @@ pub(crate) struct RunArgs {
     pub(crate) grace: Duration,
     /// Run COMMAND to save a checkpoint: regularly, and once more when an event that stops the
     /// worker is announced
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) checkpoint: Option<CommandLine>,
     /// Time between two checkpoints [default: only when an event is announced]
     #[arg(long, value_name = "TIME", value_parser = timeout, requires = "checkpoint")]
     pub(crate) every: Option<Duration>,
     /// Run COMMAND before the worker starts, each time; exit code 0 means that it may
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) warmup: Option<CommandLine>,
     /// Run COMMAND before the warm-up if the worker was interrupted, to restore the latest
     /// checkpoint: after an event, after a boot, or if the last run ended before the worker had
     /// done its work
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) resume: Option<CommandLine>,
     /// Run COMMAND in place of sending SIGTERM. If it fails, SIGTERM is sent; SIGKILL follows after
     /// the grace
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) stop_command: Option<CommandLine>,
     /// Lock FILE as long as this program runs, so that the worker runs once on this machine
     #[arg(long, value_name = "FILE")]

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use scheduled_events::hooks::CommandLine;
 use scheduled_events::imds::{API_VERSION, ENDPOINT};
 use scheduled_events::limits::INTERVAL_MAX;
+use scheduled_events::resource_name::Name;
 use scheduled_events_core::limits;
 
 /// The environment variable for the endpoint.
@@ -102,6 +104,21 @@ pub(crate) fn speed(text: &str) -> Result<f64, String> {
         Ok(speed) if (0.001..=100_000.0).contains(&speed) => Ok(speed),
         _ => Err("expected a number from 0.001 to 100000".into()),
     }
+}
+
+/// A command, split into words.
+pub(super) fn command_line(text: &str) -> Result<CommandLine, String> {
+    CommandLine::parse(text).map_err(|error| error.to_string())
+}
+
+/// The name of a resource.
+pub(super) fn resource_name(text: &str) -> Result<Name, String> {
+    Name::parse(text).map_err(|error| error.to_string())
+}
+
+/// The name of a resource group.
+pub(super) fn group_name(text: &str) -> Result<Name, String> {
+    Name::parse_group(text).map_err(|error| error.to_string())
 }
 
 pub(super) fn vm_name(text: &str) -> Result<String, String> {

@@ -8,7 +8,9 @@ use scheduled_events::hooks::CommandLine;
 use scheduled_events::policy_file::duration_in_seconds;
 use scheduled_events_core::{Change, LastCall};
 
-use super::shared::{LogArgs, MachineArgs, OutputArgs, PolicyArgs, ServiceArgs, interval, timeout};
+use super::shared::{
+    LogArgs, MachineArgs, OutputArgs, PolicyArgs, ServiceArgs, command_line, interval, timeout,
+};
 
 #[derive(Args)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
@@ -43,12 +45,12 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "CHANGE=COMMAND", value_parser = on_change)]
     pub(crate) on: Vec<(Change, CommandLine)>,
     /// Run COMMAND to prepare for an event; exit code 0 means ready: the event may be approved
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) prepare: Option<CommandLine>,
     /// Run COMMAND to take the machine back into service, once nothing keeps it out: none of its
     /// events that were prepared for, and none that has started. If it fails, it is run again after
     /// 5 seconds at first and 5 minutes at last
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) recover: Option<CommandLine>,
     /// Also run the --recover COMMAND after events of this machine that started without being
     /// prepared for
@@ -61,7 +63,7 @@ pub(crate) struct WatchArgs {
     /// Ask COMMAND before each preparation (SCHEDULED_EVENTS_PHASE is prepare) and each approval
     /// (approve). Exit code 0 means go on, 75 that another machine approves, any other one not yet:
     /// it is asked again every 5 seconds. The policy's leader is ignored
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) gate: Option<CommandLine>,
     /// Prepare TIME before the start of an event although the gate has not answered yes: Azure
     /// starts it in any case. Approving still takes the gate's yes. `never` does not prepare
@@ -110,7 +112,8 @@ fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
             let words: Vec<_> = Change::ALL.into_iter().map(Change::word).collect();
             format!("found {word:?}, expected one of {}", words.join(", "))
         })?;
-    Ok((change, CommandLine::parse(command)?))
+    let command = command_line(command)?;
+    Ok((change, command))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 pub(crate) mod automatic;
 pub(crate) mod leases;
 
+use std::fmt;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -100,7 +101,7 @@ pub(crate) fn post(imds: &Imds, event_ids: &[&str]) -> Result<HttpResponse, Comm
 }
 
 /// The error that this machine's name is unknown, with the reason.
-pub(crate) fn name_unknown(why: &str, advice: &str) -> CommandError {
+pub(crate) fn name_unknown(why: &dyn fmt::Display, advice: &str) -> CommandError {
     CommandError::endpoint(format!("{}; {advice}", imds::name_unknown(why)))
 }
 

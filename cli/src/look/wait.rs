@@ -121,7 +121,7 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                 );
                 CommandError::endpoint(format!(
                     "{text}: {}",
-                    name_unknown(why, "use --vm-name NAME").message
+                    name_unknown(&why, "use --vm-name NAME").message
                 ))
             } else {
                 CommandError::time_over(format!(
@@ -174,14 +174,14 @@ impl Machine<'_> {
             match imds.vm_name(timeout) {
                 Ok(name) => self.names.push(name),
                 // Reported once, not with each poll.
-                Err(why) if why != self.reported => {
+                Err(why) if why.to_string() != self.reported => {
                     let advice = if filter.mine {
                         "use --vm-name NAME"
                     } else {
                         "use --vm-name NAME to mark its events"
                     };
                     diagnose("warning", &name_unknown(&why, advice).message);
-                    self.reported = why;
+                    self.reported = why.to_string();
                 }
                 Err(_) => {}
             }

@@ -221,7 +221,7 @@ fn ending_types(policy: &Policy) -> Vec<&'static str> {
 /// Locks the file of `--lock`, which must be empty or a lock file, since it is overwritten.
 fn lock(path: &Path) -> Result<FileLock, String> {
     let cannot_use = |reason: String| format!("cannot use the lock {}: {reason}", path.display());
-    check_path(path).map_err(cannot_use)?;
+    check_path(path).map_err(|error| cannot_use(error.to_string()))?;
     let mut start = String::new();
     match open_no_link(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -236,7 +236,7 @@ fn lock(path: &Path) -> Result<FileLock, String> {
             "it is not a lock file, and is not overwritten; choose another path".to_owned(),
         ));
     }
-    FileLock::acquire_at(path, path, "lock")
+    FileLock::acquire_at(path, path, "lock").map_err(|error| error.to_string())
 }
 
 /// The host of the watcher: passes everything on to the supervisor, and reports to systemd.

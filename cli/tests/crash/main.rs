@@ -249,7 +249,7 @@ fn pending_hooks(path: &str, stderr: &mut String) -> Vec<PendingHook> {
         LoadResult::State(state) => state.hooks,
         LoadResult::Damaged { reason, .. } => {
             stderr.push_str("the state file cannot be used: ");
-            stderr.push_str(&reason);
+            stderr.push_str(&reason.to_string());
             Vec::new()
         }
     }

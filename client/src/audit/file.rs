@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::AuditError;
 use crate::files::lock::FileLock;
-use crate::files::{check_file, check_path, is_disk_full, sibling, sync_folder};
+use crate::files::{PathError, check_file, check_path, is_disk_full, sibling, sync_folder};
 use crate::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_QUEUE_MAX};
 use crate::platform;
 
@@ -35,31 +36,32 @@ impl AuditFile {
     /// Opens and locks the file at `path`, which need not exist. A line that a crash left unfinished gets its end.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: those of [`StateFile::open`](crate::state::StateFile::open), or the file or one that it
-    /// was renamed to is not empty and not an audit file. It is unchanged then.
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
-        let cannot_use =
-            |reason: String| format!("cannot use the audit file {}: {reason}", path.display());
+    /// The rules are those of [`StateFile::open`](crate::state::StateFile::open). The file and those that it was renamed to must also be
+    /// empty or audit files. They are unchanged otherwise.
+    pub(super) fn open(path: &Path) -> Result<Self, AuditError> {
+        let failed = |error| AuditError::Io {
+            path: path.to_owned(),
+            error,
+        };
         // All of them before anything is created.
         for number in 0..=AUDIT_FILES_MAX {
             let path = numbered(path, number);
-            check_path(&path)
-                .and_then(|()| check_content(&path))
-                .map_err(|reason| {
-                    format!("cannot use the audit file {}: {reason}", path.display())
-                })?;
+            match check_path(&path) {
+                Ok(()) => check_content(&path)?,
+                Err(error) => return Err(AuditError::Path { path, error }),
+            }
         }
         let lock = FileLock::acquire(path, "audit file")?;
-        let (file, torn) = open(path).map_err(|error| cannot_use(error.to_string()))?;
+        let (file, torn) = open(path).map_err(failed)?;
         let mut last = None;
         for number in 0..=AUDIT_FILES_MAX {
             let path = numbered(path, number);
             if let Ok(earlier) = platform::open_no_link(&path) {
-                platform::make_private(&earlier).map_err(|error| cannot_use(error.to_string()))?;
+                platform::make_private(&earlier).map_err(failed)?;
             }
             // The newest file is empty if the last run ended while it rotated.
             if last.is_none() {
-                last = last_sequence(&path).map_err(|error| cannot_use(error.to_string()))?;
+                last = last_sequence(&path).map_err(failed)?;
             }
         }
         let sequence = last.unwrap_or(0);
@@ -73,7 +75,7 @@ impl AuditFile {
         };
         match audit.end_torn_line() {
             // It is tried again with the next line.
-            Err(error) if !is_disk_full(&error) => return Err(cannot_use(error.to_string())),
+            Err(error) if !is_disk_full(&error) => return Err(failed(error)),
             _ => {}
         }
         Ok(audit)
@@ -175,13 +177,16 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 
 /// Checks that a file which exists is empty or starts as an audit file does. A line that a crash left unfinished may be its first
 /// one, and some file systems show bytes as zero that a crash lost.
-fn check_content(path: &Path) -> Result<(), String> {
+fn check_content(path: &Path) -> Result<(), AuditError> {
     let mut start = Vec::new();
     match platform::open_no_link(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened
             .and_then(|file| file.take(START_MAX).read_to_end(&mut start))
-            .map_err(|error| error.to_string())?,
+            .map_err(|error| AuditError::Io {
+                path: path.to_owned(),
+                error,
+            })?,
     };
     let written = start
         .iter()
@@ -190,7 +195,9 @@ fn check_content(path: &Path) -> Result<(), String> {
     if written.iter().zip(START).all(|(one, other)| one == other) {
         return Ok(());
     }
-    Err("it is not an audit file, and is not changed; choose another path".to_owned())
+    Err(AuditError::NotAnAuditFile {
+        path: path.to_owned(),
+    })
 }
 
 /// Whether there is a file. Anything else of that name, such as a link, is an error.
@@ -210,9 +217,7 @@ fn is_file(path: &Path) -> io::Result<bool> {
 fn open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     let mut file = platform::private(options.read(true).append(true).create(true)).open(path)?;
-    check_file(&file).map_err(|reason| {
-        io::Error::other(format!("it {reason}; remove it, or choose another path"))
-    })?;
+    check_file(&file).map_err(|error| io::Error::other(PathError::Refused(error).to_string()))?;
     platform::make_private(&file)?;
     let mut last = [b'\n'];
     if file.metadata()?.len() > 0 {
@@ -356,7 +361,7 @@ mod tests {
         let folder = folder("second");
         let path = folder.join("audit");
         let first = AuditFile::open(&path).unwrap();
-        let error = AuditFile::open(&path).unwrap_err();
+        let error = AuditFile::open(&path).unwrap_err().to_string();
         let process = std::process::id();
         assert!(
             error.contains(&format!(
@@ -428,6 +433,7 @@ mod tests {
         assert!(
             AuditFile::open(&path)
                 .unwrap_err()
+                .to_string()
                 .contains("can be written by others")
         );
         assert!(!folder.join("audit.lock").exists(), "a lock was left");
@@ -455,7 +461,7 @@ mod tests {
         fs::write(&precious, "precious").unwrap();
         for number in [0, 1, AUDIT_FILES_MAX] {
             symlink(&precious, numbered(&path, number)).unwrap();
-            let error = AuditFile::open(&path).unwrap_err();
+            let error = AuditFile::open(&path).unwrap_err().to_string();
             assert!(
                 error.contains("it is a link; give the path that it leads to"),
                 "{error}"
@@ -488,7 +494,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
         drop(audit);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
-        let error = AuditFile::open(&path).unwrap_err();
+        let error = AuditFile::open(&path).unwrap_err().to_string();
         assert!(
             error.contains("it can be written by others (mode 0622); remove it"),
             "{error}"

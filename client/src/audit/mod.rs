@@ -4,8 +4,9 @@
 //! until all records so far are durable, or for [`AUDIT_WAIT`]. Records wait in a bounded queue while they cannot be written. Those beyond it are lost
 //! and counted in a `gap` record, in their place among the others. Numbers have no gaps: they count the lines of the file.
 //!
-//! `file` appends and rotates, `reader` reads; this file has the queue and the thread.
+//! `file` appends and rotates, `reader` reads, `error` says why a file cannot be used; this file has the queue and the thread.
 
+mod error;
 mod file;
 #[cfg(unix)]
 mod reader;
@@ -23,6 +24,8 @@ use crate::failure_log::FailureLog;
 use crate::limits::{AUDIT_FILES_MAX, AUDIT_QUEUE_MAX, AUDIT_RETRY, AUDIT_WAIT};
 use crate::record::{Record, TimedRecord, write_json};
 use crate::watch::Note;
+
+pub use error::AuditError;
 
 use file::AuditFile;
 #[cfg(unix)]
@@ -56,7 +59,7 @@ pub fn earlier_files(path: &Path) -> impl DoubleEndedIterator<Item = PathBuf> + 
 /// use scheduled_events_core::UnixSeconds;
 ///
 /// # let folder = std::env::temp_dir().join(format!("audit-example-{}", std::process::id()));
-/// # std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+/// # std::fs::create_dir_all(&folder)?;
 /// let path = folder.join("audit");
 /// let audit = Audit::open(&path, |note| eprintln!("{note:?}"))?;
 /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
@@ -65,10 +68,10 @@ pub fn earlier_files(path: &Path) -> impl DoubleEndedIterator<Item = PathBuf> + 
 /// audit.sync_unless_stalled(); // the same, but many callers together wait once
 /// assert!(audit.lost() == 0 && !audit.is_half_full());
 /// audit.finish();
-/// let line = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+/// let line = std::fs::read_to_string(&path)?;
 /// assert!(line.starts_with(r#"{"record":"approval","event_ids":["a"]"#));
-/// # std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
-/// # Ok::<(), String>(())
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Audit {
     shared: Arc<Shared>,
@@ -153,11 +156,11 @@ impl Audit {
     /// `report` is called by both threads.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the file: the rules are those of a state file.
+    /// [`AuditError`]. The rules are those of a state file.
     pub fn open(
         path: &Path,
         report: impl Fn(&Note) + Send + Sync + 'static,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, AuditError> {
         let file = Mutex::new(AuditFile::open(path)?);
         let (queue, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared {
@@ -197,17 +200,17 @@ impl Audit {
     /// }
     ///
     /// # let folder = std::env::temp_dir().join(format!("audit-as-example-{}", std::process::id()));
-    /// # std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    /// # std::fs::create_dir_all(&folder)?;
     /// let path = folder.join("audit");
     /// let audit = Audit::open(&path, |note| eprintln!("{note:?}"))?;
     /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
     /// let record = TimedRecord { record, time: UnixSeconds(0) };
     /// audit.record_as(&OfMachine { record: &record, machine: "web_0" }, record.time);
     /// audit.finish();
-    /// let line = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+    /// let line = std::fs::read_to_string(&path)?;
     /// assert!(line.contains(r#""machine":"web_0""#));
-    /// # std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
-    /// # Ok::<(), String>(())
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn record_as(&self, record: &impl Serialize, time: UnixSeconds) {
         self.start_writer();

@@ -4,16 +4,17 @@
 //! further one a running command. A process that is killed leaves them there for the next one.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::error::Error;
+use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{check_file, is_disk_full, sibling};
+use super::{FileError, check_file, is_disk_full, sibling};
 use crate::limits::LOCK_TIMEOUT;
 use crate::platform::{self, LockAttempt};
 
@@ -26,13 +27,13 @@ const LOCK_FILE_MAX: u64 = 256 * 1024;
 /// The lock of a file that one process at a time may write. Dropping it releases the lock.
 ///
 /// ```
-/// use scheduled_events::files::lock::FileLock;
+/// use scheduled_events::files::lock::{FileLock, LockError};
 ///
 /// # let folder = std::env::temp_dir().join(format!("lock-example-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder).unwrap();
 /// let path = folder.join("numbers");
 /// let lock = FileLock::acquire(&path, "file of numbers")?; // creates numbers.lock
-/// assert!(FileLock::acquire(&path, "file of numbers").unwrap_err().contains("is in use by process"));
+/// assert!(matches!(FileLock::acquire(&path, "file of numbers"), Err(LockError::InUse { .. })));
 /// assert!(lock.check(&path).is_ok());
 /// drop(lock);
 ///
@@ -41,7 +42,7 @@ const LOCK_FILE_MAX: u64 = 256 * 1024;
 /// assert!(lock.check_at(&lock_file).is_ok());
 /// assert!(lock.commands().is_empty()); // no earlier holder was killed while a command ran
 /// # std::fs::remove_dir_all(&folder).unwrap();
-/// # Ok::<(), String>(())
+/// # Ok::<(), LockError>(())
 /// ```
 #[derive(Debug)]
 pub struct FileLock {
@@ -112,7 +113,7 @@ impl CommandProcess {
 /// assert!(lock.commands().is_empty());
 /// # drop(lock);
 /// # std::fs::remove_file(&path).unwrap();
-/// # Ok::<(), String>(())
+/// # Ok::<(), scheduled_events::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct CommandRegister(Arc<Mutex<Inner>>);
@@ -174,8 +175,8 @@ impl FileLock {
     /// Locks the file at `path`, which is a `what`. A lock that is released soon is waited for.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: another process has the lock, or the lock file cannot be used.
-    pub fn acquire(path: &Path, what: &'static str) -> Result<Self, String> {
+    /// [`LockError`]: another process has the lock, or the lock file cannot be used.
+    pub fn acquire(path: &Path, what: &'static str) -> Result<Self, LockError> {
         Self::acquire_at(path, &sibling(path, LOCK_SUFFIX), what)
     }
 
@@ -183,14 +184,7 @@ impl FileLock {
     ///
     /// # Errors
     /// Those of [`acquire`](Self::acquire).
-    pub fn acquire_at(path: &Path, named: &Path, what: &'static str) -> Result<Self, String> {
-        let failed = |error: &io::Error| {
-            format!(
-                "cannot use the {what} {}: {}: {error}",
-                path.display(),
-                named.display()
-            )
-        };
+    pub fn acquire_at(path: &Path, named: &Path, what: &'static str) -> Result<Self, LockError> {
         let mut file = open(path, named, what)?;
         let mut text = String::new();
         // A damaged lock file has no commands.
@@ -199,7 +193,12 @@ impl FileLock {
         let written = lock.inner().write();
         match written {
             // The lock is held all the same. What it protects is written to the same disk, and that failure is reported.
-            Err(error) if !is_disk_full(&error) => Err(failed(&error)),
+            Err(error) if !is_disk_full(&error) => Err(LockError::Unusable {
+                what,
+                path: path.to_owned(),
+                lock: named.to_owned(),
+                problem: LockProblem::Io(error),
+            }),
             _ => Ok(lock),
         }
     }
@@ -224,7 +223,7 @@ impl FileLock {
     /// Checks that the file at `path` is still locked for this process. A lock file that was removed is created again.
     ///
     /// # Errors
-    /// Those of the system, and a sentence that says that another process has replaced the lock file.
+    /// Those of the system, and one that says that another process has replaced the lock file.
     pub fn check(&self, path: &Path) -> io::Result<()> {
         self.check_at(&sibling(path, LOCK_SUFFIX))
     }
@@ -343,10 +342,10 @@ fn left_running(text: &str) -> BTreeMap<u32, CommandProcess> {
 ///
 /// # let path = std::env::temp_dir().join(format!("workers-in-example-{}.lock", std::process::id()));
 /// let lock = FileLock::acquire_at(&path, &path, "lock")?;
-/// assert_eq!(workers_in(&path).map_err(|error| error.to_string())?, 0);
+/// assert_eq!(workers_in(&path)?, 0);
 /// # drop(lock);
-/// # std::fs::remove_file(&path).unwrap();
-/// # Ok::<(), String>(())
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(unix)]
 pub fn workers_in(lock_path: &Path) -> io::Result<usize> {
@@ -367,30 +366,29 @@ pub fn workers_in(lock_path: &Path) -> io::Result<usize> {
 }
 
 /// Opens and locks the lock file at `lock_path`, of the file at `path`.
-fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
-    let named = lock_path.display();
-    let cannot_use = |reason: &dyn std::fmt::Display| {
-        format!("cannot use the {what} {}: {reason}", path.display())
+fn open(path: &Path, lock_path: &Path, what: &'static str) -> Result<File, LockError> {
+    let unusable = |problem| LockError::Unusable {
+        what,
+        path: path.to_owned(),
+        lock: lock_path.to_owned(),
+        problem,
     };
-    let failed = |error: &io::Error| cannot_use(&format!("{named}: {error}"));
+    let failed = |error| unusable(LockProblem::Io(error));
     let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
-        match platform::lock(lock_path).map_err(|error| failed(&error))? {
+        match platform::lock(lock_path).map_err(failed)? {
             LockAttempt::Acquired(lock) => {
-                check_file(&lock)
-                    .map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
-                platform::make_private(&lock).map_err(|error| failed(&error))?;
-                if lock.metadata().map_err(|error| failed(&error))?.len() > LOCK_FILE_MAX {
-                    return Err(cannot_use(&format!(
-                        "{named} is not a lock file; choose another path"
-                    )));
+                check_file(&lock).map_err(|error| unusable(LockProblem::Refused(error)))?;
+                platform::make_private(&lock).map_err(failed)?;
+                if lock.metadata().map_err(failed)?.len() > LOCK_FILE_MAX {
+                    return Err(unusable(LockProblem::NotALock));
                 }
                 if platform::is_same_file(&lock, lock_path).is_ok_and(|is_same| is_same) {
                     return Ok(lock);
                 }
                 // It was replaced meanwhile.
                 if Instant::now() >= deadline {
-                    return Err(cannot_use(&format!("{named} is replaced all the time")));
+                    return Err(unusable(LockProblem::Replaced));
                 }
             }
             LockAttempt::Held(_) if Instant::now() < deadline => {
@@ -399,18 +397,127 @@ fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
             LockAttempt::Held(lock) => {
                 let mut holder = String::new();
                 let _ = lock.take(20).read_to_string(&mut holder);
-                let advice = match holder.lines().next().unwrap_or_default().trim() {
-                    "" => format!("another process; stop that process or use another {what}"),
-                    id if id == process::id().to_string() => {
+                let first = holder.lines().next().unwrap_or_default();
+                return Err(LockError::InUse {
+                    what,
+                    path: path.to_owned(),
+                    process: first.trim().parse().ok(),
+                });
+            }
+        }
+    }
+}
+
+/// Why a file cannot be locked.
+///
+/// ```
+/// use std::path::PathBuf;
+///
+/// use scheduled_events::files::lock::LockError;
+///
+/// let error = LockError::InUse { what: "state file", path: PathBuf::from("state"), process: Some(1) };
+/// assert_eq!(
+///     error.to_string(),
+///     "the state file state is in use by process 1; stop that process or use another state file"
+/// );
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Another process has the lock, or this one has it already.
+    InUse {
+        /// What is locked: `state file`.
+        what: &'static str,
+        /// The path of what is locked.
+        path: PathBuf,
+        /// The id of the process, if the lock file has it.
+        process: Option<u32>,
+    },
+    /// The lock file cannot be used.
+    Unusable {
+        /// What was to be locked: `state file`.
+        what: &'static str,
+        /// The path of what was to be locked.
+        path: PathBuf,
+        /// The lock file.
+        lock: PathBuf,
+        /// What is wrong with the lock file.
+        problem: LockProblem,
+    },
+}
+
+/// What is wrong with a lock file.
+///
+/// ```
+/// use scheduled_events::files::lock::{FileLock, LockError, LockProblem};
+///
+/// let path = std::env::temp_dir().join("no/such/folder/lock");
+/// let refused = FileLock::acquire_at(&path, &path, "lock");
+/// assert!(matches!(refused, Err(LockError::Unusable { problem: LockProblem::Io(_), .. })));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LockProblem {
+    /// The system cannot open, lock or write it.
+    Io(io::Error),
+    /// Another user owns it, or can write it, or it is no file.
+    Refused(FileError),
+    /// Its content is not that of a lock file.
+    NotALock,
+    /// Other processes replace it again and again.
+    Replaced,
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse {
+                what,
+                path,
+                process,
+            } => {
+                let advice = match process {
+                    None => format!("another process; stop that process or use another {what}"),
+                    Some(id) if *id == process::id() => {
                         format!("process {id}, which is this one; use another {what}")
                     }
-                    id => format!("process {id}; stop that process or use another {what}"),
+                    Some(id) => format!("process {id}; stop that process or use another {what}"),
                 };
-                return Err(format!(
-                    "the {what} {} is in use by {advice}",
-                    path.display()
-                ));
+                write!(f, "the {what} {} is in use by {advice}", path.display())
             }
+            Self::Unusable {
+                what,
+                path,
+                lock,
+                problem,
+            } => {
+                let lock = lock.display();
+                let reason = match problem {
+                    LockProblem::Io(error) => {
+                        let path = path.display();
+                        return write!(f, "cannot use the {what} {path}: {lock}: {error}");
+                    }
+                    LockProblem::Refused(error) => format!("{lock} {error}; remove it"),
+                    LockProblem::NotALock => {
+                        format!("{lock} is not a lock file; choose another path")
+                    }
+                    LockProblem::Replaced => format!("{lock} is replaced all the time"),
+                };
+                write!(f, "cannot use the {what} {}: {reason}", path.display())
+            }
+        }
+    }
+}
+
+impl Error for LockError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unusable { problem, .. } => match problem {
+                LockProblem::Io(error) => Some(error),
+                LockProblem::Refused(error) => Some(error),
+                LockProblem::NotALock | LockProblem::Replaced => None,
+            },
+            Self::InUse { .. } => None,
         }
     }
 }

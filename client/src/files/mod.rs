@@ -3,6 +3,7 @@
 //!
 //! This file checks, names and replaces such a file. [`lock`] locks it.
 
+mod error;
 pub mod lock;
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -11,10 +12,13 @@ use std::path::{Path, PathBuf};
 
 use crate::platform;
 
+pub use crate::platform::FileError;
+pub use error::PathError;
+
 /// Checks what can be known before the file is opened, for an error that helps.
 ///
 /// # Errors
-/// What is wrong with the file or its folder, and what to do.
+/// [`PathError`]: what is wrong with the file or its folder.
 ///
 /// ```
 /// use std::path::Path;
@@ -22,34 +26,26 @@ use crate::platform;
 /// use scheduled_events::files::check_path;
 ///
 /// let error = check_path(Path::new("/no/such/folder/state")).unwrap_err();
-/// assert!(error.ends_with("does not exist; create it, or choose another path"));
+/// assert!(error.to_string().ends_with("does not exist; create it, or choose another path"));
 /// ```
-pub fn check_path(path: &Path) -> Result<(), String> {
-    let folder = folder_of(path);
-    let named = folder.display();
-    match fs::metadata(folder) {
+pub fn check_path(path: &Path) -> Result<(), PathError> {
+    let folder = folder_of(path).to_owned();
+    match fs::metadata(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(format!(
-                "the folder {named} does not exist; create it, or choose another path"
-            ));
+            return Err(PathError::FolderMissing { folder });
         }
-        Err(error) => return Err(format!("the folder {named}: {error}")),
-        Ok(metadata) if !metadata.is_dir() => {
-            return Err(format!("{named} is not a folder; choose another path"));
+        Err(error) => return Err(PathError::FolderUnreadable { folder, error }),
+        Ok(metadata) if !metadata.is_dir() => return Err(PathError::NotAFolder { folder }),
+        Ok(metadata) => {
+            if let Err(error) = platform::check_owner(&metadata) {
+                return Err(PathError::FolderRefused { folder, error });
+            }
         }
-        Ok(metadata) => platform::check_owner(&metadata).map_err(|reason| {
-            format!("the folder {named} {reason}; choose a folder of your own")
-        })?,
     }
     match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_symlink() => {
-            Err("it is a link; give the path that it leads to".to_owned())
-        }
-        Ok(metadata) if !metadata.is_file() => {
-            Err("not a regular file; choose another path".to_owned())
-        }
-        Ok(metadata) => check_users(&metadata)
-            .map_err(|reason| format!("it {reason}; remove it, or choose another path")),
+        Ok(metadata) if metadata.is_symlink() => Err(PathError::Link),
+        Ok(metadata) if !metadata.is_file() => Err(PathError::NotAFile),
+        Ok(metadata) => check_users(&metadata).map_err(PathError::Refused),
         // Opening it reports all other errors.
         Err(_) => Ok(()),
     }
@@ -58,7 +54,7 @@ pub fn check_path(path: &Path) -> Result<(), String> {
 /// Checks an open file: a name may lead to another file by now.
 ///
 /// # Errors
-/// What is wrong, to follow the name of the file.
+/// [`FileError`]: what is wrong.
 ///
 /// ```
 /// use scheduled_events::files::{check_file, open_no_link, replace};
@@ -67,20 +63,20 @@ pub fn check_path(path: &Path) -> Result<(), String> {
 /// # std::fs::create_dir_all(&folder)?;
 /// let path = folder.join("notes");
 /// replace(&path, b"mine alone")?;
-/// assert_eq!(check_file(&open_no_link(&path)?), Ok(()));
+/// check_file(&open_no_link(&path)?)?;
 /// # std::fs::remove_dir_all(&folder)?;
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn check_file(file: &File) -> Result<(), String> {
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
+pub fn check_file(file: &File) -> Result<(), FileError> {
+    let metadata = file.metadata().map_err(FileError::Unreadable)?;
     if !metadata.is_file() {
-        return Err("is not a regular file".to_owned());
+        return Err(FileError::NotAFile);
     }
     check_users(&metadata)
 }
 
 /// Checks that nobody but this user and root can write a file.
-fn check_users(metadata: &Metadata) -> Result<(), String> {
+fn check_users(metadata: &Metadata) -> Result<(), FileError> {
     platform::check_owner(metadata).and_then(|()| platform::check_writers(metadata))
 }
 

@@ -47,7 +47,7 @@ pub enum CommandEvent {
 /// command.start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
 /// let end = events.iter().last();
 /// assert!(matches!(end, Some(CommandEvent::Ended(CommandOutcome::Failed { code: Some(75), .. }))));
-/// # Ok::<(), String>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
@@ -146,7 +146,7 @@ pub fn log_refused(label: &str, why: &str, log: fn(&str, &str)) {
 /// let running = CommandLine::parse("sleep 60")?.start_without_event(&[], None, |_| ());
 /// end_all(&[&running]);
 /// assert!(running.has_ended());
-/// # Ok::<(), String>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn end_all(commands: &[&RunningCommand]) {
     let wait = |patience: Duration, is_done: fn(&RunningCommand) -> bool| {
@@ -184,7 +184,7 @@ pub fn end_all(commands: &[&RunningCommand]) {
 /// let running = drain.start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
 /// running.cancel(); // the event was cancelled
 /// assert!(matches!(events.recv(), Ok(CommandEvent::Ended(CommandOutcome::Cancelled))));
-/// # Ok::<(), String>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunningCommand {
@@ -256,7 +256,7 @@ impl RunningCommand {
     /// let running = drain.start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
     /// running.terminate(); // this program ends
     /// assert!(matches!(events.recv(), Ok(CommandEvent::Ended(CommandOutcome::Stopped))));
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn terminate(&self) {
         self.end(End::Terminate);
@@ -281,7 +281,7 @@ impl RunningCommand {
     /// let running = stubborn.start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
     /// running.kill();
     /// assert!(matches!(events.recv(), Ok(CommandEvent::Ended(CommandOutcome::Stopped))));
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn kill(&self) {
         self.end(End::Kill);
@@ -317,7 +317,7 @@ impl RunningCommand {
     /// while !running.has_ended() {
     ///     std::thread::sleep(Duration::from_millis(10));
     /// }
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended

@@ -28,7 +28,9 @@ mod words;
 
 use std::collections::BTreeMap;
 use std::env;
+use std::error::Error;
 use std::ffi::OsStr;
+use std::fmt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -69,7 +71,7 @@ const VARIABLE_PREFIX: &str = "SCHEDULED_EVENTS_";
 /// let events: Vec<_> = events.iter().collect();
 /// assert!(matches!(&events[..], [CommandEvent::Line(line), CommandEvent::Ended(CommandOutcome::Succeeded)] if line == "a"));
 /// assert!(running.has_ended());
-/// # Ok::<(), String>(())
+/// # Ok::<(), scheduled_events::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
@@ -80,8 +82,8 @@ impl CommandLine {
     /// Splits the text into words.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: there is no word, or a quote is not closed; on Windows also `cmd` without `/c`, which runs what
-    /// it reads. On Windows a backslash quotes nothing.
+    /// [`CommandLineError`]: there is no word, or a quote is not closed; on Windows also `cmd` without `/c`, which runs what it reads. On
+    /// Windows a backslash quotes nothing.
     ///
     /// ```
     /// use scheduled_events::hooks::CommandLine;
@@ -89,17 +91,16 @@ impl CommandLine {
     /// assert_eq!(CommandLine::parse("drain --note 'going down'").unwrap().words(), ["drain", "--note", "going down"]);
     /// assert!(CommandLine::parse("drain 'now").is_err());
     /// ```
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, CommandLineError> {
+        let command = || text.to_owned();
         let words = words::split(text)
-            .map_err(|_| format!("the command {text:?} has a quote that is not closed"))?;
+            .map_err(|_| CommandLineError::UnclosedQuote { command: command() })?;
         if words::reads_commands(&words) {
-            return Err(format!(
-                "the command {text:?} would run the event on its standard input; write cmd /c and a command"
-            ));
+            return Err(CommandLineError::ReadsCommands { command: command() });
         }
         match words.first() {
             Some(program) if !program.is_empty() => Ok(Self { words }),
-            _ => Err("the command is empty".into()),
+            _ => Err(CommandLineError::Empty),
         }
     }
 
@@ -151,7 +152,7 @@ impl CommandLine {
     /// CommandLine::parse("cat")?.start_with_members(&event, &more, &[], None, move |event| drop(sender.send(event)));
     /// let Ok(CommandEvent::Line(line)) = events.recv() else { panic!("expected a line") };
     /// assert!(line.starts_with(r#"{"event_id":"a","#) && line.ends_with(r#","zone":"2"}"#));
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), scheduled_events::Error>(())
     /// ```
     pub fn start_with_members(
         &self,
@@ -192,7 +193,7 @@ impl CommandLine {
     /// let (sender, events) = mpsc::channel();
     /// CommandLine::parse("cat")?.start_without_event(&[], None, move |event| drop(sender.send(event)));
     /// assert!(matches!(events.recv(), Ok(CommandEvent::Ended(CommandOutcome::Succeeded))));
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), scheduled_events::Error>(())
     /// ```
     pub fn start_without_event(
         &self,
@@ -274,6 +275,47 @@ impl CommandLine {
         Some(command)
     }
 }
+
+/// Why a text is not a command that can be run.
+///
+/// ```
+/// use scheduled_events::hooks::{CommandLine, CommandLineError};
+///
+/// assert_eq!(CommandLine::parse(" "), Err(CommandLineError::Empty));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CommandLineError {
+    /// There is no word.
+    Empty,
+    /// A quote is not closed.
+    UnclosedQuote {
+        /// The text.
+        command: String,
+    },
+    /// The command would run what it reads, which is the event.
+    ReadsCommands {
+        /// The text.
+        command: String,
+    },
+}
+
+impl fmt::Display for CommandLineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "the command is empty"),
+            Self::UnclosedQuote { command } => {
+                write!(f, "the command {command:?} has a quote that is not closed")
+            }
+            Self::ReadsCommands { command } => write!(
+                f,
+                "the command {command:?} would run the event on its standard input; write cmd /c and a command"
+            ),
+        }
+    }
+}
+
+impl Error for CommandLineError {}
 
 /// What a command reads: a JSON object. Writing it to memory does not fail.
 fn json(event: &impl Serialize) -> Vec<u8> {

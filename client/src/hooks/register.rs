@@ -28,11 +28,11 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 /// use scheduled_events::state::StateFile;
 ///
 /// # let folder = std::env::temp_dir().join(format!("register-example-{}", std::process::id()));
-/// # std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+/// # std::fs::create_dir_all(&folder)?;
 /// let (file, _) = StateFile::open(&folder.join("state"))?;
 /// assert_eq!(register_with(&file), 0); // no earlier run left a command running
-/// # std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
-/// # Ok::<(), String>(())
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn register_with(file: &StateFile) -> usize {
     register_commands(file.commands())
@@ -48,8 +48,8 @@ pub fn register_with(file: &StateFile) -> usize {
 /// let lock = FileLock::acquire_at(&path, &path, "lock")?;
 /// assert_eq!(register_commands(lock.commands()), 0);
 /// # drop(lock);
-/// # std::fs::remove_file(&path).map_err(|error| error.to_string())?;
-/// # Ok::<(), String>(())
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn register_commands(register: CommandRegister) -> usize {
     let left = register.all();

@@ -3,8 +3,9 @@
 //! Plain HTTP, without a proxy, and without following redirects. Every request carries `Metadata: true` and `api-version`, and is
 //! never conditional. Bodies, heads and times are bounded.
 //!
-//! This file sends requests. `response` has what comes back, and `resolver` the addresses of host names.
+//! This file sends requests. `response` has what comes back, `error` why nothing does, and `resolver` the addresses of host names.
 
+mod error;
 mod resolver;
 mod response;
 
@@ -20,7 +21,8 @@ use ureq::unversioned::transport::DefaultConnector;
 
 use crate::limits::{CONNECT_TIMEOUT, HEAD_MAX};
 
-pub use response::{HttpResponse, RequestFailure};
+pub use error::{ImdsError, MetadataError, RequestFailure};
+pub use response::HttpResponse;
 
 use resolver::DirectResolver;
 use response::response;
@@ -108,11 +110,11 @@ impl fmt::Debug for Trace {
 /// assert_eq!(imds.endpoint(), server.url());
 /// assert_eq!(imds.vm_name(Duration::from_secs(5))?, "web_0");
 /// assert_eq!(imds.vm_id(Duration::from_secs(5))?.len(), 36);
-/// let response = imds.events(Duration::from_secs(5)).map_err(|failure| failure.detail)?;
+/// let response = imds.events(Duration::from_secs(5))?;
 /// assert_eq!((response.status, &response.body[..]), (200, &br#"{"DocumentIncarnation":1,"Events":[]}"#[..]));
 /// // No event has this id.
 /// let refused = imds.approve(br#"{"StartRequests":[{"EventId":"a"}]}"#, Duration::from_secs(5));
-/// assert_eq!(refused.map_err(|failure| failure.detail)?.status, 400);
+/// assert_eq!(refused?.status, 400);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -134,7 +136,7 @@ impl Imds {
     /// decide when this machine is drained.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the endpoint or the version, and what to do.
+    /// [`ImdsError`]: what is wrong with the endpoint or the version, and what to do.
     ///
     /// ```
     /// use scheduled_events::imds::{API_VERSION, Imds};
@@ -143,16 +145,20 @@ impl Imds {
     /// assert!(Imds::new("http://example.com", API_VERSION, false).is_err());
     /// assert!(Imds::new("https://169.254.169.254", API_VERSION, false).is_err());
     /// ```
-    pub fn new(endpoint: &str, api_version: &str, allow_any: bool) -> Result<Self, String> {
+    pub fn new(endpoint: &str, api_version: &str, allow_any: bool) -> Result<Self, ImdsError> {
         let endpoint = endpoint.trim_end_matches('/');
         let shown = without_secrets(endpoint);
-        let uri: Uri = endpoint
-            .parse()
-            .map_err(|error| format!("the endpoint {shown:?} is not a URL: {error}"))?;
+        let uri: Uri = match endpoint.parse::<Uri>() {
+            Ok(uri) => uri,
+            Err(error) => {
+                return Err(ImdsError::NotAUrl {
+                    endpoint: shown,
+                    error: error.into(),
+                });
+            }
+        };
         if uri.scheme_str() != Some("http") {
-            return Err(format!(
-                "the endpoint {shown:?} must start with http://, as {ENDPOINT} does"
-            ));
+            return Err(ImdsError::NotHttp { endpoint: shown });
         }
         // The library drops a fragment without an error.
         if uri.path().len() > 1
@@ -164,13 +170,14 @@ impl Imds {
         {
             let authority = uri.authority().map_or("", |authority| authority.as_str());
             let instead = if authority.contains('@') {
-                ENDPOINT
+                ENDPOINT.to_owned()
             } else {
-                &format!("http://{authority}")
+                format!("http://{authority}")
             };
-            return Err(format!(
-                "the endpoint {shown:?} must be a scheme, a host and a port; try {instead}"
-            ));
+            return Err(ImdsError::NotAnOrigin {
+                endpoint: shown,
+                instead,
+            });
         }
         // The HTTP library would silently replace an invalid port by 80.
         if uri
@@ -178,9 +185,7 @@ impl Imds {
             .is_some_and(|host| host.as_str() != host.host())
             && uri.port_u16().is_none()
         {
-            return Err(format!(
-                "the endpoint {shown:?} must have a port from 0 to 65535, or none"
-            ));
+            return Err(ImdsError::InvalidPort { endpoint: shown });
         }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let local = host.eq_ignore_ascii_case("localhost")
@@ -189,18 +194,14 @@ impl Imds {
                 .is_ok_and(|address| address.is_loopback())
             || host == "169.254.169.254";
         if !local && !allow_any {
-            return Err(format!(
-                "the endpoint {shown:?} is neither 169.254.169.254 nor on this machine; --allow-endpoint accepts it"
-            ));
+            return Err(ImdsError::NotLocal { endpoint: shown });
         }
         if api_version.is_empty()
             || !api_version
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
-            return Err(format!(
-                "{api_version:?} is not an API version; the newest is {API_VERSION}"
-            ));
+            return Err(ImdsError::InvalidApiVersion(api_version.to_owned()));
         }
         let config = ureq::Agent::config_builder()
             .proxy(None)
@@ -233,7 +234,7 @@ impl Imds {
     /// Sends this `User-Agent` in the place of this crate's own.
     ///
     /// # Errors
-    /// A sentence if the text is empty, longer than [`USER_AGENT_MAX`] bytes, or not visible ASCII with inner spaces.
+    /// [`ImdsError::InvalidUserAgent`] if the text is empty, longer than [`USER_AGENT_MAX`] bytes, or not visible ASCII with inner spaces.
     ///
     /// ```
     /// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
@@ -241,16 +242,14 @@ impl Imds {
     /// let imds = Imds::new(ENDPOINT, API_VERSION, false)?;
     /// assert!(imds.clone().with_user_agent("my-agent/1.2").is_ok());
     /// assert!(imds.with_user_agent("two\r\nlines").is_err());
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), scheduled_events::Error>(())
     /// ```
-    pub fn with_user_agent(self, text: &str) -> Result<Self, String> {
+    pub fn with_user_agent(self, text: &str) -> Result<Self, ImdsError> {
         let is_visible = text
             .bytes()
             .all(|byte| byte == b' ' || byte.is_ascii_graphic());
         if text.is_empty() || text.len() > USER_AGENT_MAX || !is_visible || text.trim() != text {
-            return Err(format!(
-                "{text:?} is not a User-Agent; expected 1 to {USER_AGENT_MAX} characters of visible ASCII"
-            ));
+            return Err(ImdsError::InvalidUserAgent(text.to_owned()));
         }
         Ok(Self {
             user_agent: Some(text.to_owned()),
@@ -271,7 +270,7 @@ impl Imds {
     /// let imds = imds.with_trace(move |exchange| drop(sender.send(exchange.to_string())));
     /// assert!(imds.events(Duration::from_secs(2)).is_err());
     /// assert!(lines.recv().unwrap().starts_with("GET /metadata/scheduledevents?api-version="));
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), scheduled_events::Error>(())
     /// ```
     #[must_use]
     pub fn with_trace(self, trace: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Self {
@@ -290,7 +289,7 @@ impl Imds {
     ///
     /// let imds = Imds::new("http://127.0.0.1:8080", API_VERSION, false)?.at_speed(60);
     /// assert_eq!(imds.speed(), 60);
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), scheduled_events::Error>(())
     /// ```
     #[must_use]
     pub fn at_speed(self, speed: u32) -> Self {
@@ -306,7 +305,7 @@ impl Imds {
     /// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
     ///
     /// assert_eq!(Imds::new(ENDPOINT, API_VERSION, false)?.speed(), 1);
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), scheduled_events::Error>(())
     /// ```
     pub fn speed(&self) -> u32 {
         self.speed
@@ -394,8 +393,8 @@ impl Imds {
     /// Requests the machine's own name, as the `Resources` of its events spell it.
     ///
     /// # Errors
-    /// A sentence that says why the name is unknown.
-    pub fn vm_name(&self, timeout: Duration) -> Result<String, String> {
+    /// [`MetadataError`]: why the name is unknown.
+    pub fn vm_name(&self, timeout: Duration) -> Result<String, MetadataError> {
         let name = self.text(wire::NAME_PATH, timeout)?;
         let name = name.trim();
         if name.is_empty()
@@ -404,10 +403,7 @@ impl Imds {
                 .chars()
                 .any(|char| char.is_control() || NOT_IN_NAMES.contains(char))
         {
-            return Err(format!(
-                "{:?} is not a machine name",
-                name.chars().take(60).collect::<String>()
-            ));
+            return Err(MetadataError::NotAName(name.chars().take(60).collect()));
         }
         Ok(name.to_owned())
     }
@@ -415,29 +411,24 @@ impl Imds {
     /// Requests the machine's `vmId`, which a clone of its disk does not share.
     ///
     /// # Errors
-    /// A sentence that says why the id is unknown.
-    pub fn vm_id(&self, timeout: Duration) -> Result<String, String> {
+    /// [`MetadataError`]: why the id is unknown.
+    pub fn vm_id(&self, timeout: Duration) -> Result<String, MetadataError> {
         let id = self.text(wire::VM_ID_PATH, timeout)?;
         let id = id.trim();
         if id.is_empty() || id.len() > limits::NAME_MAX || id.chars().any(char::is_control) {
-            return Err(format!(
-                "{:?} is not an id",
-                id.chars().take(60).collect::<String>()
-            ));
+            return Err(MetadataError::NotAnId(id.chars().take(60).collect()));
         }
         Ok(id.to_owned())
     }
 
     /// Requests one member of the instance's metadata, as text.
-    fn text(&self, path: &str, timeout: Duration) -> Result<String, String> {
+    fn text(&self, path: &str, timeout: Duration) -> Result<String, MetadataError> {
         let url = format!("{}{path}", self.endpoint);
-        let response = self
-            .get(&url, timeout)
-            .map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
+        let response = self.get(&url, timeout).map_err(MetadataError::Request)?;
         if response.status != 200 {
-            return Err(format!("status {}", response.status));
+            return Err(MetadataError::Status(response.status));
         }
-        String::from_utf8(response.body).map_err(|_| "the response is not UTF-8".to_owned())
+        String::from_utf8(response.body).map_err(|_| MetadataError::NotText)
     }
 }
 
@@ -448,7 +439,7 @@ impl Imds {
 ///
 /// assert_eq!(name_unknown("status 404"), "cannot determine this machine's own name (status 404)");
 /// ```
-pub fn name_unknown(reason: &str) -> String {
+pub fn name_unknown(reason: impl fmt::Display) -> String {
     format!("cannot determine this machine's own name ({reason})")
 }
 
@@ -509,6 +500,7 @@ mod tests {
             ("http://[::1", "is not a URL"),
         ] {
             let refused = Imds::new(endpoint, API_VERSION, false).expect_err(endpoint);
+            let refused = refused.to_string();
             assert!(refused.contains(reason), "{endpoint}: {refused}");
         }
         for (endpoint, shown) in [
@@ -524,6 +516,7 @@ mod tests {
             ("http://user:secret@[::1", "http://***@[::1"),
         ] {
             let refused = Imds::new(endpoint, API_VERSION, true).expect_err(endpoint);
+            let refused = refused.to_string();
             assert!(
                 refused.contains(&format!("{shown:?}")) && !refused.contains("sec"),
                 "{endpoint}: {refused}"

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use scheduled_events_core::Cause;
 use ureq::http::{HeaderMap, header};
 
+use super::RequestFailure;
 use crate::limits::{BODY_MAX, ERROR_BODY_MAX};
 
 /// A whole HTTP response of any status.
@@ -27,28 +28,6 @@ pub struct HttpResponse {
     pub date: Option<SystemTime>,
     /// The body, at most [`BODY_MAX`] bytes.
     pub body: Vec<u8>,
-}
-
-/// Why there is no usable response.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use scheduled_events::imds::{API_VERSION, Imds};
-/// use scheduled_events_core::Cause;
-///
-/// // Nothing listens on port 1.
-/// let failure = Imds::new("http://127.0.0.1:1", API_VERSION, false)?.events(Duration::from_secs(2)).unwrap_err();
-/// assert_eq!(failure.cause, Cause::Unreachable);
-/// assert!(!failure.detail.is_empty());
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct RequestFailure {
-    /// The cause, for the session.
-    pub cause: Cause,
-    /// The message of the HTTP library.
-    pub detail: String,
 }
 
 impl HttpResponse {

@@ -2,6 +2,7 @@
 //!
 //! The watcher never waits for the disk: it hands over the newest text, which takes the place of one that is not written yet.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure_log::FailureLog;
-use crate::files::{folder_of, replace_readable};
+use crate::files::{PathError, folder_of, replace_readable};
 use crate::limits::{EXIT_METRICS_WAIT, METRICS_INTERVAL};
 use crate::watch::Note;
 
@@ -44,6 +45,39 @@ struct Shared {
     report: Box<dyn Fn(&Note) + Send + Sync>,
 }
 
+/// Why there can be no metrics file at a path.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events::files::PathError;
+/// use scheduled_events::metrics::MetricsFile;
+///
+/// let refused = MetricsFile::new(Path::new("/no/such/folder/events.prom"), |_| {});
+/// assert!(refused.is_err_and(|refused| matches!(refused.error, PathError::FolderMissing { .. })));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct MetricsFileError {
+    /// The path.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub error: PathError,
+}
+
+impl fmt::Display for MetricsFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, error } = self;
+        write!(f, "cannot use the metrics file {}: {error}", path.display())
+    }
+}
+
+impl std::error::Error for MetricsFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
 /// What the thread is to do.
 #[derive(Default)]
 struct Slot {
@@ -58,13 +92,14 @@ impl MetricsFile {
     /// A metrics file at `path`. `report` is called by the thread that writes.
     ///
     /// # Errors
-    /// A sentence that says why there can be no such file: its folder does not exist, or the path is a link or no regular file.
+    /// [`MetricsFileError`]: its folder does not exist, or the path is a link or no regular file.
     pub fn new(
         path: &Path,
         report: impl Fn(&Note) + Send + Sync + 'static,
-    ) -> Result<Self, String> {
-        check(path).map_err(|reason| {
-            format!("cannot use the metrics file {}: {reason}", path.display())
+    ) -> Result<Self, MetricsFileError> {
+        check(path).map_err(|error| MetricsFileError {
+            path: path.to_owned(),
+            error,
         })?;
         let shared = Shared {
             path: path.to_owned(),
@@ -164,19 +199,15 @@ impl Shared {
 }
 
 /// Checks what will not change by itself, for an error that helps.
-fn check(path: &Path) -> Result<(), String> {
+fn check(path: &Path) -> Result<(), PathError> {
     let folder = folder_of(path);
     if !folder.is_dir() {
-        return Err(format!(
-            "the folder {} does not exist; create it, or choose another path",
-            folder.display()
-        ));
+        let folder = folder.to_owned();
+        return Err(PathError::FolderMissing { folder });
     }
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => {
-            Err("it is a link; give the path that it leads to".to_owned())
-        }
-        Ok(found) if !found.is_file() => Err("not a regular file; choose another path".to_owned()),
+        Ok(found) if found.is_symlink() => Err(PathError::Link),
+        Ok(found) if !found.is_file() => Err(PathError::NotAFile),
         // Writing it reports all other errors.
         _ => Ok(()),
     }
@@ -251,7 +282,10 @@ mod tests {
             (folder.join("no/a.prom"), "create it"),
             (folder.clone(), "not a"),
         ] {
-            let error = MetricsFile::new(&path, |_| {}).map(drop).unwrap_err();
+            let error = MetricsFile::new(&path, |_| {})
+                .map(drop)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(words), "{error}");
         }
         fs::remove_dir_all(folder).unwrap();

@@ -26,7 +26,7 @@ use crate::record::{GateOutcome, Record, TimedRecord, event_key};
 use crate::watch::{Poll, WatchStatus};
 
 use exposition::{Family, Kind};
-pub use file::MetricsFile;
+pub use file::{MetricsFile, MetricsFileError};
 
 /// How a poll ended, beyond the statuses of HTTP, which [`status_class`] has.
 const POLL_RESULTS: [&str; 13] = [
@@ -338,7 +338,7 @@ impl Metrics {
     /// let options = WatcherOptions { max_polls: Some(1), ..WatcherOptions::default() };
     /// Watcher::new(imds, options, None)?.run(&mut host);
     /// assert!(host.0.text().contains("scheduled_events_polls_total{result=\"unreachable\"} 1\n"));
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn polled(&mut self, poll: &Poll<'_>) {
         let Some(result) = poll_result(poll.outcome) else {

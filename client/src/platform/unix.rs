@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, geteuid, kill_process_group, waitid};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::LockAttempt;
+use super::{FileError, LockAttempt};
 
 /// How often the processes are searched for that an ended command left running.
 const KILL_ROUNDS: u32 = 20;
@@ -216,12 +216,12 @@ pub(crate) fn decode_output(bytes: &[u8]) -> String {
 /// Checks that a file or folder belongs to this user or to root.
 ///
 /// # Errors
-/// What is wrong, to follow the name of the file.
-pub(crate) fn check_owner(metadata: &Metadata) -> Result<(), String> {
+/// [`FileError::OwnedBy`].
+pub(crate) fn check_owner(metadata: &Metadata) -> Result<(), FileError> {
     match metadata.uid() {
         0 => Ok(()),
         owner if owner == geteuid().as_raw() => Ok(()),
-        owner => Err(format!("belongs to the user {owner}")),
+        user => Err(FileError::OwnedBy { user }),
     }
 }
 
@@ -233,13 +233,13 @@ pub(crate) fn belongs_to_root(metadata: &Metadata) -> bool {
 /// Checks that only its owner can write a file.
 ///
 /// # Errors
-/// What is wrong, to follow the name of the file.
-pub(crate) fn check_writers(metadata: &Metadata) -> Result<(), String> {
+/// [`FileError::WritableByOthers`].
+pub(crate) fn check_writers(metadata: &Metadata) -> Result<(), FileError> {
     let mode = metadata.mode() & 0o7777;
     if mode & 0o022 == 0 {
         Ok(())
     } else {
-        Err(format!("can be written by others (mode {mode:04o})"))
+        Err(FileError::WritableByOthers { mode })
     }
 }
 

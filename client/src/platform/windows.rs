@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use scheduled_events_windows::job::{self, Job};
 use scheduled_events_windows::{files, text};
 
-use super::LockAttempt;
+use super::{FileError, LockAttempt};
 
 // From the Windows documentation of CreateFile.
 const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
@@ -127,13 +127,13 @@ pub(crate) fn belongs_to_root(_metadata: &Metadata) -> bool {
 
 /// Access lists protect the folder, and are not checked.
 #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
-pub(crate) fn check_owner(_metadata: &Metadata) -> Result<(), String> {
+pub(crate) fn check_owner(_metadata: &Metadata) -> Result<(), FileError> {
     Ok(())
 }
 
 /// See [`check_owner`].
 #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
-pub(crate) fn check_writers(_metadata: &Metadata) -> Result<(), String> {
+pub(crate) fn check_writers(_metadata: &Metadata) -> Result<(), FileError> {
     Ok(())
 }
 

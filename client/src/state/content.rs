@@ -1,13 +1,14 @@
 //! What a state file contains: the session's snapshot, as the C library and Python write and read it, too; a line with the
 //! format's name and a checksum of all but itself; and JSON. A file that is only a snapshot is read as well.
 
+use std::fmt;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use scheduled_events_core::{
-    Action, Change, Session, SessionConfig, UnixMillis, UnixSeconds, VmNames, WaitsFor,
-    snapshot_length,
+    Action, Change, Session, SessionConfig, SnapshotError, UnixMillis, UnixSeconds, VmNames,
+    WaitsFor, snapshot_length,
 };
 use serde::{Deserialize, Serialize};
 
@@ -189,18 +190,74 @@ struct Content {
     pending_hooks: Vec<PendingHook>,
 }
 
+/// Why a file has no state that can be used.
+///
+/// ```
+/// use scheduled_events::state::Damage;
+///
+/// assert_eq!(Damage::NotAStateFile.to_string(), "it is not a state file");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The file is empty, or another program's.
+    NotAStateFile,
+    /// Another version of this crate wrote it.
+    AnotherVersion {
+        /// The version of its format.
+        found: String,
+    },
+    /// A byte was changed or is missing.
+    Checksum,
+    /// A line is incomplete.
+    Incomplete,
+    /// What should be text is not.
+    NotText,
+    /// The text has another form, in the words of its reader.
+    Content(String),
+    /// A session does not accept the snapshot: it is damaged, or of another machine.
+    Snapshot(SnapshotError),
+    /// There is no memory for the snapshot's session.
+    NoSession,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAStateFile => write!(f, "it is not a state file"),
+            Self::AnotherVersion { found } => write!(
+                f,
+                "another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{found}\""
+            ),
+            Self::Checksum => write!(f, "its checksum does not match its content"),
+            Self::Incomplete => write!(f, "a line is incomplete"),
+            Self::NotText => write!(f, "what follows the snapshot is not UTF-8 text"),
+            Self::Content(message) => f.write_str(message),
+            Self::Snapshot(error) => error.fmt(f),
+            Self::NoSession => write!(f, "no session can be made"),
+        }
+    }
+}
+
+impl std::error::Error for Damage {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Snapshot(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// The state in a file, or what is wrong with it.
-pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
+pub(super) fn parse(bytes: &[u8]) -> Result<State, Damage> {
     let another_version = |found: &[u8]| {
-        let version: String = found
+        let found = found
             .iter()
             .map(|&byte| byte as char)
             .take_while(char::is_ascii_digit)
             .take(9)
             .collect();
-        format!(
-            "another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\""
-        )
+        Damage::AnotherVersion { found }
     };
     // The last place: a snapshot can contain anything, but JSON has no line feed in a string.
     let line = format!("\n{ANY_FORMAT}");
@@ -211,22 +268,22 @@ pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
         if snapshot_length(bytes) == Some(bytes.len()) {
             return of_snapshot(bytes);
         }
-        return Err("it is not a state file".into());
+        return Err(Damage::NotAStateFile);
     };
     let (session, text) = bytes.split_at(at);
-    let text =
-        std::str::from_utf8(text).map_err(|_| "what follows the snapshot is not UTF-8 text")?;
+    let text = std::str::from_utf8(text).map_err(|_| Damage::NotText)?;
     let (head, content) = text
         .get(1..)
         .and_then(|text| text.split_once('\n'))
-        .ok_or("a line is incomplete")?;
+        .ok_or(Damage::Incomplete)?;
     let checksum = head
         .strip_prefix(FORMAT)
         .ok_or_else(|| another_version(head.as_bytes().get(ANY_FORMAT.len()..).unwrap_or(b"")))?;
     if checksum.trim() != checksum_of(session, content) {
-        return Err("its checksum does not match its content".into());
+        return Err(Damage::Checksum);
     }
-    let content: Content = serde_json::from_str(content).map_err(|error| error.to_string())?;
+    let content: Content =
+        serde_json::from_str(content).map_err(|error| Damage::Content(error.to_string()))?;
     Ok(State {
         session: session.to_vec(),
         events: content.events,
@@ -236,9 +293,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
 }
 
 /// The state of a file that is only a snapshot: what a session that restores it knows.
-fn of_snapshot(bytes: &[u8]) -> Result<State, String> {
-    let mut session = session_without_names().ok_or("no session can be made")?;
-    session.restore(bytes).map_err(|error| error.to_string())?;
+fn of_snapshot(bytes: &[u8]) -> Result<State, Damage> {
+    let mut session = session_without_names().ok_or(Damage::NoSession)?;
+    session.restore(bytes).map_err(Damage::Snapshot)?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -348,7 +405,7 @@ mod tests {
         assert_eq!(parse(&snapshot[..length]), Ok(alone));
         let mut changed = snapshot[..length].to_vec();
         changed[length - 1] ^= 1;
-        assert!(parse(&changed).is_err_and(|reason| reason.contains("checksum")));
+        assert!(parse(&changed).is_err_and(|reason| reason.to_string().contains("checksum")));
         assert!(parse(&snapshot[..length - 1]).is_err());
         assert!(parse(&snapshot[..=length]).is_err());
         assert!(parse(b"").is_err());

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use scheduled_events_core::snapshot_length;
 
-use super::content::{State, parse};
+use super::content::{Damage, State, parse};
 use crate::files::sibling;
 use crate::limits::STATE_FILE_MAX;
 use crate::platform;
@@ -67,7 +67,7 @@ pub enum InspectError {
     /// The file or its lock cannot be read.
     Unreadable(io::Error),
     /// The file is not a state file, or is damaged, for this reason.
-    Damaged(String),
+    Damaged(Damage),
 }
 
 impl fmt::Display for InspectError {
@@ -80,7 +80,15 @@ impl fmt::Display for InspectError {
     }
 }
 
-impl std::error::Error for InspectError {}
+impl std::error::Error for InspectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Missing => None,
+            Self::Unreadable(error) => Some(error),
+            Self::Damaged(reason) => Some(reason),
+        }
+    }
+}
 
 impl Inspection {
     /// Looks at the state file at `path`.

@@ -7,22 +7,25 @@
 //! A user who can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
 //! followed to the file.
 //!
-//! `content` is the format, `bounds` keeps it small, and `inspect` reads a file that another process uses.
+//! `content` is the format, `bounds` keeps it small, `inspect` reads a file that another process uses, and `error` says why one cannot
+//! be used.
 
 mod bounds;
 mod content;
+mod error;
 mod inspect;
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::files::lock::{CommandRegister, FileLock};
+use crate::files::lock::{CommandRegister, FileLock, LockError};
 use crate::files::{check_file, check_path, open_no_link, replace, sibling};
 use crate::limits::STATE_FILE_MAX;
 use crate::platform;
 
-pub use content::{MachineStatus, PendingHook, State, WaitingEvent};
+pub use content::{Damage, MachineStatus, PendingHook, State, WaitingEvent};
+pub use error::StateFileError;
 pub use inspect::{InspectError, Inspection};
 
 use content::{format, parse};
@@ -85,7 +88,7 @@ pub enum LoadResult {
         /// The file's new path.
         quarantine: PathBuf,
         /// What is wrong with it.
-        reason: String,
+        reason: Damage,
     },
 }
 
@@ -93,10 +96,10 @@ impl StateFile {
     /// Opens the state file at `path`, which need not exist, and locks it.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: the folder does not exist or cannot be written, another process uses the file, the file
+    /// [`StateFileError`]: the folder does not exist or cannot be written, another process uses the file, the file
     /// or its folder belongs to a user other than this one and root, others can write the file, or the path is a link, a device, a
     /// pipe or a folder. Links further up the path are followed.
-    pub fn open(path: &Path) -> Result<(Self, LoadResult), String> {
+    pub fn open(path: &Path) -> Result<(Self, LoadResult), StateFileError> {
         Self::open_with(path, |path| FileLock::acquire(path, "state file"))
     }
 
@@ -105,16 +108,18 @@ impl StateFile {
     ///
     /// # Errors
     /// Those of [`open`](Self::open), except that another process may use the file; and a damaged file.
-    pub fn open_read_only(path: &Path) -> Result<(Self, LoadResult), String> {
+    pub fn open_read_only(path: &Path) -> Result<(Self, LoadResult), StateFileError> {
         Self::open_with(path, |_| Ok(FileLock::none("state file")))
     }
 
     fn open_with(
         path: &Path,
-        lock: impl FnOnce(&Path) -> Result<FileLock, String>,
-    ) -> Result<(Self, LoadResult), String> {
-        check_path(path)
-            .map_err(|reason| format!("cannot use the state file {}: {reason}", path.display()))?;
+        lock: impl FnOnce(&Path) -> Result<FileLock, LockError>,
+    ) -> Result<(Self, LoadResult), StateFileError> {
+        check_path(path).map_err(|error| StateFileError::Path {
+            path: path.to_owned(),
+            error,
+        })?;
         let file = Self {
             path: path.to_owned(),
             lock: lock(path)?,
@@ -133,26 +138,26 @@ impl StateFile {
     /// Renames the damaged file to the first free name of `FILE.damaged-1`, `FILE.damaged-2`, and so on. Returns its new path.
     ///
     /// # Errors
-    /// A sentence that says why the file cannot be renamed. A file that is [only read](Self::open_read_only) never is.
+    /// [`StateFileError::NotMoved`], or [`StateFileError::Damaged`] for a file that is [only read](Self::open_read_only).
     ///
     /// ```
-    /// use scheduled_events::state::StateFile;
+    /// use scheduled_events::state::{Damage, StateFile};
     ///
     /// # let folder = std::env::temp_dir().join(format!("quarantine-example-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder)?;
     /// let (file, _) = StateFile::open(&folder.join("state"))?;
     /// std::fs::write(file.path(), "what a session refuses")?;
-    /// assert_eq!(file.quarantine("not a snapshot")?, folder.join("state.damaged-1"));
+    /// assert_eq!(file.quarantine(&Damage::NotAStateFile)?, folder.join("state.damaged-1"));
     /// assert!(!file.path().exists());
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn quarantine(&self, reason: &str) -> Result<PathBuf, String> {
+    pub fn quarantine(&self, reason: &Damage) -> Result<PathBuf, StateFileError> {
         if self.lock.is_none() {
-            return Err(format!(
-                "the state file {} is damaged ({reason}), and a dry run does not move it; move it, or run without it",
-                self.path.display()
-            ));
+            return Err(StateFileError::Damaged {
+                path: self.path.clone(),
+                reason: reason.clone(),
+            });
         }
         let mut number = 1_u64;
         let mut quarantine = sibling(&self.path, "damaged-1");
@@ -161,14 +166,15 @@ impl StateFile {
             number += 1;
             quarantine = sibling(&self.path, &format!("damaged-{number}"));
         }
-        fs::rename(&self.path, &quarantine).map_err(|error| {
-            format!(
-                "the state file {} is damaged ({reason}) and cannot be moved to {}: {error}",
-                self.path.display(),
-                quarantine.display()
-            )
-        })?;
-        Ok(quarantine)
+        match fs::rename(&self.path, &quarantine) {
+            Ok(()) => Ok(quarantine),
+            Err(error) => Err(StateFileError::NotMoved {
+                path: self.path.clone(),
+                reason: reason.clone(),
+                quarantine,
+                error,
+            }),
+        }
     }
 
     /// Replaces the file: writes a temporary one, syncs it, renames it, and syncs the folder. Long texts are shortened or left out.
@@ -203,27 +209,27 @@ impl StateFile {
 /// The file's state or what is wrong with it; `None` if there is no file. A file that others can read is made private if wanted.
 ///
 /// # Errors
-/// A sentence that says why the file cannot be read, or must not be used.
-fn read(path: &Path, make_private: bool) -> Result<Option<Result<State, String>>, String> {
-    let cannot_read =
-        |error: &io::Error| format!("cannot read the state file {}: {error}", path.display());
+/// Why the file cannot be read, or must not be used.
+fn read(path: &Path, make_private: bool) -> Result<Option<Result<State, Damage>>, StateFileError> {
+    let cannot_read = |error| StateFileError::Unreadable {
+        path: path.to_owned(),
+        error,
+    };
     let file = match open_no_link(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(|error| cannot_read(&error))?,
+        opened => opened.map_err(cannot_read)?,
     };
-    check_file(&file).map_err(|reason| {
-        format!(
-            "cannot use the state file {}: it {reason}; remove it, or choose another path",
-            path.display()
-        )
+    check_file(&file).map_err(|error| StateFileError::Refused {
+        path: path.to_owned(),
+        error,
     })?;
     if make_private {
-        platform::make_private(&file).map_err(|error| cannot_read(&error))?;
+        platform::make_private(&file).map_err(cannot_read)?;
     }
     let mut bytes = Vec::new();
     file.take(STATE_FILE_MAX)
         .read_to_end(&mut bytes)
-        .map_err(|error| cannot_read(&error))?;
+        .map_err(cannot_read)?;
     Ok(Some(parse(&bytes)))
 }
 
@@ -305,7 +311,12 @@ mod tests {
         let precious = folder.join("precious");
         fs::write(&precious, "precious").unwrap();
         symlink(&precious, folder.join("state.lock")).unwrap();
-        assert!(StateFile::open(&path).unwrap_err().contains("state.lock"));
+        assert!(
+            StateFile::open(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("state.lock")
+        );
         fs::remove_file(folder.join("state.lock")).unwrap();
 
         let (file, _) = StateFile::open(&path).unwrap();
@@ -344,12 +355,13 @@ mod tests {
         symlink("real/missing", folder.join("dangling")).unwrap();
         symlink("real", folder.join("folder")).unwrap();
         for name in ["link", "dangling"] {
-            let error = StateFile::open(&folder.join(name)).unwrap_err();
+            let error = StateFile::open(&folder.join(name)).unwrap_err().to_string();
             assert!(error.contains("it is a link"), "{error}");
             // A link that appears after the first check.
             assert!(
                 read(&folder.join(name), false)
                     .unwrap_err()
+                    .to_string()
                     .contains("cannot read"),
                 "{name}"
             );
@@ -375,7 +387,7 @@ mod tests {
         for mode in [0o620, 0o602, 0o666] {
             for name in ["state", "state.lock"] {
                 fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
-                let error = StateFile::open(&path).unwrap_err();
+                let error = StateFile::open(&path).unwrap_err().to_string();
                 assert!(
                     error.contains(name) && error.contains("can be written by others"),
                     "{error}"
@@ -415,6 +427,7 @@ mod tests {
         assert!(
             StateFile::open(&path)
                 .unwrap_err()
+                .to_string()
                 .contains("can be written by others")
         );
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "a lock was left");
@@ -446,7 +459,7 @@ mod tests {
         for name in ["state", "state.lock", "."] {
             chown(&path, Some(0), None).unwrap();
             chown(folder.join(name), Some(64_018), None).unwrap();
-            let error = StateFile::open(&path).unwrap_err();
+            let error = StateFile::open(&path).unwrap_err().to_string();
             assert!(
                 error.contains("belongs to the user 64018"),
                 "{name}: {error}"
@@ -472,6 +485,7 @@ mod tests {
         assert!(
             StateFile::open(&path)
                 .unwrap_err()
+                .to_string()
                 .contains(&format!("in use by process {}", process::id()))
         );
 
@@ -584,9 +598,10 @@ mod tests {
         assert!(
             StateFile::open_read_only(&path)
                 .unwrap_err()
+                .to_string()
                 .contains("damaged")
         );
-        assert!(file.quarantine("why").is_err());
+        assert!(file.quarantine(&Damage::Checksum).is_err());
         assert_eq!(
             fs::read_dir(&folder).unwrap().count(),
             2,
@@ -600,7 +615,9 @@ mod tests {
     #[cfg(unix)]
     fn devices_pipes_and_folders_are_rejected_and_not_moved() {
         let folder = folder("device");
-        let error = StateFile::open(Path::new("/dev/null")).unwrap_err();
+        let error = StateFile::open(Path::new("/dev/null"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/dev/null: not a regular file"), "{error}");
         assert!(!Path::new("/dev/null.lock").exists());
         let pipe = folder.join("pipe");
@@ -615,6 +632,7 @@ mod tests {
             assert!(
                 StateFile::open(path)
                     .unwrap_err()
+                    .to_string()
                     .contains("not a regular file")
             );
         }
@@ -632,7 +650,9 @@ mod tests {
             panic!("it was accepted")
         };
         assert!(
-            reason.ends_with("found \"scheduled-events state 3\""),
+            reason
+                .to_string()
+                .ends_with("found \"scheduled-events state 3\""),
             "{reason}"
         );
         assert!(quarantine.exists());
@@ -644,7 +664,7 @@ mod tests {
         let folder = folder("second");
         let path = folder.join("state");
         let first = StateFile::open(&path).unwrap();
-        let error = StateFile::open(&path).unwrap_err();
+        let error = StateFile::open(&path).unwrap_err().to_string();
         assert!(
             error.contains(&format!("in use by process {}", process::id())),
             "{error}"
@@ -670,7 +690,9 @@ mod tests {
 
     #[test]
     fn a_missing_folder_is_an_error() {
-        let error = StateFile::open(Path::new("/nonexistent/folder/state")).unwrap_err();
+        let error = StateFile::open(Path::new("/nonexistent/folder/state"))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("the folder /nonexistent/folder does not exist; create it"),
             "{error}"

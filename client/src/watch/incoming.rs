@@ -11,6 +11,7 @@ use super::{StopReason, Watcher};
 use crate::imds::{HttpResponse, RequestFailure};
 use crate::record::{EventRecord, HookOutcome, Record, event_key};
 use crate::session::{EventRecords, with_approval, with_recovery};
+use crate::state::Damage;
 
 impl Watcher {
     pub(super) fn on_message(
@@ -91,7 +92,7 @@ impl Watcher {
                 host.identified(checked.is_ok());
                 if let Err(error) = checked {
                     self.events = EventRecords::default();
-                    host.note(&self.persistence.quarantine(&error.to_string()));
+                    host.note(&self.persistence.quarantine(&Damage::Snapshot(error)));
                     self.save(host);
                 }
             }

@@ -5,7 +5,7 @@ use std::thread;
 
 use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 
-use crate::imds::{HttpResponse, RequestFailure};
+use crate::imds::{HttpResponse, MetadataError, RequestFailure};
 use crate::record::HookOutcome;
 
 /// Something that happened on another thread.
@@ -45,12 +45,12 @@ pub(super) enum Message {
 /// Asks on a thread of its own, which sends the answer as a message. A refused thread is an answer, too.
 pub(super) fn ask(
     responses: &Sender<Message>,
-    question: impl FnOnce() -> Result<String, String> + Send + 'static,
+    question: impl FnOnce() -> Result<String, MetadataError> + Send + 'static,
     message: fn(Result<String, String>) -> Message,
 ) {
     let sender = responses.clone();
     let started = thread::Builder::new().spawn(move || {
-        let _ = sender.send(message(question()));
+        let _ = sender.send(message(question().map_err(|error| error.to_string())));
     });
     if let Err(error) = started {
         let _ = responses.send(message(Err(error.to_string())));
@@ -240,7 +240,7 @@ impl Completion {
 /// let handle: WatcherHandle = watcher.handle();
 /// // On the thread that waits for SIGTERM.
 /// handle.stop();
-/// # Ok::<(), String>(())
+/// # Ok::<(), scheduled_events::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct WatcherHandle(pub(super) Sender<Message>);

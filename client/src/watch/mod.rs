@@ -8,8 +8,9 @@
 //! * `message`: how other threads report to the watcher.
 //! * this file: [`Watcher`], the loop that does what the session says. `incoming`: what it does with the answers that other threads
 //!   send.
-//! * `transport`, `name`, `identity`, `persistence`: its parts. Each has one responsibility and knows none of the others.
+//! * `error`: why there is none. `transport`, `name`, `identity`, `persistence`: its parts. Each has one responsibility and knows none of the others.
 
+mod error;
 mod host;
 mod identity;
 mod incoming;
@@ -40,6 +41,7 @@ use crate::record::{EventRecord, HookOutcome, Record};
 use crate::session::{EventRecords, GateAnswers, OwnedStep, with_report};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
+pub use error::WatcherError;
 pub use host::{Host, Note, Poll, Severity, WatchStatus};
 pub use message::{Completion, Reply, WatcherHandle};
 pub use options::WatcherOptions;
@@ -157,12 +159,12 @@ impl Watcher {
     /// Makes a watcher. With a state file it continues where the last run stopped.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: an option out of range, or a state file that cannot be written.
+    /// [`WatcherError`]: an option out of range, or a state file that cannot be used.
     pub fn new(
         imds: Imds,
         options: WatcherOptions,
         state_file: Option<(StateFile, LoadResult)>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, WatcherError> {
         let session = new_session(&options)?;
         let (sender, messages) = mpsc::channel();
         let clock = ClockMonitor::new(Clock::at_speed(imds.speed()));
@@ -495,7 +497,7 @@ impl Watcher {
 
 /// Makes the session on a stack of its own. It is large and passes through the stack more than once; a thread gives its stack
 /// back.
-fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, String> {
+fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
     let boot_id = platform::boot_id();
     let config = SessionConfig {
@@ -510,14 +512,13 @@ fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, Str
         boot_id: &boot_id,
         ..SessionConfig::new(names_for(&names, &options.api_version))
     };
-    let session = thread::scope(|scope| {
+    thread::scope(|scope| {
         match thread::Builder::new().spawn_scoped(scope, || boxed_session(&config)) {
             Ok(maker) => maker.join().unwrap_or_else(|panic| resume_unwind(panic)),
             // The system refuses another thread.
             Err(_) => boxed_session(&config),
         }
-    });
-    session.map_err(|error| error.to_string())
+    })
 }
 
 // A function that it is inlined into would need the stack for it, too.

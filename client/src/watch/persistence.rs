@@ -10,7 +10,9 @@ use crate::failure_log::FailureLog;
 use crate::files::is_disk_full;
 use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_RETRY};
 use crate::session::EventRecords;
-use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile};
+use crate::state::{
+    Damage, LoadResult, MachineStatus, PendingHook, State, StateFile, StateFileError,
+};
 
 /// What an event waits for and why, without times: these alone are no reason to write the file.
 type Wait = (WaitsFor, Option<u32>, Option<(Action, Option<u16>, Reason)>);
@@ -42,7 +44,7 @@ impl Persistence {
         session: &mut Session<EVENTS_MAX>,
         file: &StateFile,
         loaded: LoadResult,
-    ) -> Result<(EventRecords, Option<Note>), String> {
+    ) -> Result<(EventRecords, Option<Note>), StateFileError> {
         let quarantined = match loaded {
             LoadResult::Missing => None,
             LoadResult::Damaged { quarantine, reason } => Some((quarantine, reason)),
@@ -53,25 +55,31 @@ impl Persistence {
                     let note = (events > 0).then_some(Note::StateRestored { events });
                     return Ok((EventRecords::new(state.events), note));
                 }
-                Err(error) => Some((file.quarantine(&error.to_string())?, error.to_string())),
+                Err(error) => {
+                    let reason = Damage::Snapshot(error);
+                    Some((file.quarantine(&reason)?, reason))
+                }
             },
         };
-        let note = quarantined.map(|(path, reason)| Note::StateQuarantined { path, reason });
+        let note = quarantined.map(|(path, reason)| Note::StateQuarantined {
+            path,
+            reason: reason.to_string(),
+        });
         Ok((EventRecords::default(), note))
     }
 
     /// Moves the file out of the way and forgets what it held. Returns what the log should say.
-    pub(super) fn quarantine(&mut self, reason: &str) -> Note {
+    pub(super) fn quarantine(&mut self, reason: &Damage) -> Note {
         self.hooks.clear();
         self.hooks_changed = true;
         let moved = self.file.as_ref().map(|file| file.quarantine(reason));
         match moved {
             Some(Ok(path)) => Note::StateQuarantined {
                 path,
-                reason: reason.to_owned(),
+                reason: reason.to_string(),
             },
-            Some(Err(error)) => Note::StateNotSaved(error),
-            None => Note::StateNotSaved(reason.to_owned()),
+            Some(Err(error)) => Note::StateNotSaved(error.to_string()),
+            None => Note::StateNotSaved(reason.to_string()),
         }
     }
 
@@ -83,7 +91,7 @@ impl Persistence {
         session: &mut Session<EVENTS_MAX>,
         events: &EventRecords,
         now: UnixMillis,
-    ) -> Result<Option<Note>, String> {
+    ) -> Result<Option<Note>, StateFileError> {
         let state = self.state(session, events, now);
         let error = match file.save(&state) {
             Ok(()) => {
@@ -95,10 +103,11 @@ impl Persistence {
             Err(error) => error,
         };
         // A disk that is full now is no reason not to watch: what the file holds is restored, and writing is tried again.
-        let reason = format!("{}: {error}", file.path().display());
         if !is_disk_full(&error) {
-            return Err(format!("cannot write the state file {reason}"));
+            let path = file.path().to_owned();
+            return Err(StateFileError::NotWritten { path, error });
         }
+        let reason = format!("{}: {error}", file.path().display());
         self.file = Some(file);
         self.failed += 1;
         self.hooks_changed = true;

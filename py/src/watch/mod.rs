@@ -126,7 +126,7 @@ impl PyWatch {
         let built = py.detach(|| builder.join());
         let watcher = built
             .map_err(|_| PyRuntimeError::new_err("the thread that builds the watcher panicked"))?;
-        let mut watcher = watcher.map_err(|message| errors::state(py, &message))?;
+        let mut watcher = watcher.map_err(|error| errors::state(py, &error.to_string()))?;
         let handle = watcher.handle();
         let records = Arc::<Records>::default();
         let (task_sender, tasks) = mpsc::channel();

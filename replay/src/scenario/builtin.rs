@@ -2,10 +2,11 @@
 //!
 //! The command, the Python module and the tests take names and descriptions from here.
 
-use std::fs;
+use std::error::Error;
 use std::path::Path;
+use std::{fmt, fs, io};
 
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, ScenarioError};
 use crate::suggest::nearest;
 
 impl Scenario {
@@ -26,20 +27,23 @@ impl Scenario {
     /// The built-in scenario `name`, or the scenario in the file of that path.
     ///
     /// # Errors
-    /// A sentence: there is neither, or the file cannot be read or is not a scenario.
-    pub fn load(name: &str) -> Result<Self, String> {
+    /// [`LoadError`]: there is neither, or the file cannot be read or is not a scenario.
+    pub fn load(name: &str) -> Result<Self, LoadError> {
         if let Some(scenario) = Self::builtin(name) {
             return Ok(scenario);
         }
+        let named = || name.to_owned();
         if !Path::new(name).exists() {
-            return Err(format!(
-                "there is no scenario and no file {name:?}; {}",
-                Self::suggestion(name)
-            ));
+            return Err(LoadError::Missing { name: named() });
         }
-        let text =
-            fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
-        Self::parse(&text).map_err(|error| format!("{name}:{error}"))
+        let text = fs::read_to_string(name).map_err(|error| LoadError::Unreadable {
+            path: named(),
+            error,
+        })?;
+        Self::parse(&text).map_err(|error| LoadError::Invalid {
+            path: named(),
+            error,
+        })
     }
 
     /// The names and descriptions of the built-in scenarios, in the order of the table.
@@ -68,6 +72,62 @@ impl Scenario {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|&(_, text)| text)
+    }
+}
+
+/// Why there is no scenario of a name.
+///
+/// ```
+/// use scheduled_events_replay::Scenario;
+/// use scheduled_events_replay::scenario::LoadError;
+///
+/// assert!(matches!(Scenario::load("no-such-file.toml"), Err(LoadError::Missing { .. })));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// There is neither a scenario of this name nor a file.
+    Missing {
+        /// The name.
+        name: String,
+    },
+    /// The system cannot read the file.
+    Unreadable {
+        /// The file.
+        path: String,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// The file is not a scenario.
+    Invalid {
+        /// The file.
+        path: String,
+        /// What is wrong, and where.
+        error: ScenarioError,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { name } => write!(
+                f,
+                "there is no scenario and no file {name:?}; {}",
+                Scenario::suggestion(name)
+            ),
+            Self::Unreadable { path, error } => write!(f, "cannot read {path}: {error}"),
+            Self::Invalid { path, error } => write!(f, "{path}:{error}"),
+        }
+    }
+}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Missing { .. } => None,
+            Self::Unreadable { error, .. } => Some(error),
+            Self::Invalid { error, .. } => Some(error),
+        }
     }
 }
 
@@ -115,10 +175,10 @@ mod tests {
     fn a_scenario_is_loaded_by_name_or_path() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/preempt.toml");
         assert_eq!(
-            Scenario::load(path).map(|scenario| scenario.about),
-            Scenario::load("preempt").map(|named| named.about)
+            Scenario::load(path).unwrap().about,
+            Scenario::load("preempt").unwrap().about
         );
-        let refused = |name: &str| Scenario::load(name).map(|_| ()).unwrap_err();
+        let refused = |name: &str| Scenario::load(name).unwrap_err().to_string();
         let message = "there is no scenario and no file \"preemt\"; did you mean \"preempt\"? `scenarios` lists all scenarios";
         assert_eq!(refused("preemt"), message);
         assert_eq!(

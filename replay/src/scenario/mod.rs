@@ -57,6 +57,7 @@ mod text;
 use std::fmt;
 use std::time::Duration;
 
+pub use builtin::LoadError;
 pub use recording::Recording;
 
 /// The most events in a scenario, including copies by `count`.

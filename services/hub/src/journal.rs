@@ -48,7 +48,8 @@ impl Journal {
     pub fn open(path: &Path) -> Result<Self, String> {
         let audit = Audit::open(path, |note| {
             log::printable(&format!("{}: {note}", note.severity().word()));
-        })?;
+        })
+        .map_err(|error| error.to_string())?;
         Ok(Self {
             audit: Arc::new(audit),
             waiting: RefCell::default(),

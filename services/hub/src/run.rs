@@ -41,7 +41,7 @@ const OPEN_FILES: u64 = 4096;
 /// A sentence: a file cannot be used, or another hub has taken over.
 pub async fn run(config: Config) -> Result<(), String> {
     allow_open_files();
-    let policy = policy_file::load(&config.policy)?;
+    let policy = policy_file::load(&config.policy).map_err(|error| error.to_string())?;
     warn(
         &config,
         policy

@@ -170,7 +170,8 @@ impl Store {
             |error: std::io::Error| format!("cannot use the folder {}: {error}", folder.display());
         std::fs::create_dir_all(folder).map_err(problem)?;
         let path = folder.join("lock");
-        let lock = FileLock::acquire_at(&path, &path, "state folder")?;
+        let lock = FileLock::acquire_at(&path, &path, "state folder")
+            .map_err(|error| error.to_string())?;
         let ended = register_commands(lock.commands());
         if ended > 0 {
             log::line(&format!(

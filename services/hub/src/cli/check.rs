@@ -54,6 +54,7 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let mut report = Report::default();
     let rules =
         policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
+    let rules = rules.map_err(|error| error.to_string());
     report.add("policy", rules, "Correct the file that `policy` names.");
     for (name, path, is_folder) in [
         ("audit", &config.audit, false),
