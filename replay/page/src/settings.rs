@@ -148,7 +148,7 @@ pub(crate) fn from_file(text: &str) -> Result<String, String> {
     let is_recording = text.trim_start().starts_with('{')
         || text.lines().any(|line| line.starts_with("{\"record\":"));
     if is_recording {
-        Scenario::recorded(text)
+        Scenario::recorded(text).map_err(|error| error.to_string())
     } else {
         Ok(text.to_owned())
     }

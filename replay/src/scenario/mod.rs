@@ -58,7 +58,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use builtin::LoadError;
-pub use recording::Recording;
+pub use recording::{Recording, RecordingError};
 
 /// The most events in a scenario, including copies by `count`.
 ///

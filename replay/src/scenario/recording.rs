@@ -5,20 +5,21 @@
 //! and so do the times of the scenario.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
+use std::error::Error;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use scheduled_events_core::{Change, EventId, Text, UnixSeconds};
 use serde_json::{Map, Value};
 
-use super::{MAX_DURATION, Scenario};
+use super::{MAX_DURATION, Scenario, ScenarioError};
 
 impl Scenario {
     /// The text of a scenario file that plays a watcher's records: an audit file, or the output of
     /// `watch --json`.
     ///
     /// # Errors
-    /// A sentence: there is no event, or there are more than a scenario can have.
+    /// [`RecordingError`]: there is no event, or there are more than a scenario can have.
     ///
     /// ```
     /// use scheduled_events_replay::Scenario;
@@ -32,10 +33,56 @@ impl Scenario {
     /// let scenario = Scenario::parse(&Scenario::recorded(audit).unwrap()).unwrap();
     /// assert_eq!(scenario.events[0].event_type, "Reboot");
     /// ```
-    pub fn recorded(lines: &str) -> Result<String, String> {
+    pub fn recorded(lines: &str) -> Result<String, RecordingError> {
         let mut recording = Recording::default();
         lines.lines().for_each(|line| recording.add(line));
         recording.scenario(false)
+    }
+}
+
+/// Why records make no scenario.
+///
+/// ```
+/// use scheduled_events_replay::Scenario;
+/// use scheduled_events_replay::scenario::RecordingError;
+///
+/// assert_eq!(Scenario::recorded("no record"), Err(RecordingError::NoRecord));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// There is no record of a watcher.
+    NoRecord,
+    /// The watcher saw no event.
+    NoEvent,
+    /// What was seen is more than a scenario can have.
+    Invalid(ScenarioError),
+}
+
+impl fmt::Display for RecordingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRecord => write!(
+                f,
+                "it has no record of a watcher; expected the file of `watch --audit`, or the output of `watch --json`"
+            ),
+            Self::NoEvent => write!(
+                f,
+                "no event was seen in this time, so there is nothing to play"
+            ),
+            Self::Invalid(error) => {
+                write!(f, "what was seen cannot be a scenario: {}", error.message())
+            }
+        }
+    }
+}
+
+impl Error for RecordingError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Invalid(error) => Some(error),
+            Self::NoRecord | Self::NoEvent => None,
+        }
     }
 }
 
@@ -210,16 +257,13 @@ impl Recording {
     /// no names, no ids and no times of the day.
     ///
     /// # Errors
-    /// A sentence: there is no event, or there are more than a scenario can have.
-    pub fn scenario(&self, mask: bool) -> Result<String, String> {
+    /// [`RecordingError`]: there is no event, or there are more than a scenario can have.
+    pub fn scenario(&self, mask: bool) -> Result<String, RecordingError> {
         let (Some(first), Some(last)) = (self.first, self.last) else {
-            return Err(
-                "it has no record of a watcher; expected the file of `watch --audit`, or the output of `watch --json`"
-                    .into(),
-            );
+            return Err(RecordingError::NoRecord);
         };
         if self.events.is_empty() {
-            return Err("no event was seen in this time, so there is nothing to play".into());
+            return Err(RecordingError::NoEvent);
         }
         let own = self.own_names();
         let names = Names::new(&self.events, own.first().map(String::as_str), mask);
@@ -250,10 +294,7 @@ impl Recording {
         }
         match Scenario::parse(&text) {
             Ok(_) => Ok(text),
-            Err(error) => Err(format!(
-                "what was seen cannot be a scenario: {}",
-                error.message()
-            )),
+            Err(error) => Err(RecordingError::Invalid(error)),
         }
     }
 
@@ -514,7 +555,7 @@ mod tests {
         )
     }
 
-    fn recorded(lines: &[String], mask: bool) -> Result<String, String> {
+    fn recorded(lines: &[String], mask: bool) -> Result<String, RecordingError> {
         let mut recording = Recording::default();
         for line in lines {
             recording.add(line);
@@ -645,11 +686,17 @@ mod tests {
 
     #[test]
     fn what_holds_no_event_is_refused() {
-        assert!(recorded(&[], false).unwrap_err().contains("watch --audit"));
+        assert!(
+            recorded(&[], false)
+                .unwrap_err()
+                .to_string()
+                .contains("watch --audit")
+        );
         assert!(recorded(&["no JSON".into(), r#"{"record":"event"}"#.into()], false).is_err());
         assert!(
             recorded(&[APPROVAL.into()], false)
                 .unwrap_err()
+                .to_string()
                 .contains("no event")
         );
         let mut recording = Recording::default();
