@@ -93,6 +93,7 @@ def class_section(node: ast.ClassDef, event_members: "set[str]") -> str:
     title = f"`{node.name}`" + (f" ({', '.join(bases)})" if bases else "")
     section = f"\n### {title}\n\n{text(node)}\n"
     items, words = "", []
+    is_record = any(base in {"Frozen", "_AboutEvent"} for base in map(ast.unparse, node.bases))
     for part, following in zip(node.body, [*node.body[1:], None]):
         if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_public(part.name):
             code, about = signature(part), text(part)
@@ -101,8 +102,9 @@ def class_section(node: ast.ClassDef, event_members: "set[str]") -> str:
             else:
                 words.append(f"`{code}`")
         elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and is_public(part.target.id):
-            about = field_text(part.value, following)
-            code = f"{part.target.id}: {ast.unparse(part.annotation)}" if about else ast.unparse(part)
+            # The page of the records describes their fields.
+            about = "" if is_record else field_text(part.value, following)
+            code = f"{part.target.id}: {ast.unparse(part.annotation)}" if about or is_record else ast.unparse(part)
             if about:
                 items += item(code, about)
             elif part.target.id not in event_members and "ClassVar" not in code:
@@ -120,13 +122,15 @@ def module_section(module: str, names: "list[str]") -> str:
     # The page says once that records about an event have its members, and that each has a time.
     (members,) = [node for node in nodes if getattr(node, "name", "") == "EventRecord"] or [ast.Module([], [])]
     event = {ast.unparse(part.target) for part in members.body if isinstance(part, ast.AnnAssign)} - {"event_id"}
+    # The package exports the last class of a name; the native one below it is its own affair.
+    exports = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
     for node in nodes:
         # The same function under a name that scripts written for `json` use.
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in exported() and isinstance(node.value, ast.Name):
             functions += item(ast.unparse(node), "")
         if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) or not is_public(node.name):
             continue
-        if module == "scheduled_events" and node.name not in exported():
+        if module == "scheduled_events" and node.name not in exported() or exports.get(node.name, node) is not node:
             continue
         if isinstance(node, ast.ClassDef):
             classes += class_section(node, event | {"time"} if event else event)
