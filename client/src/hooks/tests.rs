@@ -362,7 +362,7 @@ mod windows {
         match outcome {
             CommandOutcome::Succeeded => assert!(is_in_path),
             CommandOutcome::NotStarted(reason) => {
-                assert!(!is_in_path && reason.ends_with(": program not found"))
+                assert!(!is_in_path && reason.ends_with(": program not found"));
             }
             other => panic!("{other:?}"),
         }

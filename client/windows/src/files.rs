@@ -58,7 +58,7 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
         });
         match moved.or_else(|_| replace_open(from, to)) {
             Err(error) if is_in_use(&error) && Instant::now() < deadline => {
-                thread::sleep(RETRY_INTERVAL)
+                thread::sleep(RETRY_INTERVAL);
             }
             result => return result,
         }
