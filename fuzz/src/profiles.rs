@@ -230,6 +230,14 @@ fn read_word(text: &str) {
 
 /// A machine and its workload, with whatever happens to them.
 fn live_on_spot(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+    // A machine that is evicted for capacity only keeps its place whatever the price.
+    for (kind, cause) in EvictionType::ALL
+        .into_iter()
+        .flat_map(|kind| EvictionCause::ALL.map(|cause| (kind, cause)))
+    {
+        let keeps = (kind, cause) == (EvictionType::CapacityOnly, EvictionCause::Price);
+        assert_eq!(kind.is_evicted_for(cause), !keeps);
+    }
     let policy = *u.choose(&EvictionPolicy::ALL)?;
     let (mut state, mut phase) = (None, Phase::Warmup);
     for _ in 0..u.int_in_range(0..=40)? {
@@ -249,6 +257,8 @@ fn live_on_spot(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             if input == SpotInput::Evict && row.to != SpotState::Running {
                 assert_eq!(policy.effect().state, row.to);
             }
+            let has_machine = row.to == SpotState::Running;
+            assert_eq!(row.to.charges() == Charges::MachineAndDisks, has_machine);
             state = Some(row.to);
         }
 

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 
 use arbitrary::Unstructured;
-use scheduled_events_core::record::{CauseWord, EventMembers, Record, is_unsafe_to_print};
+use scheduled_events_core::record::{
+    CauseWord, EventMembers, HookOutcome, Record, is_unsafe_to_print,
+};
 use scheduled_events_core::{
     Action, AnswerOutcome, Cause, Change, Document, Event, EventId, EventKind, EventType,
     EventTypes, GateAnswer, GatePhase, Leader, Policy, Preparation, Report, RequestOutcome,
@@ -392,15 +394,14 @@ impl Host {
         };
         let attempt = event.running.take().unwrap();
         event.prepared = Some(preparation);
-        assert_eq!(
-            self.session.prepared(attempt, preparation),
-            AnswerOutcome::Accepted
-        );
-        assert_eq!(
-            self.session.prepared(attempt, preparation),
-            AnswerOutcome::Unexpected,
-            "a second result"
-        );
+        let hook = match preparation {
+            Preparation::Ready => HookOutcome::Ready,
+            Preparation::Failed => HookOutcome::Failed,
+        };
+        // What a host reports of it: once, and as it is.
+        let mut report = || hook.to_report(self.session.prepared(attempt, preparation));
+        assert_eq!((report(), report()), (Some(hook), None));
+        assert!(!hook.has_recovered());
         self.run_steps(false);
     }
 
@@ -454,6 +455,8 @@ impl Host {
             let step = self.session.take_step(self.now);
             if let Step::Report(report) = &step {
                 check_record(report, &self.body, self.now);
+                let shown = report.as_ref().event().map(|event| event.event_id());
+                assert_eq!(shown, report.event().map(|event| event.event_id()));
             }
             match step {
                 Step::Wait { until } => {
@@ -527,6 +530,7 @@ impl Host {
                     );
                     event.may_prepare |=
                         (phase, self.gate_answer) == (GatePhase::Prepare, GateAnswer::Open);
+                    self.check_would_prepare(attempt);
                     let outcome = self
                         .session
                         .gate_answered(attempt, self.gate_answer, self.now);
@@ -584,6 +588,31 @@ impl Host {
             }
         }
         panic!("the session never waits");
+    }
+
+    /// What the gate's yes would lead to is what it leads to, with the same snapshot.
+    fn check_would_prepare(&self, attempt: u32) {
+        let mut yes = self.session.clone();
+        let _ = yes.gate_answered(attempt, GateAnswer::Open, self.now);
+        let prepares = matches!(yes.take_step(self.now), Step::Prepare { .. });
+        match self.session.would_prepare(attempt, self.now) {
+            Some(ahead) if prepares => {
+                let (mut expected, mut found) = (
+                    vec![0; Session::<CAPACITY>::SNAPSHOT_MAX],
+                    vec![0; Session::<CAPACITY>::SNAPSHOT_MAX],
+                );
+                assert_eq!(ahead.snapshot(&mut found), yes.snapshot(&mut expected));
+                assert!(found == expected, "another snapshot");
+                assert_eq!(ahead.out_of_service_since(), yes.out_of_service_since());
+                assert!(
+                    yes.events()
+                        .any(|event| event.event_id() == ahead.event().event_id())
+                );
+            }
+            // Another step comes first.
+            Some(_) => {}
+            None => assert!(!prepares),
+        }
     }
 
     /// What the session waits for agrees with what the host knows.
