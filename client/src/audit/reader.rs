@@ -71,11 +71,14 @@ impl AuditReader {
                 // Checked before the rest of the file is read: nobody writes to a rotated file.
                 let is_current = std::fs::metadata(&self.path)
                     .is_ok_and(|found| identity == (found.dev(), found.ino()));
-                self.read_lines(&mut reader, each)?;
-                let is_truncated = reader.get_ref().metadata()?.len() < reader.stream_position()?;
-                if is_current && !is_truncated {
+                // Whether it was truncated.
+                let read = self.read_lines(&mut reader, each).and_then(|()| {
+                    Ok(reader.get_ref().metadata()?.len() < reader.stream_position()?)
+                });
+                // After a failure the next call goes on where this one stopped.
+                if read.is_err() || is_current && matches!(read, Ok(false)) {
                     self.reader = Some((reader, identity));
-                    return Ok(());
+                    return read.map(|_| ());
                 }
                 self.partial.clear();
             }

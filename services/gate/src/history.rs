@@ -3,7 +3,7 @@
 //!
 //! The daemon of a machine applies the records of the watcher's audit file; the hub applies those
 //! that it makes for a machine without an agent. Both apply the records of an earlier process
-//! first, so that a restart knows as much as before.
+//! first: the hub as far as its audit file is on this computer.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

@@ -191,6 +191,9 @@ impl Participant {
 
     /// May this machine approve? It is ready. `since_go` is how long this process has known the
     /// decision.
+    ///
+    /// The write of `go` is followed by another round: the machine that wrote it has turn zero and
+    /// answers yes, the others answer that another one approves until their turn has come.
     pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> GateStep {
         if self.is_alone_and_urgent() {
             return GateStep::Answer(Answer::Open);

@@ -55,7 +55,7 @@ impl Shared {
     /// The shared state of a hub with this configuration.
     ///
     /// # Errors
-    /// A sentence: the configuration of the fleet is invalid.
+    /// A sentence: the configuration of the fleet is invalid, or the audit file cannot be read.
     pub fn new(
         config: Config,
         policy: Policy,

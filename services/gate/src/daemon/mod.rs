@@ -128,7 +128,7 @@ pub struct Daemon {
     /// Events of this machine that started without a decision of the gate; `None` until its
     /// register has been read.
     forced: RefCell<Option<UngatedStarts>>,
-    /// When the audit file was last read.
+    /// When the loop that reads records last went round, also where there is no file to read.
     last_audit_read: Cell<Instant>,
     /// When the upkeep last ran.
     last_upkeep: Cell<Instant>,

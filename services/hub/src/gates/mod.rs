@@ -53,7 +53,7 @@ impl Gates {
     /// The gates of a configuration.
     ///
     /// # Errors
-    /// A sentence: the fleet's configuration is invalid.
+    /// A sentence: the fleet's configuration is invalid, or the audit file cannot be read.
     pub fn new(config: &Config) -> Result<Rc<Self>, String> {
         let open = |file: &PathBuf| Fleet::open(file, &config.audit);
         let fleet = config.gate.as_ref().map(open).transpose()?;

@@ -1,4 +1,7 @@
 //! What runs for a machine: its commands, those that wait for their turn, and its questions to the gate.
+//!
+//! `start` only queues a command: the permit of the pool in `hooks` comes back to the machine as `Message::Permit`, and `on_permit`
+//! runs it.
 
 use std::collections::HashMap;
 use std::rc::Rc;
