@@ -86,7 +86,7 @@ def check_old_programs(corpus_through):
 
     They are compiled with a header from abi/ and linked to a library that has only the functions of that header, which
     trap. They run with the present library. `corpus_through` passes the corpus through a command. Before the first release, the
-    present header stands in for an accepted one, so that this check itself is tested."""
+    present header replaces an accepted one, so that this check itself is tested."""
     headers, results = accepted(), []
     if not headers:
         headers, results = {"present": HEADER}, [NO_BASELINE]

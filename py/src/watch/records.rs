@@ -144,7 +144,7 @@ impl Records {
 }
 
 impl Unread {
-    /// How many records it stands for.
+    /// How many records it replaces.
     fn count(&self) -> u64 {
         match self.kind {
             UnreadKind::PollFailed { repeated, .. } => repeated + 1,

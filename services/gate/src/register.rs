@@ -374,7 +374,7 @@ impl GroupChange {
                 slots,
                 limit,
             } => {
-                // Before the members were read, the number behind a percentage is unknown.
+                // Before the members were read, the number that a percentage means is unknown.
                 if *limit != u32::MAX {
                     register.limit = *limit;
                 }

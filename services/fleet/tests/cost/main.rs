@@ -5,7 +5,7 @@
 //! `docs/inside/performance.md`. It counts requests and bytes, and measures only processor time, so a busy
 //! machine makes little difference.
 //!
-//! `meter`: counts. `processor`: processor time. `stores`: the stores, each behind a meter.
+//! `meter`: counts. `processor`: processor time. `stores`: the stores, each counted by a meter.
 //! `fleet`: the machines.
 
 #[path = "../suite/fixture.rs"]

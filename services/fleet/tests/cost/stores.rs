@@ -1,4 +1,4 @@
-//! The stores, each behind a meter.
+//! The stores, each counted by a meter.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -70,7 +70,7 @@ fn rotation_loses_nothing_and_what_was_rotated_away_is_a_gap() {
             audit.append_torn();
         }
         if number % 10 == 0 {
-            // The relay must not fall behind the files that are kept.
+            // The relay must read each file while it is kept.
             server.wait_for(number + 1);
         }
         if number % 3 == 0 {

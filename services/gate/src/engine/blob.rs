@@ -301,7 +301,7 @@ impl BlobEngine {
         ))
     }
 
-    /// The blob, including an empty one, which stands for a deleted register.
+    /// The blob, including an empty one, which represents a deleted register.
     async fn get(&self, key: &str) -> Result<Option<Versioned>, EngineError> {
         let found = match self.store.get(&Path::from(key)).await {
             Err(Error::NotFound { .. }) => return Ok(None),

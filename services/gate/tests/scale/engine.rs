@@ -1,4 +1,4 @@
-//! The engine of the simulation: registers in memory, behind a network and a server that take time,
+//! The engine of the simulation: registers in memory, reached through a network and a server with delays,
 //! and that fail.
 
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! The objects of the API server: versions, selectors, patches, and the history behind watches.
+//! The objects of the API server: versions, selectors, patches, and the history that watches read.
 
 use std::collections::BTreeMap;
 
