@@ -104,16 +104,9 @@ impl<'a> VmNames<'a> {
         }
     }
 
-    /// The index of this machine in the event's `Resources`; `None` if it is not among them.
+    /// How many other machines the event's `Resources` name before this one; `None` if it is not among them.
     pub fn rank(&self, event: &Event<'_>) -> Option<usize> {
-        let mut rank: usize = 0;
-        for resource in event.resources() {
-            if self.contains(&resource) {
-                return Some(rank);
-            }
-            rank = rank.saturating_add(1);
-        }
-        None
+        event.resources().rank(|name| self.contains(name))
     }
 
     fn contains(&self, resource: &Text<'_>) -> bool {
@@ -131,7 +124,12 @@ impl<'a> VmNames<'a> {
         if self.is_unknown() {
             None
         } else {
-            Some(self.rank(event).is_some())
+            Some(
+                event
+                    .resources()
+                    .into_iter()
+                    .any(|name| self.contains(&name)),
+            )
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The events of a document. They are read again when they are visited, since the document stores no more than the first.
 
 use super::Document;
+use crate::duplicate_ids::DUPLICATE_ID_WINDOW;
 use crate::event::{EVENT_DEPTH, Event, NameBuffer};
 use crate::json::{Scanner, Text};
+use crate::names::VmNames;
 
 impl<'a> Document<'a> {
     /// The events in the document's order. An element that is not an object, has no `EventId`, or repeats one is left out
@@ -44,6 +46,50 @@ impl<'a> Document<'a> {
             return Some(*event);
         }
         self.read_next_event(cursor)
+    }
+
+    /// The events as the machine with these names sees them: those of [`events`](Self::events), in which no other entry hides
+    /// an event of this machine. Of several events with one `EventId`, the first that names this machine counts if there
+    /// is one, after all others; if an earlier one does not name it, it has a problem in its `EventId`, so that no policy
+    /// approves it. Among the first [`DUPLICATE_ID_WINDOW`](crate::DUPLICATE_ID_WINDOW) ids, as in `events`.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, Member, VmNames};
+    ///
+    /// let body = br#"{"Events":[{"EventId":"d-1","Resources":["vm_9"]},{"EventId":"D-1","Resources":["vm_0"]}]}"#;
+    /// let document = Document::parse(body)?;
+    /// let event = document.events_for(VmNames::new(&["vm_0"])).next().unwrap();
+    /// assert_eq!((event.index(), event.unreliable_member()), (1, Some(Member::EventId)));
+    /// assert_eq!(document.events_for(VmNames::new(&["vm_1"])).next().unwrap().index(), 0);
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
+    pub fn events_for<'n>(
+        &self,
+        names: VmNames<'n>,
+    ) -> impl Iterator<Item = Event<'a>> + use<'a, 'n> {
+        let document = *self;
+        let shown = self
+            .events()
+            .filter(move |event| document.own_repetition(event, names).is_none());
+        let own = (!self.duplicates.is_empty()).then(|| self.events());
+        let own = own.into_iter().flatten();
+        shown.chain(own.filter_map(move |event| document.own_repetition(&event, names)))
+    }
+
+    /// The first event of this machine that repeats the id of this event, which is of other machines.
+    fn own_repetition(&self, first: &Event<'a>, names: VmNames<'_>) -> Option<Event<'a>> {
+        if self.duplicates.is_empty() || names.owns(first) != Some(false) {
+            return None;
+        }
+        let elements = Elements::new(self.text, self.events_offset, self.has_problems);
+        let events = elements.filter_map(|element| element.event);
+        let mut repetitions = events
+            .filter(Event::has_id)
+            .take(DUPLICATE_ID_WINDOW)
+            .filter(|event| event.event_id().is_same_name(&first.event_id()));
+        let mut own = repetitions.find(|event| names.owns(event) == Some(true))?;
+        own.mark_repeated();
+        Some(own)
     }
 
     /// The ids of all events, duplicates included.

@@ -190,7 +190,7 @@ impl<'a> Event<'a> {
     }
 
     /// The first member with a problem among those that decisions depend on: `EventId`, `EventType`, `EventStatus`,
-    /// `EventSource`, `DurationInSeconds` and `Resources`. An event that has one is held by every policy.
+    /// `EventSource`, `DurationInSeconds` and `Resources`. An event that has one is never approved by a policy.
     ///
     /// ```
     /// use scheduled_events_core::{Document, Member};
@@ -224,6 +224,11 @@ impl<'a> Event<'a> {
     /// Whether the event has any problem.
     pub(crate) const fn has_problems(&self) -> bool {
         !self.layout.problems.is_empty()
+    }
+
+    /// Records that another event of the document has the same id.
+    pub(crate) fn mark_repeated(&mut self) {
+        self.layout.problems.insert(Member::EventId);
     }
 
     pub(crate) const fn offset(&self) -> usize {

@@ -6,7 +6,7 @@ use super::Member;
 
 /// Something invalid in one event, or in the document's own members, for which the document is not refused.
 ///
-/// An event with a problem in a member that decisions depend on is held, never approved: see
+/// An event with a problem in a member that decisions depend on is never approved: see
 /// [`Event::unreliable_member`](crate::Event::unreliable_member).
 ///
 /// ```

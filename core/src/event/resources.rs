@@ -57,7 +57,41 @@ impl<'a> Resources<'a> {
             first: true,
         }
     }
+
+    /// Whether they name more than one machine. A repeated name counts once.
+    ///
+    /// ```
+    /// use scheduled_events_core::Document;
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","Resources":["vm_0","VM_0"]}]}"#)?;
+    /// assert!(!document.events().next().unwrap().resources().are_several());
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
+    pub fn are_several(&self) -> bool {
+        let mut names = self.iter();
+        let first = names.next();
+        first.is_some_and(|first| names.any(|name| !name.is_same_name(&first)))
+    }
+
+    /// The number of machines that are named before the first name for which `is_wanted` holds; `None` if there is no such
+    /// name. A repeated name counts once among the first [`COMPARED`].
+    pub(crate) fn rank(&self, is_wanted: impl Fn(&Text<'a>) -> bool) -> Option<usize> {
+        let mut rank: usize = 0;
+        for (index, name) in self.iter().enumerate() {
+            if is_wanted(&name) {
+                return Some(rank);
+            }
+            let before = self.iter().take(index.min(COMPARED));
+            if before.into_iter().all(|other| !other.is_same_name(&name)) {
+                rank = rank.saturating_add(1);
+            }
+        }
+        None
+    }
 }
+
+/// How many names of an event are compared with each later one, so that the time stays linear in the event's length.
+const COMPARED: usize = 64;
 
 impl<'a> IntoIterator for Resources<'a> {
     type Item = Text<'a>;

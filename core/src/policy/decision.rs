@@ -86,11 +86,15 @@ pub enum Reason {
     NameUnknown,
     /// The event has no `EventType`.
     TypeUnknown,
+    /// The event has no `EventStatus`. It counts as announced, and may already run.
+    StatusUnknown,
+    /// The event has no `Resources`, or an empty list.
+    NamesNoMachine,
     /// The event has started.
     AlreadyStarted,
-    /// The event's status is missing or unknown.
+    /// The event's status is neither `Scheduled` nor `Started`.
     NotScheduled,
-    /// There is a problem in a member that decisions depend on.
+    /// There is a problem in a member that decisions depend on: the event is not approved.
     Unreliable(Member),
     /// The event affects several machines, and another one approves it.
     AnotherLeads,
@@ -113,6 +117,8 @@ impl fmt::Display for Reason {
             Self::OtherMachinesTerminate => "another VM's Terminate",
             Self::NameUnknown => "VM name unknown",
             Self::TypeUnknown => "no EventType",
+            Self::StatusUnknown => "no EventStatus",
+            Self::NamesNoMachine => "no VM in Resources",
             Self::AlreadyStarted => "already started",
             Self::NotScheduled => "not Scheduled",
             Self::AnotherLeads => "another VM leads",

@@ -124,8 +124,12 @@ impl EventTypes {
         self.0 & 1 << kind as u8 != 0
     }
 
-    pub(super) fn matches(self, event_type: EventType<'_>) -> bool {
-        self.contains(EventKind::from(event_type))
+    /// Whether an event of this type matches. One without a readable type matches no set but that of every type.
+    pub(super) fn matches(self, event_type: Option<EventType<'_>>) -> bool {
+        match event_type {
+            Some(event_type) => self.contains(EventKind::from(event_type)),
+            None => self == Self::ANY,
+        }
     }
 }
 

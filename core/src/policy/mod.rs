@@ -21,8 +21,9 @@ pub const MAX_RULES: usize = 32;
 
 /// A list of rules, and which machine approves an event that affects several. The first rule that matches decides.
 ///
-/// Some events are held whatever the rules: those that are not `Scheduled`, those with a problem in a member that
-/// decisions depend on, all events while the names of this machine are unknown, and another machine's `Terminate`.
+/// Some events are held whatever the rules: those with another status than `Scheduled`, those that name no machine, all events
+/// while the names of this machine are unknown, and another machine's `Terminate`. An event with a problem in a member that
+/// decisions depend on, or without a type or a status, is matched with what can be read, and never approved.
 ///
 /// ```
 /// use scheduled_events_core::{Action, Document, EventKind, EventTypes, Policy, Rule, UnixSeconds, VmNames};
@@ -143,40 +144,53 @@ impl Policy {
         };
         let hold = |rule, reason| decision(Action::Hold, rule, reason);
 
-        if let Some(member) = event.unreliable_member() {
-            return hold(None, Reason::Unreliable(member));
-        }
-        match event.event_status() {
-            Some(EventStatus::Scheduled) => {}
-            Some(EventStatus::Started) => return hold(None, Reason::AlreadyStarted),
-            Some(EventStatus::Other(_)) | None => return hold(None, Reason::NotScheduled),
-        }
-        let rank = names.rank(event);
-        if names.is_unknown() {
-            return hold(None, Reason::NameUnknown);
-        }
-        let Some(event_type) = event.event_type() else {
-            return hold(None, Reason::TypeUnknown);
+        // What cannot be read forbids approving, never preparing.
+        let unreliable = event.unreliable_member().map(Reason::Unreliable);
+        let held = match event.event_status() {
+            Some(EventStatus::Started) => Some(Reason::AlreadyStarted),
+            Some(EventStatus::Other(_)) => Some(Reason::NotScheduled),
+            _ if names.is_unknown() => Some(Reason::NameUnknown),
+            // Without a status it counts as announced, and may already run.
+            Some(EventStatus::Scheduled) | None => None,
         };
-
+        if let Some(reason) = held {
+            return hold(None, unreliable.unwrap_or(reason));
+        }
+        let event_type = event.event_type();
+        let doubt = unreliable
+            .or_else(|| event_type.is_none().then_some(Reason::TypeUnknown))
+            .or_else(|| {
+                let has_none = event.event_status().is_none();
+                has_none.then_some(Reason::StatusUnknown)
+            });
+        let names_none = event.resources().into_iter().next().is_none();
+        let rank = names.rank(event);
         let mine = rank.is_some();
         let notice = start.map(|start| start.since(noticed));
         let Some((number, rule)) = (1..=u16::MAX)
             .zip(&self.rules)
-            .find(|(_, rule)| rule.matches(event, event_type, mine, notice))
+            .find(|(_, rule)| !names_none && rule.matches(event, mine, notice))
         else {
-            return hold(
-                None,
-                match mine {
-                    _ if self.rules.is_empty() => Reason::Observing,
-                    true => Reason::NoRule,
-                    false => Reason::OtherMachine,
-                },
-            );
+            let reason = match mine {
+                _ if self.rules.is_empty() => Reason::Observing,
+                true => Reason::NoRule,
+                false if names_none => Reason::NamesNoMachine,
+                false => Reason::OtherMachine,
+            };
+            return hold(None, doubt.unwrap_or(reason));
         };
         let approves = matches!(rule.action, Action::Approve | Action::Prepare);
-        if approves && event_type == EventType::Terminate && !mine {
+        if approves && event_type == Some(EventType::Terminate) && !mine {
             return hold(Some(number), Reason::OtherMachinesTerminate);
+        }
+        if let Some(reason) = doubt {
+            if rule.action == Action::Approve {
+                return hold(None, reason);
+            }
+            return Decision {
+                act_from: rule.act_from(start),
+                ..decision(rule.action, Some(number), reason)
+            };
         }
         let reason = if rule.sources == EventSources::of(&[SourceKind::User]) {
             Reason::UserInitiated
@@ -188,11 +202,10 @@ impl Policy {
         if !approves {
             return decision(rule.action, Some(number), reason);
         }
-        let is_shared = || event.resources().into_iter().nth(1).is_some();
         let (approve_after, reason) = match self.leader {
             // Nobody knows when this is early enough.
             _ if rule.prepare_before.is_some() && start.is_none() => (None, Reason::StartUnknown),
-            None if rule.action == Action::Prepare && is_shared() => {
+            None if rule.action == Action::Prepare && event.resources().are_several() => {
                 (None, Reason::SeveralMachines)
             }
             leader => (leader.unwrap_or_default().approve_after(rank), reason),
@@ -205,13 +218,9 @@ impl Policy {
             };
             return hold(Some(number), reason);
         }
-        let act_from = rule
-            .prepare_before
-            .zip(start)
-            .map(|(before, start)| start.minus(before));
         Decision {
             approve_after,
-            act_from,
+            act_from: rule.act_from(start),
             ..decision(rule.action, Some(number), reason)
         }
     }

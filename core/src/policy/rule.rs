@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::kinds::{EventSources, EventTypes};
-use crate::event::{Event, EventType};
+use crate::event::{Event, Member};
+use crate::time::UnixSeconds;
 use crate::words::words;
 
 /// A rule: which events it matches, and the action for them. Durations are inclusive. An unknown duration never matches a
@@ -60,13 +61,8 @@ impl Rule {
         }
     }
 
-    pub(super) fn matches(
-        &self,
-        event: &Event<'_>,
-        event_type: EventType<'_>,
-        mine: bool,
-        notice: Option<i64>,
-    ) -> bool {
+    /// Whether it matches this event. A condition on something that cannot be read does not.
+    pub(super) fn matches(&self, event: &Event<'_>, mine: bool, notice: Option<i64>) -> bool {
         let in_scope = match self.scope {
             Scope::Mine => mine,
             Scope::Others => !mine,
@@ -79,8 +75,21 @@ impl Rule {
                 self.max_duration,
             )
             && is_within(notice, self.min_notice, self.max_notice)
-            && self.event_types.matches(event_type)
-            && self.sources.matches(event.event_source())
+            && self.event_types.matches(event.event_type())
+            && self.matches_source(event)
+    }
+
+    fn matches_source(&self, event: &Event<'_>) -> bool {
+        if event.has_problem(Member::EventSource) {
+            return self.sources == EventSources::ANY;
+        }
+        self.sources.matches(event.event_source())
+    }
+
+    /// The time before which an event that starts at `start` is neither prepared for nor approved.
+    pub(super) fn act_from(&self, start: Option<UnixSeconds>) -> Option<UnixSeconds> {
+        let (before, start) = self.prepare_before.zip(start)?;
+        Some(start.minus(before))
     }
 }
 

@@ -178,7 +178,7 @@ impl<const N: usize> Tracker<N> {
         let mut ignored = seen.repeated;
         if seen.new > 0 {
             let mut inserted: usize = 0;
-            for event in document.events() {
+            for event in document.events_for(names) {
                 if let Some((slot, change)) = self.insert(&event, names)
                     && let Some(event) = self.get(slot)
                 {
@@ -275,7 +275,7 @@ impl<const N: usize> Tracker<N> {
         }
         let mut seen = Seen::default();
         let mut over = false;
-        for event in document.events() {
+        for event in document.events_for(names) {
             if is_over(&event) {
                 over = true;
                 continue;

@@ -546,8 +546,8 @@ fn invariant_4_the_gate_opens_before_each_preparation_and_approval() {
 }
 
 #[test]
-fn invariant_5_an_event_with_a_problem_is_held() {
-    check(invariants::invalid_events_are_held);
+fn invariant_5_an_event_with_a_problem_is_never_approved() {
+    check(invariants::invalid_events_are_not_approved);
 }
 
 #[test]

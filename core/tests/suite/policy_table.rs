@@ -38,48 +38,15 @@ fn short(decision: &Decision) -> (Action, Option<u16>, Reason) {
 
 #[test]
 fn some_events_are_held_whatever_the_rules() {
-    let nameless = Spec {
-        event_type: None,
-        ..event("a")
-    };
-    let silent = Spec {
-        status: None,
-        ..event("a")
-    };
     for (spec, reason) in [
-        (
-            event("a").invalid("EventId"),
-            Reason::Unreliable(Member::EventId),
-        ),
-        (
-            event("a").invalid("EventType"),
-            Reason::Unreliable(Member::EventType),
-        ),
-        (
-            event("a").invalid("EventStatus"),
-            Reason::Unreliable(Member::EventStatus),
-        ),
-        (
-            event("a").invalid("EventSource"),
-            Reason::Unreliable(Member::EventSource),
-        ),
-        (
-            event("a").invalid("DurationInSeconds"),
-            Reason::Unreliable(Member::DurationInSeconds),
-        ),
         (
             event("a").invalid("Resources"),
             Reason::Unreliable(Member::Resources),
         ),
-        (
-            event("a").duration(-2),
-            Reason::Unreliable(Member::DurationInSeconds),
-        ),
         (event("a").started(), Reason::AlreadyStarted),
         (event("a").status("scheduled"), Reason::NotScheduled),
         (event("a").status("Completed"), Reason::NotScheduled),
-        (silent, Reason::NotScheduled),
-        (nameless, Reason::TypeUnknown),
+        (event("a").resources(&[]), Reason::NamesNoMachine),
         // A problem takes precedence over the status.
         (
             event("a").started().invalid("EventSource"),
@@ -105,6 +72,124 @@ fn some_events_are_held_whatever_the_rules() {
         (decision.action, decision.time_left),
         (Action::Approve, None)
     );
+}
+
+/// FIELD-FAULTS 28.
+#[test]
+fn what_cannot_be_read_forbids_approving_and_not_preparing() {
+    let nameless = Spec {
+        event_type: None,
+        ..event("a")
+    };
+    let silent = Spec {
+        status: None,
+        ..event("a")
+    };
+    let unreadable = |member: &'static str| event("a").invalid(member);
+    for (spec, reason) in [
+        (unreadable("EventId"), Reason::Unreliable(Member::EventId)),
+        (
+            unreadable("EventType"),
+            Reason::Unreliable(Member::EventType),
+        ),
+        (
+            unreadable("EventStatus"),
+            Reason::Unreliable(Member::EventStatus),
+        ),
+        (
+            unreadable("EventSource"),
+            Reason::Unreliable(Member::EventSource),
+        ),
+        (
+            unreadable("DurationInSeconds"),
+            Reason::Unreliable(Member::DurationInSeconds),
+        ),
+        (
+            event("a").duration(-2),
+            Reason::Unreliable(Member::DurationInSeconds),
+        ),
+        (silent, Reason::StatusUnknown),
+        (nameless, Reason::TypeUnknown),
+    ] {
+        for leader in [None, Some(Leader::Everyone)] {
+            let decision = |action| {
+                let mut policy = policy(&[Rule::new(action)]);
+                policy.leader = leader;
+                let decision = decide(&policy, &spec);
+                assert_eq!(decision.approve_after, None, "{spec:?}");
+                short(&decision)
+            };
+            assert_eq!(decision(Action::Approve), hold(reason), "{spec:?}");
+            for action in [Action::Prepare, Action::Hold, Action::Ignore] {
+                assert_eq!(decision(action), (action, Some(1), reason), "{spec:?}");
+            }
+        }
+    }
+}
+
+/// FIELD-FAULTS 28: the other conditions of a rule still count.
+#[test]
+fn a_condition_on_what_cannot_be_read_does_not_match() {
+    let prepare = Rule::new(Action::Prepare);
+    let preempt = Rule {
+        event_types: EventTypes::of(&[EventKind::Preempt]),
+        ..prepare
+    };
+    let short = Rule {
+        max_duration: Some(600),
+        ..prepare
+    };
+    let platform = Rule {
+        sources: EventSources::of(&[SourceKind::Platform]),
+        ..prepare
+    };
+    // `EventSources::of` all of them includes events without a source, which an unreadable one is not.
+    let no_source = Rule {
+        sources: EventSources::from_bits(0b1000).unwrap(),
+        ..prepare
+    };
+    let spec = || event("a").event_type("Preempt").duration(30);
+    for (rule, unreadable, matches) in [
+        (preempt, "DurationInSeconds", true),
+        (preempt, "EventSource", true),
+        (preempt, "EventStatus", true),
+        (preempt, "EventType", false),
+        (short, "DurationInSeconds", false),
+        (short, "EventType", true),
+        (platform, "EventSource", false),
+        (platform, "EventType", true),
+        (no_source, "EventSource", false),
+    ] {
+        let decision = decide(&policy(&[rule]), &spec().invalid(unreadable));
+        let expected = if matches {
+            Action::Prepare
+        } else {
+            Action::Hold
+        };
+        assert_eq!(decision.action, expected, "{unreadable} with {rule:?}");
+    }
+}
+
+/// FIELD-FAULTS 33.
+#[test]
+fn a_repeated_name_is_one_machine() {
+    for (resources, several) in [
+        (&[VM, "VM_1"][..], false),
+        (&[VM, VM, VM], false),
+        (&[VM, OTHER, VM], true),
+    ] {
+        let decision = decide(
+            &policy(&[Rule::new(Action::Prepare)]),
+            &event("a").resources(resources),
+        );
+        assert_eq!(decision.approve_after.is_none(), several, "{resources:?}");
+    }
+    let mut policy = policy(&[Rule::new(Action::Approve)]);
+    policy.leader = Some(Leader::Rank {
+        take_over_after: 30,
+    });
+    let decision = decide(&policy, &event("a").resources(&[OTHER, OTHER, VM]));
+    assert_eq!(decision.approve_after, Some(30));
 }
 
 #[test]
@@ -188,7 +273,7 @@ fn the_sample_policy_approves_user_events_and_short_freezes() {
         ),
         (
             freeze().duration(5).resources(&[]),
-            hold(Reason::OtherMachine),
+            hold(Reason::NamesNoMachine),
         ),
         (
             freeze().duration(5).resources(&[OTHER, VM]),
@@ -490,6 +575,8 @@ fn reasons_are_displayed_and_serialized_as_words() {
         (Reason::OtherMachinesTerminate, "another VM's Terminate"),
         (Reason::NameUnknown, "VM name unknown"),
         (Reason::TypeUnknown, "no EventType"),
+        (Reason::StatusUnknown, "no EventStatus"),
+        (Reason::NamesNoMachine, "no VM in Resources"),
         (Reason::AlreadyStarted, "already started"),
         (Reason::NotScheduled, "not Scheduled"),
         (

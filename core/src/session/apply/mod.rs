@@ -76,7 +76,7 @@ impl<const N: usize> Session<N> {
         // An own event with this deadline or a later one finds no capacity: known after the first that did not.
         let mut full_for: Option<i64> = None;
         for own in [true, false] {
-            for event in document.events().filter(|event| !is_over(event)) {
+            for event in document.events_for(names).filter(|event| !is_over(event)) {
                 if (names.owns(&event) == Some(true)) != own {
                     continue;
                 }
@@ -102,7 +102,7 @@ impl<const N: usize> Session<N> {
         }
         let mut untracked = Untracked::default();
         // Counted last, since an event may have been evicted for a later one.
-        for event in document.events().filter(|event| !is_over(event)) {
+        for event in document.events_for(names).filter(|event| !is_over(event)) {
             if self.tracker.find_text(&event.event_id()).is_none() {
                 let own = names.owns(&event) == Some(true);
                 let count = if own {
@@ -243,7 +243,7 @@ impl<const N: usize> Session<N> {
         let mut apply_again = false;
         // Whatever the order of the events.
         let was_out = self.machine.is_due();
-        for event in document.events() {
+        for event in document.events_for(names) {
             let Some(slot) = self.tracker.find_text(&event.event_id()) else {
                 continue;
             };

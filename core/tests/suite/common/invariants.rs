@@ -282,8 +282,8 @@ pub fn the_gate_opens_first(trace: &[Entry], setup: &Setup) -> CheckResult {
     Ok(())
 }
 
-/// 5. An event with a problem in a member that decisions depend on is held.
-pub fn invalid_events_are_held(trace: &[Entry], setup: &Setup) -> CheckResult {
+/// 5. An event with a problem in a member that decisions depend on is never approved.
+pub fn invalid_events_are_not_approved(trace: &[Entry], setup: &Setup) -> CheckResult {
     const RELEVANT: [&str; 6] = [
         "EventId",
         "EventType",
@@ -304,8 +304,12 @@ pub fn invalid_events_are_held(trace: &[Entry], setup: &Setup) -> CheckResult {
                 if accepted
                     .iter()
                     .any(|spec| spec.tracked_id() == *id && invalid(spec))
-                    && !(decision.action == Action::Hold
-                        && matches!(decision.reason, Reason::Unreliable(_))) =>
+                    && !(decision.action != Action::Approve
+                        && decision.approve_after.is_none()
+                        && matches!(
+                            decision.reason,
+                            Reason::Unreliable(_) | Reason::OtherMachinesTerminate
+                        )) =>
             {
                 return Err(format!("{id} is invalid, but decided as {decision:?}"));
             }
@@ -525,7 +529,7 @@ pub fn all(trace: &[Entry], setup: &Setup) -> CheckResult {
         no_event_is_approved_twice,
         unprepared_events_are_not_approved,
         the_gate_opens_first,
-        invalid_events_are_held,
+        invalid_events_are_not_approved,
         only_a_document_ends_an_event,
         changes_are_in_order,
         each_preparation_is_recovered_from_once,

@@ -401,31 +401,42 @@ impl Model {
 
     /// Applies the rules in order.
     fn decide(&self, spec: &Spec) -> ModelDecision {
-        match spec.invalid {
-            Some("EventType") => return (Action::Hold, "unreadable EventType", None, None),
-            Some("EventStatus") => return (Action::Hold, "unreadable EventStatus", None, None),
-            Some("EventSource") => return (Action::Hold, "unreadable EventSource", None, None),
-            Some("DurationInSeconds") => {
-                return (Action::Hold, "unreadable DurationInSeconds", None, None);
-            }
-            Some("Resources") => return (Action::Hold, "unreadable Resources", None, None),
-            _ => {}
-        }
-        match spec.status {
-            Some("Scheduled") => {}
-            Some("Started") => return (Action::Hold, "already started", None, None),
-            _ => return (Action::Hold, "not Scheduled", None, None),
+        let unreadable = match spec.invalid {
+            Some("EventType") => Some("unreadable EventType"),
+            Some("EventStatus") => Some("unreadable EventStatus"),
+            Some("EventSource") => Some("unreadable EventSource"),
+            Some("DurationInSeconds") => Some("unreadable DurationInSeconds"),
+            Some("Resources") => Some("unreadable Resources"),
+            _ => None,
+        };
+        let hold = |reason| (Action::Hold, unreadable.unwrap_or(reason), None, None);
+        let status = spec.status.filter(|_| spec.invalid != Some("EventStatus"));
+        match status {
+            Some("Scheduled") | None => {}
+            Some("Started") => return hold("already started"),
+            Some(_) => return hold("not Scheduled"),
         }
         if self.names.is_empty() {
-            return (Action::Hold, "VM name unknown", None, None);
+            return hold("VM name unknown");
         }
-        let rank = spec
-            .resources
+        let resources: &[&str] = match spec.invalid {
+            Some("Resources") => &[],
+            _ => &spec.resources,
+        };
+        let event_type = spec
+            .event_type
+            .filter(|_| spec.invalid != Some("EventType"));
+        let doubt = unreadable
+            .or_else(|| event_type.is_none().then_some("no EventType"))
+            .or_else(|| status.is_none().then_some("no EventStatus"));
+        let rank = resources
             .iter()
             .position(|resource| self.names.contains(resource));
-        let duration = spec.duration.filter(|&seconds| seconds != -1);
+        let duration = spec
+            .duration
+            .filter(|&seconds| seconds != -1 && spec.invalid != Some("DurationInSeconds"));
         for (number, rule) in self.rules.iter().enumerate() {
-            let by_type = rule.event_type.is_none() || rule.event_type == spec.event_type;
+            let by_type = rule.event_type.is_none() || rule.event_type == event_type;
             let by_duration = rule
                 .max_duration
                 .is_none_or(|max| duration.is_some_and(|seconds| seconds <= max));
@@ -434,7 +445,7 @@ impl Model {
                 Scope::Others => rank.is_none(),
                 Scope::Any => true,
             };
-            if !(by_type && by_duration && by_scope) {
+            if !(by_type && by_duration && by_scope) || resources.is_empty() {
                 continue;
             }
             let number = Some(number);
@@ -443,11 +454,17 @@ impl Model {
             } else {
                 "a rule matches"
             };
-            if matches!(rule.action, Action::Hold | Action::Ignore) {
-                return (rule.action, reason, number, None);
-            }
-            if rank.is_none() && spec.event_type == Some("Terminate") {
-                return (Action::Hold, "another VM's Terminate", number, None);
+            let is_others_end = rank.is_none() && event_type == Some("Terminate");
+            match (rule.action, doubt) {
+                (Action::Approve | Action::Prepare, _) if is_others_end => {
+                    return (Action::Hold, "another VM's Terminate", number, None);
+                }
+                (Action::Approve, Some(doubt)) => return (Action::Hold, doubt, None, None),
+                (action, Some(doubt)) => return (action, doubt, number, None),
+                (Action::Hold | Action::Ignore, None) => {
+                    return (rule.action, reason, number, None);
+                }
+                (Action::Approve | Action::Prepare, None) => {}
             }
             let wait = match (rank, self.leader) {
                 (None | Some(0), _) | (_, Leader::Everyone) => Some(0),
@@ -464,9 +481,10 @@ impl Model {
         let reason = match rank {
             _ if self.rules.is_empty() => "the policy only observes",
             Some(_) => "no rule matches",
+            None if resources.is_empty() => "no VM in Resources",
             None => "another VM's event",
         };
-        (Action::Hold, reason, None, None)
+        (Action::Hold, doubt.unwrap_or(reason), None, None)
     }
 
     /// Compares the steps since the last comparison with the expected ones, and checks the approvals.

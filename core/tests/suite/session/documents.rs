@@ -3,8 +3,8 @@
 use std::slice;
 
 use scheduled_events_core::{
-    Action, Change, Document, EventKind, EventTypes, Member, Policy, ProblemKind, Report,
-    RequestOutcome, Response, Rule, Step, Tracker, UnixSeconds, VmNames,
+    Action, Change, Document, EventKind, EventTypes, Member, Policy, Preparation, ProblemKind,
+    Report, RequestOutcome, Response, Rule, Step, Tracker, UnixSeconds, VmNames,
 };
 
 use crate::common::{
@@ -101,7 +101,7 @@ fn a_final_status_is_reported_once_even_if_the_recovery_takes_long() {
 #[test]
 fn the_first_of_several_events_with_one_id_counts() {
     let mut events = vec![event("a").resources(&[OTHER]); 20];
-    events[19] = event("A");
+    events[19] = event("A").resources(&["vm_7"]);
     let mut host = host::<4>(Action::Approve);
     host.serve(&events[..1]);
     host.take_steps();
@@ -111,6 +111,42 @@ fn the_first_of_several_events_with_one_id_counts() {
         steps.iter().all(|line| line == "problem: repeated"),
         "{steps:?}"
     );
+}
+
+/// FIELD-FAULTS 32: another machine's event of the same id does not hide this machine's, whichever comes first.
+#[test]
+fn an_own_event_is_never_hidden_by_another_entry_and_not_approved() {
+    let other = event("d-1").event_type("Reboot").resources(&[OTHER]);
+    let own = event("D-1").event_type("Preempt");
+    for known in [false, true] {
+        let mut host = host::<4>(Action::Prepare);
+        if known {
+            host.serve(&[other.clone()]);
+            host.take_steps();
+        }
+        host.serve(&[other.clone(), own.clone()]);
+        let steps = host.take_steps().join("\n");
+        assert!(
+            steps.contains("prepare (unreadable EventId)") && steps.contains("problem: repeated"),
+            "{steps}"
+        );
+        assert!(!host.preparing.is_empty(), "{steps}");
+        let id = host.preparing[0].clone();
+        host.prepared(&id, Preparation::Ready);
+        host.run();
+        host.advance(5000);
+        assert!(
+            !host
+                .take_steps()
+                .iter()
+                .any(|step| step.contains("approve"))
+        );
+        // Alone again, it can be approved; if it was known as another one, after another preparation.
+        host.serve(&[own.clone()]);
+        let steps = host.take_steps().join("\n");
+        let next = if known { "prepare" } else { "post" };
+        assert!(steps.contains(next), "{steps}");
+    }
 }
 
 #[test]
