@@ -8,8 +8,11 @@ use crate::time::UnixMillis;
 
 impl<const N: usize> Session<N> {
     /// Reports the result of [`Step::Prepare`](super::Step::Prepare) with this attempt number, also if it was cancelled.
+    ///
+    /// The time that the attempt took ends with the last call of [`take_step`](Self::take_step).
     pub fn prepared(&mut self, attempt: u32, preparation: Preparation) -> AnswerOutcome {
-        self.each_progress(|progress| progress.prepared(attempt, preparation))
+        let (retries, now) = (self.prepare_retries, self.clock);
+        self.each_progress(|progress| progress.prepared(attempt, preparation, retries, now))
     }
 
     /// Reports that the recovery with this attempt number ended. One that is not `done` is issued again, after 5 seconds at

@@ -88,15 +88,24 @@ impl Attempts {
 /// use scheduled_events_core::Preparation;
 ///
 /// // The result of a drain script.
-/// let preparation = |succeeded| if succeeded { Preparation::Ready } else { Preparation::Failed };
-/// assert_eq!(preparation(false), Preparation::Failed);
+/// let preparation = |exit_code| match exit_code {
+///     0 => Preparation::Ready,
+///     78 => Preparation::Abandoned,
+///     _ => Preparation::Failed,
+/// };
+/// assert_eq!(preparation(1), Preparation::Failed);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
     /// The host is ready: the event may be approved.
     Ready,
-    /// The host is not ready and will not be: the event is not approved, unless it becomes another one.
+    /// The host is not ready. [`Step::Prepare`](super::Step::Prepare) is issued again after
+    /// [`PREPARE_RETRY_FIRST_MS`](super::limits::PREPARE_RETRY_FIRST_MS), later each time, while the event is `Scheduled`, its
+    /// start is not nearer than this attempt took, and
+    /// [`prepare_retries`](super::SessionConfig::prepare_retries) are left.
     Failed,
+    /// The host is not ready and will not be: the event is not approved, unless it becomes another one.
+    Abandoned,
 }
 
 /// What the session made of the host's answer to a step.

@@ -40,6 +40,8 @@ pub struct SessionConfig<'a> {
     pub gate: bool,
     /// When to prepare although the gate has not answered yes. Without a gate it has no effect.
     pub last_call: LastCall,
+    /// How often a failed preparation is issued again at most, for one event as it is; `None` for as often as there is time.
+    pub prepare_retries: Option<u32>,
     /// Recover after every event of this machine that was seen `Started`, not only after those that were prepared for.
     pub recover_all: bool,
     /// A number that differs between machines and runs, best a random one. It spreads retries over time, and ids of events
@@ -64,6 +66,7 @@ impl<'a> SessionConfig<'a> {
             dry_run: false,
             gate: false,
             last_call: LastCall::Standard,
+            prepare_retries: None,
             recover_all: false,
             seed: 0,
             source: SessionSource::Documents,

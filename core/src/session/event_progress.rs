@@ -2,7 +2,7 @@
 
 use super::command::{AnswerOutcome, Command, GatePhase, Preparation};
 use super::gate::{Gate, GateAnswer};
-use super::limits::LEAVE_MS;
+use super::limits::{LEAVE_MS, PREPARE_RETRY_FIRST_MS, PREPARE_RETRY_MAX_MS};
 use super::recovery::Recovery;
 use crate::policy::{Action, Decision, Reason};
 use crate::time::{UnixMillis, UnixSeconds};
@@ -21,6 +21,8 @@ pub(super) struct EventProgress {
     pub(super) decision: Option<Decision>,
     pub(super) decision_unreported: bool,
     pub(super) preparation: PreparationState,
+    /// The preparations for the event as it is that failed.
+    pub(super) failed: FailedPreparations,
     /// The preparation that the host runs, possibly a cancelled one.
     pub(super) command: Option<Command>,
     pub(super) gate: Gate,
@@ -54,8 +56,42 @@ pub(super) enum PreparationState {
     Void = 2,
     /// The host is ready.
     Ready = 3,
-    /// The preparation failed.
+    /// The preparation failed, and is issued again as long as there is time.
     Failed = 4,
+    /// The preparation failed for good.
+    Abandoned = 5,
+}
+
+/// The preparations that failed in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FailedPreparations {
+    pub(super) count: u32,
+    /// How long the last one took, in milliseconds.
+    took: u64,
+    /// When the next one is issued at the earliest; at once after a restart.
+    retry_at: Option<UnixMillis>,
+}
+
+impl FailedPreparations {
+    fn add(&mut self, since: UnixMillis, now: UnixMillis) {
+        let doublings = self.count.min(8);
+        self.count = self.count.saturating_add(1);
+        self.took = now.millis_since(since);
+        self.retry_at =
+            Some(now.plus((PREPARE_RETRY_FIRST_MS << doublings).min(PREPARE_RETRY_MAX_MS)));
+    }
+
+    /// When the next attempt begins, if the last one would still fit in before the event starts.
+    pub(super) fn retry_at(
+        &self,
+        start: Option<UnixMillis>,
+        now: UnixMillis,
+    ) -> Option<UnixMillis> {
+        let at = self.retry_at.map_or(now, |at| at.max(now));
+        start
+            .is_none_or(|start| at < start && self.took <= start.millis_since(at))
+            .then_some(at)
+    }
 }
 
 impl EventProgress {
@@ -67,6 +103,7 @@ impl EventProgress {
             decision: None,
             decision_unreported: false,
             preparation: PreparationState::NotIssued,
+            failed: FailedPreparations::default(),
             command: None,
             gate: Gate::default(),
             question: None,
@@ -138,6 +175,7 @@ impl EventProgress {
         self.cancel_command();
         if self.prepare_was_issued() {
             self.preparation = PreparationState::Void;
+            self.failed = FailedPreparations::default();
             self.by_last_call = false;
         }
     }
@@ -180,7 +218,7 @@ impl EventProgress {
         } else if let Some(recovery) = &mut machine.command {
             // It may have undone what the preparation did.
             recovery.cancel();
-            if self.preparation != PreparationState::Failed {
+            if !self.has_failed() {
                 self.void_preparation();
             }
         }
@@ -200,6 +238,7 @@ impl EventProgress {
         self.gate = Gate::default();
         self.by_last_call = false;
         self.preparation = PreparationState::NotIssued;
+        self.failed = FailedPreparations::default();
         // The event of another machine has a recovery of its own.
         if !self.recovery.is_due() {
             self.ended = Some(now);
@@ -231,6 +270,14 @@ impl EventProgress {
             && self
                 .decision
                 .is_some_and(|decision| decision.action == Action::Prepare)
+    }
+
+    /// Whether the last preparation failed.
+    pub(super) const fn has_failed(&self) -> bool {
+        matches!(
+            self.preparation,
+            PreparationState::Failed | PreparationState::Abandoned
+        )
     }
 
     /// Whether `Step::Prepare` was issued, so that `Step::Recover` must follow.
@@ -288,15 +335,29 @@ impl EventProgress {
             && self.is_at_rest()
     }
 
-    /// Records the result of the preparation with this attempt number, if it is the one in progress.
-    pub(super) fn prepared(&mut self, attempt: u32, result: Preparation) -> AnswerOutcome {
+    /// Records the result of the preparation with this attempt number, if it is the one in progress. A failed one is tried again
+    /// so many times.
+    pub(super) fn prepared(
+        &mut self,
+        attempt: u32,
+        result: Preparation,
+        retries: Option<u32>,
+        now: UnixMillis,
+    ) -> AnswerOutcome {
         match self.command.take_if(|command| command.attempt == attempt) {
             None => AnswerOutcome::Unexpected,
             Some(command) if command.is_cancelled() => AnswerOutcome::Cancelled,
-            Some(_) => {
+            Some(command) => {
                 self.preparation = match result {
-                    Preparation::Ready => PreparationState::Ready,
-                    Preparation::Failed => PreparationState::Failed,
+                    Preparation::Ready => {
+                        self.failed = FailedPreparations::default();
+                        PreparationState::Ready
+                    }
+                    Preparation::Failed if retries.is_none_or(|most| self.failed.count < most) => {
+                        self.failed.add(command.since, now);
+                        PreparationState::Failed
+                    }
+                    Preparation::Failed | Preparation::Abandoned => PreparationState::Abandoned,
                 };
                 AnswerOutcome::Accepted
             }
@@ -346,6 +407,8 @@ impl EventProgress {
     pub(super) fn set_clock(&mut self, now: UnixMillis) {
         self.recovery.set_clock(now);
         self.gate.set_clock(now);
+        let retry_at = self.failed.retry_at;
+        self.failed.retry_at = retry_at.map(|at| at.min(now.plus(PREPARE_RETRY_MAX_MS)));
         if let Some((_, question)) = &mut self.question {
             question.since = question.since.min(now);
         }

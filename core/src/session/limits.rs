@@ -33,6 +33,12 @@ pub const BACK_OFF_FIRST_MS: u32 = 1_000;
 /// The longest back-off.
 pub const BACK_OFF_MAX_MS: u32 = 10_000;
 
+/// The delay before a failed preparation is tried again. It doubles with each further failure.
+pub const PREPARE_RETRY_FIRST_MS: u32 = 5_000;
+
+/// The longest delay before a failed preparation is tried again.
+pub const PREPARE_RETRY_MAX_MS: u32 = 60_000;
+
 /// The delay before a failed recovery is tried again. It doubles with each further failure.
 pub const RECOVERY_RETRY_FIRST_MS: u32 = 5_000;
 

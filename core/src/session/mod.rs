@@ -185,6 +185,7 @@ pub struct Session<const N: usize> {
     dry_run: bool,
     has_gate: bool,
     last_call: LastCall,
+    prepare_retries: Option<u32>,
     recover_all: bool,
     source: SessionSource,
 
@@ -269,6 +270,7 @@ impl<const N: usize> Session<N> {
             dry_run: config.dry_run,
             has_gate: config.gate,
             last_call: config.last_call,
+            prepare_retries: config.prepare_retries,
             recover_all: config.recover_all,
             machine_id: id_hash(config.machine_id),
             boot_id: id_hash(config.boot_id),

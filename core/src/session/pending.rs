@@ -58,6 +58,8 @@ pub(super) enum Pending {
     RecoveryGivesWay(Command),
     /// The preparation.
     Preparation,
+    /// The next attempt to prepare, from this time on.
+    Retry(UnixMillis),
     /// The start of the event, whose preparation failed.
     StartUnprepared,
     /// The end of this machine's recovery: the machine was prepared, and is taken back into service before it could approve.
@@ -89,7 +91,9 @@ impl EventProgress {
         if event.status == TrackedStatus::Started {
             return Pending::End;
         }
-        let needs_preparation = context.acts && self.needs_preparation(event);
+        let retry_at = self.retry_at(event, context);
+        let is_retry_due = retry_at.is_some_and(|at| at <= context.now);
+        let needs_preparation = context.acts && (self.needs_preparation(event) || is_retry_due);
         if event.is_approved() && !needs_preparation {
             return Pending::Start;
         }
@@ -109,9 +113,10 @@ impl EventProgress {
                 _ => Pending::Preparation,
             };
         }
-        if self.preparation == PreparationState::Failed
-            && matches!(decision.action, Action::Approve | Action::Prepare)
-        {
+        if let Some(at) = retry_at {
+            return Pending::Retry(at);
+        }
+        if self.has_failed() && matches!(decision.action, Action::Approve | Action::Prepare) {
             return Pending::StartUnprepared;
         }
         let Some(approve_at) = self.may_approve_at(event, machine) else {
@@ -301,9 +306,10 @@ impl EventProgress {
         machine: &Recovery,
     ) -> Option<UnixMillis> {
         let (at, last_call_at) = match self.pending(event, context, machine) {
-            Pending::DueTime(at) | Pending::GateToApprove(at) | Pending::Approval(at) => {
-                (Some(at), None)
-            }
+            Pending::DueTime(at)
+            | Pending::Retry(at)
+            | Pending::GateToApprove(at)
+            | Pending::Approval(at) => (Some(at), None),
             Pending::GateToPrepare {
                 ask_at,
                 last_call_at,
@@ -319,6 +325,16 @@ impl EventProgress {
             .flatten()
             .filter(|&at| at > context.now)
             .min()
+    }
+
+    /// When a preparation that failed is tried again; `None` if it did not fail, or is not tried again.
+    fn retry_at(&self, event: &TrackedEvent, context: Context) -> Option<UnixMillis> {
+        let is_wanted = self.decision?.action == Action::Prepare;
+        if self.preparation != PreparationState::Failed || !is_wanted || event.is_approved() {
+            return None;
+        }
+        let start = event.not_before().map(|start| context.at(start));
+        self.failed.retry_at(start, context.now)
     }
 
     /// The earliest time at which the event may be prepared for or approved, on the session's clock.
@@ -350,9 +366,7 @@ impl EventProgress {
         let decision = self.decision?;
         let allowed = match decision.action {
             // The event may have required a preparation before it changed.
-            Action::Approve => {
-                self.command.is_none() && self.preparation != PreparationState::Failed
-            }
+            Action::Approve => self.command.is_none() && !self.has_failed(),
             Action::Prepare => {
                 let is_out = !self.own || machine.is_due() && machine.command.is_none();
                 self.preparation == PreparationState::Ready && is_out

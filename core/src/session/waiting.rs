@@ -31,7 +31,7 @@ pub enum WaitsFor {
     DueTime,
     /// The gate, which was asked or is asked again, before the preparation.
     GateToPrepare,
-    /// The preparation, which runs or is about to start.
+    /// The preparation, which runs or is about to start, or which failed and is tried again.
     Preparation,
     /// The gate before the approval.
     GateToApprove,
@@ -288,6 +288,7 @@ impl EventProgress {
                 Shown::of_command(WaitsFor::CancelledCommand, command)
             }
             Pending::Preparation => Shown::new(WaitsFor::Preparation),
+            Pending::Retry(at) => Shown::until(WaitsFor::Preparation, later(at)),
             Pending::StartUnprepared => Shown::until(WaitsFor::StartUnprepared, start),
             Pending::RecoveryOfPrepared(command) => Shown::of_command(WaitsFor::Recovery, command),
             Pending::StartUnapproved => Shown::until(WaitsFor::StartUnapproved, start),

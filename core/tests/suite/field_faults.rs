@@ -261,7 +261,12 @@ fn fault_10_approved_after_a_failed_drain_and_at_every_poll() {
     for _ in 0..20 {
         failing.serve(&[event("a")]);
     }
-    assert_eq!(failing.take_steps(), Vec::<String>::new());
+    assert!(
+        !failing
+            .take_steps()
+            .iter()
+            .any(|step| step.starts_with("post"))
+    );
 
     let mut repeating = host(Action::Approve);
     repeating.post_status = Some(403);

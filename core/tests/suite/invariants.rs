@@ -280,7 +280,7 @@ fn play(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCaseEr
                     let preparation = if ready {
                         Preparation::Ready
                     } else {
-                        Preparation::Failed
+                        [Preparation::Failed, Preparation::Abandoned][which % 2]
                     };
                     prop_assert!(host.prepared(&id, preparation));
                 }

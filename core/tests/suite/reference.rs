@@ -190,7 +190,7 @@ fn other_stimuli() -> Vec<Stimulus> {
         Stimulus::EmptyBody,
         Stimulus::Failure,
         Stimulus::Prepared(0, Preparation::Ready),
-        Stimulus::Prepared(0, Preparation::Failed),
+        Stimulus::Prepared(0, Preparation::Abandoned),
         Stimulus::Recovered,
         Stimulus::Posts(500),
         Stimulus::Posts(200),

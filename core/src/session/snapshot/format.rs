@@ -101,7 +101,7 @@ impl fmt::Display for SnapshotError {
 impl core::error::Error for SnapshotError {}
 
 pub(super) const MAGIC: &[u8; 4] = b"SEVS";
-/// Any change of the bytes raises it: a session reads no snapshot of another version.
+/// Any change of the bytes after a release raises it: a session reads no snapshot of another version.
 pub(super) const VERSION: u8 = 3;
 
 /// This bit of the preparation: it is by the last call.
@@ -296,12 +296,13 @@ impl Reader<'_> {
             1 | 2 => PreparationState::Void,
             3 => PreparationState::Ready,
             4 => PreparationState::Failed,
+            5 => PreparationState::Abandoned,
             _ => return None,
         };
         // Whether one that has to run again does so by the last call is decided then.
         let has_run = matches!(
             progress.preparation,
-            PreparationState::Ready | PreparationState::Failed
+            PreparationState::Ready | PreparationState::Failed | PreparationState::Abandoned
         );
         progress.by_last_call = has_run && preparation & BY_LAST_CALL != 0;
         progress.approval_failures = self.byte()?;

@@ -191,7 +191,8 @@ pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> Che
                 for id in ids {
                     let answer = answers.get(id);
                     match actions.get(id) {
-                        Some(Action::Approve) if answer != Some(&Preparation::Failed) => {}
+                        Some(Action::Approve)
+                            if matches!(answer, None | Some(Preparation::Ready)) => {}
                         Some(Action::Prepare) if answer == Some(&Preparation::Ready) => {
                             if in_service && owners.is_own(id) {
                                 return Err(format!(

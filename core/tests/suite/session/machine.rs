@@ -189,10 +189,10 @@ fn another_type_or_a_longer_duration_voids_the_preparation() {
 }
 
 #[test]
-fn a_failed_preparation_is_repeated_for_another_event_only() {
+fn a_preparation_that_was_abandoned_is_repeated_for_another_event_only() {
     let mut host = host::<4>(Action::Prepare);
     host.serve(&[event("a").event_type("Freeze").duration(9)]);
-    host.prepared("a", Preparation::Failed);
+    host.prepared("a", Preparation::Abandoned);
     host.take_steps();
     let redeploy = event("a").event_type("Redeploy").duration(9);
     assert_eq!(

@@ -7,4 +7,5 @@ mod host;
 mod machine;
 mod pacing;
 mod restart_table;
+mod retries;
 mod waiting;

@@ -96,7 +96,7 @@ fn a_decision_that_does_not_approve_is_explained() {
     assert_eq!(waits_for(&host, "a"), WaitsFor::StartUnapproved);
     let mut host = crate::common::host::<4>(Action::Prepare);
     host.serve(&[event("a").not_before(60)]);
-    host.prepared("a", Preparation::Failed);
+    host.prepared("a", Preparation::Abandoned);
     assert_eq!(waits_for(&host, "a"), WaitsFor::StartUnprepared);
 }
 
