@@ -146,14 +146,14 @@ impl Policy {
 
         // What cannot be read forbids approving, never preparing.
         let unreliable = event.unreliable_member().map(Reason::Unreliable);
-        let held = match event.event_status() {
+        let stopped = match event.event_status() {
             Some(EventStatus::Started) => Some(Reason::AlreadyStarted),
             Some(EventStatus::Other(_)) => Some(Reason::NotScheduled),
             _ if names.is_unknown() => Some(Reason::NameUnknown),
             // Without a status it counts as announced, and may already run.
             Some(EventStatus::Scheduled) | None => None,
         };
-        if let Some(reason) = held {
+        if let Some(reason) = stopped {
             return hold(None, unreliable.unwrap_or(reason));
         }
         let event_type = event.event_type();
