@@ -78,6 +78,8 @@ enum class reason : std::uint32_t {
   another_leads = SCHEDEV_REASON_ANOTHER_LEADS,
   several_machines = SCHEDEV_REASON_SEVERAL_MACHINES,
   start_unknown = SCHEDEV_REASON_START_UNKNOWN,
+  status_unknown = SCHEDEV_REASON_STATUS_UNKNOWN,
+  names_no_machine = SCHEDEV_REASON_NAMES_NO_MACHINE,
   other = SCHEDEV_REASON_OTHER,
 };
 
@@ -109,6 +111,7 @@ enum class outcome_kind : std::uint32_t {
 enum class preparation : std::uint32_t {
   ready = SCHEDEV_PREPARATION_READY,
   failed = SCHEDEV_PREPARATION_FAILED,
+  abandoned = SCHEDEV_PREPARATION_ABANDONED,
 };
 
 /// What step::gate asks.
@@ -523,6 +526,8 @@ public:
     std::string_view boot_id{};
     /// How many seconds before NotBefore the machine prepares although the gate has not answered yes; SCHEDEV_LAST_CALL_NEVER.
     std::uint32_t last_call_seconds = SCHEDEV_LAST_CALL_STANDARD;
+    /// How often a failed preparation is given again at most; 0 for never.
+    std::uint8_t prepare_retries = SCHEDEV_PREPARE_RETRIES_UNLIMITED;
     /// Where events come from.
     session_source source = session_source::documents;
   };
@@ -710,6 +715,7 @@ private:
     c.machine_id = detail::view(options.machine_id);
     c.boot_id = detail::view(options.boot_id);
     c.last_call_seconds = options.last_call_seconds;
+    c.prepare_retries = options.prepare_retries;
     c.source = static_cast<std::uint32_t>(options.source);
     schedev_session *made = nullptr;
     const schedev_status status = schedev_session_init(memory_.get(), schedev_session_size(), &c, &made);

@@ -121,6 +121,10 @@ pub const GATE_TIME: Duration = Duration::from_secs(10);
 /// The exit code by which the gate says that another machine approves the event: `EX_TEMPFAIL` of `sysexits.h`.
 pub const GATE_ANOTHER_APPROVES: i32 = 75;
 
+/// The exit code of a preparation that is not to be run again, whatever time is left: `EX_CONFIG`, what a command ends with that
+/// finds its own configuration invalid.
+pub const DO_NOT_RETRY: i32 = 78;
+
 /// The least time that a command for a change gets, even if its event may start sooner.
 pub const COMMAND_TIME_MIN: Duration = Duration::from_secs(5);
 

@@ -338,9 +338,9 @@ pub enum schedev_reason {
     SCHEDEV_REASON_TYPE_UNKNOWN = 9,
     /// The event has started.
     SCHEDEV_REASON_ALREADY_STARTED = 10,
-    /// The event has no EventStatus, or one that this library does not know.
+    /// The event has an EventStatus that this library does not know.
     SCHEDEV_REASON_NOT_SCHEDULED = 11,
-    /// A member that decisions depend on is invalid; see the decision's member.
+    /// A member that decisions depend on is invalid, so that the event is not approved; see the decision's member.
     SCHEDEV_REASON_UNRELIABLE = 12,
     /// The event names several machines, and another one approves it.
     SCHEDEV_REASON_ANOTHER_LEADS = 13,
@@ -349,6 +349,10 @@ pub enum schedev_reason {
     SCHEDEV_REASON_SEVERAL_MACHINES = 14,
     /// The rule has prepare_before_seconds, and NotBefore is unknown: the event is not approved.
     SCHEDEV_REASON_START_UNKNOWN = 15,
+    /// The event has no EventStatus: it is not approved. It counts as announced, and may already run.
+    SCHEDEV_REASON_STATUS_UNKNOWN = 16,
+    /// The event has no Resources, or an empty list.
+    SCHEDEV_REASON_NAMES_NO_MACHINE = 17,
     /// A reason that this version of the header does not name.
     SCHEDEV_REASON_OTHER = 255,
 }
@@ -356,7 +360,7 @@ pub enum schedev_reason {
 use schedev_reason::*;
 
 /// The reasons and their messages; `Unreliable` once for each member that decisions depend on.
-const REASONS: [(schedev_reason, Reason, &CStr); 20] = [
+const REASONS: [(schedev_reason, Reason, &CStr); 22] = [
     (
         SCHEDEV_REASON_USER_INITIATED,
         Reason::UserInitiated,
@@ -448,6 +452,16 @@ const REASONS: [(schedev_reason, Reason, &CStr); 20] = [
         SCHEDEV_REASON_START_UNKNOWN,
         Reason::StartUnknown,
         c"not approved: NotBefore unknown",
+    ),
+    (
+        SCHEDEV_REASON_STATUS_UNKNOWN,
+        Reason::StatusUnknown,
+        c"no EventStatus",
+    ),
+    (
+        SCHEDEV_REASON_NAMES_NO_MACHINE,
+        Reason::NamesNoMachine,
+        c"no VM in Resources",
     ),
 ];
 

@@ -127,6 +127,7 @@ fn record_of<'a>(
     Ok(match step.kind {
         kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare {
             outcome: HookOutcome::Begun,
+            attempt: Some(step.attempt),
             event,
         },
         kind if kind == SCHEDEV_STEP_RECOVER as u32 => Record::Recover {

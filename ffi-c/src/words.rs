@@ -118,7 +118,7 @@ pub extern "C" fn schedev_leader_word(leader: u32) -> *const c_char {
     word(&LEADERS, leader, c"unknown")
 }
 
-static REASONS: [(u32, Word); 15] = [
+static REASONS: [(u32, Word); 17] = [
     (
         SCHEDEV_REASON_USER_INITIATED as u32,
         padded(c"user-initiated"),
@@ -161,6 +161,14 @@ static REASONS: [(u32, Word); 15] = [
         SCHEDEV_REASON_START_UNKNOWN as u32,
         padded(c"start-unknown"),
     ),
+    (
+        SCHEDEV_REASON_STATUS_UNKNOWN as u32,
+        padded(c"status-unknown"),
+    ),
+    (
+        SCHEDEV_REASON_NAMES_NO_MACHINE as u32,
+        padded(c"names-no-machine"),
+    ),
 ];
 
 /// Returns a schedev_reason as a word, such as "no-rule".
@@ -194,9 +202,10 @@ pub extern "C" fn schedev_outcome_kind_word(kind: u32) -> *const c_char {
     word(&OUTCOMES, kind, c"other")
 }
 
-static PREPARATIONS: [(u32, Word); 2] = [
+static PREPARATIONS: [(u32, Word); 3] = [
     (SCHEDEV_PREPARATION_READY as u32, padded(c"ready")),
     (SCHEDEV_PREPARATION_FAILED as u32, padded(c"failed")),
+    (SCHEDEV_PREPARATION_ABANDONED as u32, padded(c"abandoned")),
 ];
 
 /// Returns a schedev_preparation as a word, such as "ready".

@@ -60,6 +60,11 @@ pub(crate) struct WatchArgs {
     /// the start of the event is known, else 15min]
     #[arg(long, value_name = "TIME", value_parser = timeout)]
     pub(crate) prepare_timeout: Option<Duration>,
+    /// Run a preparation that failed again at most N times. It is run again after 5 seconds, later
+    /// each time and at most a minute later, while the event has not started and its start is not
+    /// nearer than the last run took. Exit code 78 means do not run it again [default: no limit]
+    #[arg(long, value_name = "N|never", value_parser = retries)]
+    pub(crate) prepare_retries: Option<u32>,
     /// Ask COMMAND before each preparation (SCHEDULED_EVENTS_PHASE is prepare) and each approval
     /// (approve). Exit code 0 means go on, 75 that another machine approves, any other one not yet:
     /// it is asked again every 5 seconds. The policy's leader is ignored
@@ -99,6 +104,16 @@ fn last_call(text: &str) -> Result<LastCall, String> {
         .map_err(|error| {
             format!("{error}; expected a time before the start of an event, such as 2min, or never")
         })
+}
+
+fn retries(text: &str) -> Result<u32, String> {
+    if text == "never" {
+        return Ok(0);
+    }
+    let number = text.parse();
+    number.map_err(|_| {
+        format!("found {text:?}, expected how often to try again, such as 3, or never")
+    })
 }
 
 fn on_change(text: &str) -> Result<(Change, CommandLine), String> {

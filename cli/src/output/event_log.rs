@@ -273,7 +273,7 @@ pub(crate) fn record(timed: &TimedRecord<'_>) {
             outcome: HookOutcome::Begun,
             ..
         } => {}
-        Record::Prepare { outcome, event } => match outcome {
+        Record::Prepare { outcome, event, .. } => match outcome {
             HookOutcome::Ready => add(Entry::Prepared, &format!("prepared: {}", named(event))),
             _ => add(
                 Entry::NotPrepared,

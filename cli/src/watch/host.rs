@@ -249,7 +249,7 @@ impl Host for CommandHost {
                 "warning",
                 "an event needs preparation, but there is no --prepare COMMAND; the event is held",
             );
-            reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
+            reply.prepared(Preparation::Abandoned, HookOutcome::NoCommand);
             return;
         };
         // Once the machine is out of service, the file records it, whatever ends the watcher
@@ -284,12 +284,8 @@ impl Host for CommandHost {
                 CommandEvent::Line(line) => diagnose("prepare", &line),
                 CommandEvent::Refused(why) => log_refused("prepare", &why, diagnose),
                 CommandEvent::Ended(ended) => {
-                    match outcome("prepare", HookOutcome::Ready, &ended) {
-                        HookOutcome::Ready => {
-                            reply.prepared(Preparation::Ready, HookOutcome::Ready);
-                        }
-                        outcome => reply.prepared(Preparation::Failed, outcome),
-                    }
+                    let outcome = outcome("prepare", HookOutcome::Ready, &ended);
+                    reply.prepared(outcome.preparation(), outcome);
                 }
             },
         );

@@ -89,6 +89,7 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         dry_run: args.dry_run,
         gate: args.gate.is_some(),
         last_call: args.last_call.unwrap_or_default(),
+        prepare_retries: args.prepare_retries,
         recover_all: args.recover_all,
         until_idle: args.until_idle,
         max_polls: args.max_polls,

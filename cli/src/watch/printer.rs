@@ -285,7 +285,7 @@ impl RecordPrinter {
                     LAST_CALL,
                 );
             }
-            Record::Prepare { outcome, event } => {
+            Record::Prepare { outcome, event, .. } => {
                 let (word, style) = match outcome {
                     HookOutcome::Ready => ("prepared", GOOD),
                     _ => ("not prepared", BAD),

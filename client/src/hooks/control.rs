@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::limits::{EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT};
+use crate::limits::{DO_NOT_RETRY, EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT};
 use crate::record::HookOutcome;
 
 /// Something that a running command did.
@@ -100,18 +100,26 @@ impl CommandOutcome {
         false
     }
 
-    /// The outcome for the command's record: `success`, or why it did not succeed.
+    /// The outcome for the command's record: `success`, or why it did not succeed. A preparation that ends with
+    /// [`DO_NOT_RETRY`] is not run again.
     ///
     /// ```
     /// use scheduled_events::hooks::CommandOutcome;
     /// use scheduled_events::record::HookOutcome;
     ///
     /// assert_eq!(CommandOutcome::Succeeded.for_record(HookOutcome::Ready), HookOutcome::Ready);
+    /// let failed = |code| CommandOutcome::Failed { code, reason: String::new() };
+    /// assert_eq!(failed(Some(78)).for_record(HookOutcome::Ready), HookOutcome::Abandoned);
+    /// assert_eq!(failed(Some(1)).for_record(HookOutcome::Ready), HookOutcome::Failed);
     /// assert_eq!(CommandOutcome::DeadlinePassed.for_record(HookOutcome::Ready), HookOutcome::TimedOut);
     /// ```
     pub const fn for_record(&self, success: HookOutcome) -> HookOutcome {
         match self {
             Self::Succeeded => success,
+            Self::Failed {
+                code: Some(DO_NOT_RETRY),
+                ..
+            } if matches!(success, HookOutcome::Ready) => HookOutcome::Abandoned,
             Self::Failed { .. } | Self::NotStarted(_) => HookOutcome::Failed,
             Self::DeadlinePassed => HookOutcome::TimedOut,
             Self::Stopped => HookOutcome::Stopped,

@@ -17,7 +17,7 @@ use super::EventRecord;
 /// let line = r#"{"record":"prepare","event_id":"a","outcome":"ready","mine":true,"sequence":7}"#;
 /// let read = ReadRecord::from_line(line).unwrap();
 /// read.with(|record| {
-///     assert!(matches!(record, Record::Prepare { outcome: HookOutcome::Ready, event } if event.event_id == "a"));
+///     assert!(matches!(record, Record::Prepare { outcome: HookOutcome::Ready, event, .. } if event.event_id == "a"));
 /// });
 /// assert!(ReadRecord::from_line(r#"{"record":"gap","lost":7}"#).is_none()); // about no event
 /// ```
@@ -36,7 +36,7 @@ pub struct ReadRecord {
 enum Kind {
     Change(Change),
     Gate(GatePhase, GateOutcome),
-    Prepare(HookOutcome),
+    Prepare(HookOutcome, Option<u32>),
     Recover(Option<HookOutcome>),
     Approval(Option<u16>),
 }
@@ -48,6 +48,7 @@ struct Line {
     change: Option<String>,
     phase: Option<String>,
     outcome: Option<String>,
+    attempt: Option<u32>,
     status: Option<u16>,
     #[serde(default)]
     event_ids: Vec<String>,
@@ -80,7 +81,7 @@ impl ReadRecord {
                 known(line.phase.as_deref(), GatePhase::Prepare),
                 known(line.outcome.as_deref(), GateOutcome::Closed),
             ),
-            "prepare" => Kind::Prepare(outcome(&line.outcome)),
+            "prepare" => Kind::Prepare(outcome(&line.outcome), line.attempt),
             "recover" => Kind::Recover(line.outcome.is_some().then(|| outcome(&line.outcome))),
             "approval" => Kind::Approval(line.status),
             _ => return None,
@@ -116,7 +117,11 @@ impl ReadRecord {
                 outcome,
                 event,
             }),
-            Kind::Prepare(outcome) => then(&Record::Prepare { outcome, event }),
+            Kind::Prepare(outcome, attempt) => then(&Record::Prepare {
+                outcome,
+                attempt,
+                event,
+            }),
             Kind::Recover(outcome) => then(&Record::Recover {
                 event_ids: &event_ids,
                 outcome,

@@ -41,7 +41,15 @@ impl Watcher {
                 let answer = self.session.prepared(attempt, preparation);
                 if let Some(outcome) = self.answered(answer, outcome, host) {
                     let event = self.events.named(&event_id, &self.session);
-                    self.report(&event, |event| Record::Prepare { outcome, event }, host);
+                    self.report(
+                        &event,
+                        |event| Record::Prepare {
+                            outcome,
+                            attempt: Some(attempt),
+                            event,
+                        },
+                        host,
+                    );
                 }
             }
             Message::Recovered {

@@ -311,6 +311,7 @@ impl Watcher {
                     &event,
                     |event| Record::Prepare {
                         outcome: HookOutcome::Begun,
+                        attempt: Some(attempt),
                         event,
                     },
                     host,
@@ -506,6 +507,7 @@ fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, Ses
         dry_run: options.dry_run,
         gate: options.gate,
         last_call: options.last_call,
+        prepare_retries: options.prepare_retries,
         recover_all: options.recover_all,
         seed: seed(),
         machine_id: "",

@@ -40,6 +40,8 @@ pub struct WatcherOptions {
     pub gate: bool,
     /// When to prepare although the gate has not answered yes.
     pub last_call: LastCall,
+    /// How often a failed preparation is run again at most, for one event as it is; `None` for as often as there is time.
+    pub prepare_retries: Option<u32>,
     /// Recover after every event of this machine that has started, not only after those that were prepared for.
     pub recover_all: bool,
     /// Stop once an event was seen and none is left.
@@ -63,6 +65,7 @@ impl Default for WatcherOptions {
             dry_run: false,
             gate: false,
             last_call: LastCall::Standard,
+            prepare_retries: None,
             recover_all: false,
             until_idle: false,
             max_polls: None,

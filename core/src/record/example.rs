@@ -59,6 +59,7 @@ pub const EXAMPLES: &[Record<'static>] = &[
     },
     Record::Prepare {
         outcome: HookOutcome::Ready,
+        attempt: Some(1),
         event: EVENT,
     },
     Record::Gate {
@@ -185,9 +186,10 @@ mod tests {
             (
                 Record::Prepare {
                     outcome: HookOutcome::Begun,
+                    attempt: Some(3),
                     event: EVENT,
                 },
-                r#""outcome":"begun""#,
+                r#""outcome":"begun","attempt":3"#,
             ),
             (
                 Record::Gate {
@@ -273,6 +275,7 @@ mod tests {
             HookOutcome::Ready,
             HookOutcome::Done,
             HookOutcome::Failed,
+            HookOutcome::Abandoned,
             HookOutcome::TimedOut,
             HookOutcome::Stopped,
             HookOutcome::NoCommand,

@@ -342,8 +342,10 @@ records! {
     /// be written.
     Prepare "prepare" by "watch" {
         event_id,
-        /// `begun`, `ready`, `failed`, `timed-out`, `stopped`, `cancelled` or `no-command`.
+        /// `begun`, `ready`, `failed`, `abandoned`, `timed-out`, `stopped`, `cancelled` or `no-command`.
         outcome: HookOutcome => "string",
+        /// The number of the attempt, as its command has it in `SCHEDULED_EVENTS_ATTEMPT`.
+        attempt: Option<u32> => "number or null",
         ..event
     }
 

@@ -65,8 +65,10 @@ pub enum HookOutcome {
     Ready,
     /// The recovery succeeded.
     Done,
-    /// It failed.
+    /// It failed. A preparation is tried again as long as there is time.
     Failed,
+    /// The preparation failed, and is not to be tried again.
+    Abandoned,
     /// It took too long and was ended.
     TimedOut,
     /// It was ended because the program that ran it stops.
@@ -107,11 +109,13 @@ impl HookOutcome {
     /// use scheduled_events_core::record::HookOutcome;
     ///
     /// assert_eq!(HookOutcome::Ready.preparation(), Preparation::Ready);
-    /// assert_eq!(HookOutcome::NoCommand.preparation(), Preparation::Failed);
+    /// assert_eq!(HookOutcome::TimedOut.preparation(), Preparation::Failed);
+    /// assert_eq!(HookOutcome::NoCommand.preparation(), Preparation::Abandoned);
     /// ```
     pub const fn preparation(self) -> Preparation {
         match self {
             Self::Ready => Preparation::Ready,
+            Self::Abandoned | Self::NoCommand | Self::DryRun => Preparation::Abandoned,
             _ => Preparation::Failed,
         }
     }
@@ -133,6 +137,7 @@ words!(HookOutcome {
     Ready => "ready",
     Done => "done",
     Failed => "failed",
+    Abandoned => "abandoned",
     TimedOut => "timed-out",
     Stopped => "stopped",
     Cancelled => "cancelled",

@@ -144,6 +144,7 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
             dry_run: Flag::new(false),
             gate: Flag::new(false),
             recover_all: Flag::new(false),
+            prepare_retries: SCHEDEV_PREPARE_RETRIES_UNLIMITED,
             machine_id: schedev_text::plain("machine"),
             boot_id: schedev_text::NONE,
             last_call_seconds: SCHEDEV_LAST_CALL_NEVER,

@@ -41,6 +41,8 @@ pub const SCHEDEV_INTERVAL_MIN_MS: u32 = 200;
 pub const SCHEDEV_LAST_CALL_STANDARD: u32 = 0;
 /// For last_call_seconds: never. Without the gate's yes, Azure takes the machine down unprepared.
 pub const SCHEDEV_LAST_CALL_NEVER: u32 = 4_294_967_295;
+/// For schedev_session_config: a failed preparation is given again as often as there is time.
+pub const SCHEDEV_PREPARE_RETRIES_UNLIMITED: u8 = 255;
 
 const _: () = assert!(
     SCHEDEV_INTERVAL_MS == limits::INTERVAL_MS
@@ -70,6 +72,9 @@ pub struct schedev_session_config {
     /// Whether to recover after every event of this machine that was seen Started, not only after those that were prepared
     /// for.
     pub recover_all: Flag,
+    /// How often a failed preparation is given again at most, for one event as it is; 0 for never, or
+    /// SCHEDEV_PREPARE_RETRIES_UNLIMITED.
+    pub prepare_retries: u8,
     /// An id of this machine that a clone does not have, such as vmId in the instance metadata; empty if it is unknown. A
     /// snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept, in which
     /// hyphens, white space and ASCII case do not count.
@@ -96,6 +101,7 @@ unsafe impl Growing for schedev_session_config {
         dry_run: Flag::new(false),
         gate: Flag::new(false),
         recover_all: Flag::new(false),
+        prepare_retries: SCHEDEV_PREPARE_RETRIES_UNLIMITED,
         machine_id: schedev_text::NONE,
         boot_id: schedev_text::NONE,
         last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
@@ -139,8 +145,12 @@ unsafe impl Growing for schedev_response {
 pub enum schedev_preparation {
     /// The host is ready for the event.
     SCHEDEV_PREPARATION_READY = 1,
-    /// The host could not prepare. The event is not approved, unless it becomes another one that is prepared for anew.
+    /// The host could not prepare. SCHEDEV_STEP_PREPARE is given again after 5 seconds, later each time and at most a minute later,
+    /// while the event is Scheduled, its start is not nearer than this attempt took, and prepare_retries are left.
     SCHEDEV_PREPARATION_FAILED = 2,
+    /// The host could not prepare, and need not be asked again. The event is not approved, unless it becomes another one that is
+    /// prepared for anew.
+    SCHEDEV_PREPARATION_ABANDONED = 3,
 }
 
 /// The answer of the gate, for schedev_session_gate_answered().
@@ -216,6 +226,10 @@ pub unsafe extern "C" fn schedev_session_init(
                     SCHEDEV_LAST_CALL_STANDARD => LastCall::Standard,
                     SCHEDEV_LAST_CALL_NEVER => LastCall::Never,
                     seconds => LastCall::Before(seconds),
+                },
+                prepare_retries: match config.prepare_retries {
+                    SCHEDEV_PREPARE_RETRIES_UNLIMITED => None,
+                    retries => Some(retries.into()),
                 },
                 recover_all: config.recover_all.is_on(),
                 seed: config.seed,
@@ -396,6 +410,7 @@ pub unsafe extern "C" fn schedev_session_prepared(
         let preparation = match preparation {
             number if number == SCHEDEV_PREPARATION_READY as u32 => Preparation::Ready,
             number if number == SCHEDEV_PREPARATION_FAILED as u32 => Preparation::Failed,
+            number if number == SCHEDEV_PREPARATION_ABANDONED as u32 => Preparation::Abandoned,
             _ => return Err(SCHEDEV_ERROR_ARGUMENT),
         };
         write_accepted(session.prepared(attempt, preparation), output)

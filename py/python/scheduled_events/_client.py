@@ -138,6 +138,7 @@ class Client:
         recover: _Worker | None = None,
         gate: _Gate | None = None,
         last_call: _Duration | None = None,
+        prepare_retries: int | None = None,
         recover_all: bool = False,
         state: str | os.PathLike[str] | None = None,
         until_idle: bool = False,
@@ -150,7 +151,9 @@ class Client:
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
         ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
         it failed, anything else that it succeeded. One that takes a second argument gets a Task, with ``deadline`` and
-        ``cancelled``. ``prepare`` takes the machine out of service for one event.
+        ``cancelled``. ``prepare`` takes the machine out of service for one event. One that failed is called again after
+        5 seconds to a minute, while the event has not started and its start is not nearer than the last call took; at
+        most ``prepare_retries`` times, and not if it sets its task's ``retry`` to False.
         ``recover`` takes it back, once no event keeps it out any more, with the event that ended last; one that failed
         is called again after 5 seconds to 5 minutes. With ``recover_all`` it follows every event of this machine that
         started, prepared for or not.
@@ -181,7 +184,7 @@ class Client:
             "recovery": _checked(recover, "recover", 1),
             "gate": _checked(gate, "gate", 2),
         }
-        self._check(policy, interval, max_polls, last_call)
+        self._check(policy, interval, max_polls, last_call, prepare_retries)
         with _Refusals():
             native = _native.Watch(
                 imds,
@@ -193,6 +196,7 @@ class Client:
                 max_polls=max_polls,
                 dry_run=dry_run,
                 last_call=last_call,
+                prepare_retries=prepare_retries,
                 recover_all=recover_all,
                 state=state,
                 prepares=prepare is not None,
@@ -206,10 +210,18 @@ class Client:
         self._watchers.append(weakref.ref(watch))
         return watch
 
-    def _check(self, policy: object, interval: float, max_polls: int | None, last_call: object) -> None:
+    def _check(
+        self,
+        policy: object,
+        interval: float,
+        max_polls: int | None,
+        last_call: object,
+        prepare_retries: int | None,
+    ) -> None:
         """Refuse what a watcher would refuse."""
-        if isinstance(max_polls, int) and max_polls < 0:
-            raise ConfigError(f"max_polls must not be negative, not {max_polls}")
+        for name, number in (("max_polls", max_polls), ("prepare_retries", prepare_retries)):
+            if isinstance(number, int) and number < 0:
+                raise ConfigError(f"{name} must not be negative, not {number}")
         with _Refusals():
             _native.Watch.check(policy, self._vm_names, self._api_version, interval, last_call)
 
@@ -238,10 +250,11 @@ class Task:
     ``deadline`` is the event's NotBefore, when Azure may start it: an aware datetime, or None if it is unknown, and for
     a recovery. ``cancelled`` is a threading.Event: it is set when the result does not count any more, since the event
     has changed or ended, or the watcher stops. ``events`` are the events that a recovery is for, the one that ended
-    last first, or the one event; ``event`` is the first of them.
+    last first, or the one event; ``event`` is the first of them. A preparation that fails is called again while there
+    is time, unless it sets ``retry`` to False.
     """
 
-    __slots__ = ("__weakref__", "cancelled", "deadline", "events")
+    __slots__ = ("__weakref__", "cancelled", "deadline", "events", "retry")
 
     def __init__(self, events: Iterable[Event], deadline: datetime | None = None) -> None:
         import threading  # noqa: PLC0415 - only workers need it
@@ -249,6 +262,7 @@ class Task:
         self.events: tuple[Event, ...] = tuple(events)
         self.deadline: datetime | None = deadline
         self.cancelled: threading.Event = threading.Event()
+        self.retry: bool = True
 
     @property
     def event(self) -> Event:
@@ -446,7 +460,7 @@ def _do(
     except BaseException as error:
         _log(40, f"the {given.kind} failed", error)
     finally:
-        given.complete(success)
+        given.complete(success, bool(task.retry))
         running.pop(given.attempt, None)
 
 

@@ -270,7 +270,8 @@ class Session:
     snapshot() and restore(). ``now`` is the current time by default, from a clock that never steps.
 
     With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader; ``last_call`` is
-    when it prepares although the gate has not answered yes, as for Client.watch. With ``recover_all``, it recovers
+    when it prepares although the gate has not answered yes, as for Client.watch. ``prepare_retries`` is how often a
+    failed preparation is given again at most; by default as often as there is time. With ``recover_all``, it recovers
     after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
     machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
 
@@ -288,6 +289,7 @@ class Session:
         dry_run: bool = False,
         gate: bool = False,
         last_call: _Duration | None = None,
+        prepare_retries: int | None = None,
         recover_all: bool = False,
         seed: int | None = None,
         machine_id: str | None = None,
@@ -319,11 +321,14 @@ class Session:
         notification is late, its event is over or was never followed, or a document says more about it. It is
         "untracked" if too many events are followed: pass the notification again when one of them is over.
         """
-    def prepared(self, event_id: _EventId, ready: bool = True, attempt: int | None = None) -> bool:
+    def prepared(
+        self, event_id: _EventId, ready: bool = True, attempt: int | None = None, *, retry: bool = True
+    ) -> bool:
         """Complete a PrepareDue, also one that was cancelled. Without ``attempt``, it is the one in progress.
 
         False if the answer counts for nothing: no preparation for this event is in progress, it was cancelled, or
-        ``attempt`` is the number of another one.
+        ``attempt`` is the number of another one. One that is not ready is given again after 5 seconds to a minute,
+        while there is time, unless ``retry`` is False.
         """
     def recovered(
         self, event_id: _EventId, done: bool = True, attempt: int | None = None, now: _Moment | None = None
@@ -554,7 +559,7 @@ class Task:
     def events(self) -> list[Event]: ...
     @property
     def phase(self) -> str | None: ...
-    def complete(self, success: bool) -> None: ...
+    def complete(self, success: bool, retry: bool) -> None: ...
     def answer(self, answer: object) -> None: ...
     def abandon(self) -> None: ...
 
@@ -572,6 +577,7 @@ class Watch:
         max_polls: int | None,
         dry_run: bool,
         last_call: int | str | timedelta | None,
+        prepare_retries: int | None,
         recover_all: bool,
         state: str | os.PathLike[str] | None,
         prepares: bool,

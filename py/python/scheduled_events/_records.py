@@ -260,9 +260,10 @@ class Prepare(_AboutEvent, Record):
     __slots__ = ()
     record: ClassVar[Literal["prepare"]] = "prepare"
     event_id: str
-    outcome: Literal["begun", "ready", "failed", "cancelled", "no-command", "dry-run"] = _field(
+    outcome: Literal["begun", "ready", "failed", "abandoned", "cancelled", "no-command", "dry-run"] = _field(
         "The result: ``no-command`` if there is no function for it."
     )
+    attempt: int | None = _field("The number of the attempt.", default=None)
     event_type: str | None = None
     event_status: str | None = None
     resource_type: str | None = None

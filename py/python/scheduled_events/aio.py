@@ -35,6 +35,7 @@ def watch(
     recover: _Worker | None = None,
     gate: _Gate | None = None,
     last_call: _Duration | None = None,
+    prepare_retries: int | None = None,
     recover_all: bool = False,
     state: str | os.PathLike[str] | None = None,
     until_idle: bool = False,
@@ -68,12 +69,13 @@ def watch(
     for name, worker in (("prepare", prepare), ("recover", recover), ("gate", gate)):
         if worker is not None:
             _takes_task(worker, name, _USUAL[name])
-    client._check(policy, interval, max_polls, last_call)
+    client._check(policy, interval, max_polls, last_call, prepare_retries)
     return Watch(
         client,
         {
             "policy": policy,
             "last_call": last_call,
+            "prepare_retries": prepare_retries,
             "recover_all": recover_all,
             "state": state,
             "until_idle": until_idle,

@@ -39,7 +39,8 @@ use notified::{Notified, source_of};
 /// snapshot() and restore(). ``now`` is the current time by default, from a clock that never steps.
 ///
 /// With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader; ``last_call`` is
-/// when it prepares although the gate has not answered yes, as for Client.watch. With ``recover_all``, it recovers
+/// when it prepares although the gate has not answered yes, as for Client.watch. ``prepare_retries`` is how often a
+/// failed preparation is given again at most; by default as often as there is time. With ``recover_all``, it recovers
 /// after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
 /// machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
 ///
@@ -83,10 +84,10 @@ impl PySession {
 impl PySession {
     #[new]
     #[pyo3(signature = (policy=None, vm_names=None, *, interval=Arg(1.0), dry_run=Arg(false), gate=Arg(false),
-                        last_call=None, recover_all=Arg(false), seed=None, machine_id=None, boot_id=None,
+                        last_call=None, prepare_retries=None, recover_all=Arg(false), seed=None, machine_id=None, boot_id=None,
                         source=Arg(SessionSource::Documents.word().to_owned()),
                         api_version=Arg(API_VERSION.to_owned())),
-           text_signature = "(policy=None, vm_names=None, *, interval=1.0, dry_run=False, gate=False, last_call=None, recover_all=False, \
+           text_signature = "(policy=None, vm_names=None, *, interval=1.0, dry_run=False, gate=False, last_call=None, prepare_retries=None, recover_all=False, \
                              seed=None, machine_id=None, boot_id=None, source='documents', api_version='2020-07-01')")]
     #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
@@ -97,6 +98,7 @@ impl PySession {
         dry_run: Arg<bool>,
         gate: Arg<bool>,
         last_call: Option<&Bound<'_, PyAny>>,
+        prepare_retries: Option<Arg<u32>>,
         recover_all: Arg<bool>,
         seed: Option<Arg<u64>>,
         machine_id: Option<Arg<String>>,
@@ -114,6 +116,7 @@ impl PySession {
             dry_run: dry_run.0,
             gate: gate.0,
             last_call: last_call_of(last_call)?,
+            prepare_retries: prepare_retries.map(|retries| retries.0),
             recover_all: recover_all.0,
             source,
             machine_id: machine_id.as_ref().map_or("", |id| &id.0),
@@ -287,20 +290,22 @@ impl PySession {
     }
 
     /// Completes a PrepareDue, also one that was cancelled. False if the answer counts for nothing: no preparation for this
-    /// event is in progress, it was cancelled, or ``attempt`` is the number of another one.
-    #[pyo3(signature = (event_id, ready=Arg(true), attempt=None),
-           text_signature = "($self, event_id, ready=True, attempt=None)")]
+    /// event is in progress, it was cancelled, or ``attempt`` is the number of another one. One that is not ready is
+    /// given again after 5 seconds to a minute, while there is time, unless ``retry`` is False.
+    #[pyo3(signature = (event_id, ready=Arg(true), attempt=None, *, retry=Arg(true)),
+           text_signature = "($self, event_id, ready=True, attempt=None, *, retry=True)")]
     fn prepared(
         &self,
         event_id: EventIdArgument,
         ready: Arg<bool>,
         attempt: Option<Arg<u32>>,
+        retry: Arg<bool>,
     ) -> bool {
         let attempt = attempt.map(|attempt| attempt.0);
-        let preparation = if ready.0 {
-            Preparation::Ready
-        } else {
-            Preparation::Failed
+        let preparation = match (ready.0, retry.0) {
+            (true, _) => Preparation::Ready,
+            (false, true) => Preparation::Failed,
+            (false, false) => Preparation::Abandoned,
         };
         self.lock()
             .answer(Task::Prepare, &event_id.0, attempt, |core, attempt| {

@@ -74,7 +74,7 @@ impl Drop for EndOfRecords {
 impl PyWatch {
     #[new]
     #[pyo3(signature = (imds, *, policy, vm_names, api_version, interval, until_idle, max_polls, dry_run,
-                        last_call, recover_all, state, prepares, recovers, gates))]
+                        last_call, prepare_retries, recover_all, state, prepares, recovers, gates))]
     #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
         py: Python<'_>,
@@ -87,6 +87,7 @@ impl PyWatch {
         max_polls: Option<u64>,
         dry_run: bool,
         last_call: Option<&Bound<'_, PyAny>>,
+        prepare_retries: Option<u32>,
         recover_all: bool,
         state: Option<PathBuf>,
         prepares: bool,
@@ -106,6 +107,7 @@ impl PyWatch {
             dry_run,
             gate: gates,
             last_call: last_call_of(last_call)?,
+            prepare_retries,
             recover_all,
             until_idle,
             max_polls,
@@ -398,15 +400,21 @@ impl PyTask {
         }
     }
 
-    /// Reports whether it succeeded; of a gate, whether it is open. Only the first report counts.
-    fn complete(&self, success: bool) {
+    /// Reports whether it succeeded; of a gate, whether it is open. A preparation that did not is tried again if `retry` says
+    /// so. Only the first report counts.
+    fn complete(&self, success: bool, retry: bool) {
         let Some(reply) = self.take_reply() else {
             return;
         };
         match (self.kind, success) {
             (TaskKind::Preparation, true) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
             (TaskKind::Preparation, false) => {
-                reply.prepared(Preparation::Failed, HookOutcome::Failed);
+                let outcome = if retry {
+                    HookOutcome::Failed
+                } else {
+                    HookOutcome::Abandoned
+                };
+                reply.prepared(outcome.preparation(), outcome);
             }
             (TaskKind::Recovery, true) => reply.recovered(HookOutcome::Done),
             (TaskKind::Recovery, false) => reply.recovered(HookOutcome::Failed),
@@ -443,7 +451,7 @@ impl PyTask {
 
 impl Drop for PyTask {
     fn drop(&mut self) {
-        self.complete(false);
+        self.complete(false, true);
     }
 }
 
@@ -543,7 +551,7 @@ impl Host for PyHost {
                 "the policy says to prepare, but there is no function for it; the event is held"
                     .to_owned(),
             );
-            reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
+            reply.prepared(Preparation::Abandoned, HookOutcome::NoCommand);
         }
     }
 

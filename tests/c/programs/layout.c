@@ -80,6 +80,7 @@ SIZE(schedev_session_config, 96);
 PLACE(schedev_session_config, seed, 24);
 PLACE(schedev_session_config, dry_run, 36);
 PLACE(schedev_session_config, gate, 37);
+PLACE(schedev_session_config, prepare_retries, 39);
 PLACE(schedev_session_config, machine_id, 40);
 PLACE(schedev_session_config, boot_id, 64);
 PLACE(schedev_session_config, last_call_seconds, 88);

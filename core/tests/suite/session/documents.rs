@@ -121,7 +121,7 @@ fn an_own_event_is_never_hidden_by_another_entry_and_not_approved() {
     for known in [false, true] {
         let mut host = host::<4>(Action::Prepare);
         if known {
-            host.serve(&[other.clone()]);
+            host.serve(slice::from_ref(&other));
             host.take_steps();
         }
         host.serve(&[other.clone(), own.clone()]);
@@ -142,7 +142,7 @@ fn an_own_event_is_never_hidden_by_another_entry_and_not_approved() {
                 .any(|step| step.contains("approve"))
         );
         // Alone again, it can be approved; if it was known as another one, after another preparation.
-        host.serve(&[own.clone()]);
+        host.serve(slice::from_ref(&own));
         let steps = host.take_steps().join("\n");
         let next = if known { "prepare" } else { "post" };
         assert!(steps.contains(next), "{steps}");

@@ -246,10 +246,13 @@ impl Machine {
                 // What an earlier process began is not begun again by one that stops.
                 _ if is_begun && self.is_stopping => return Ok(now.plus(1000)),
                 // What a state knows is not recorded again.
-                OwnedStep::Prepare { event, .. } => self.report(event, |event| Record::Prepare {
-                    outcome: HookOutcome::Begun,
-                    event,
-                }),
+                OwnedStep::Prepare { event, attempt, .. } => {
+                    self.report(event, |event| Record::Prepare {
+                        outcome: HookOutcome::Begun,
+                        attempt: Some(*attempt),
+                        event,
+                    });
+                }
                 _ => {}
             }
             // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
@@ -493,7 +496,11 @@ impl Machine {
         if hook.kind == Kind::Recover {
             with_recovery(&hook.events, outcome, |record| self.record(record));
         } else {
-            self.report(&hook.events[0], |event| Record::Prepare { outcome, event });
+            self.report(&hook.events[0], |event| Record::Prepare {
+                outcome,
+                attempt: Some(attempt),
+                event,
+            });
         }
         self.save().await.map(drop)
     }
