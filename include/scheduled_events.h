@@ -1344,9 +1344,9 @@ typedef enum schedev_reason {
   SCHEDEV_REASON_TYPE_UNKNOWN = 9,
   /** The event has started. */
   SCHEDEV_REASON_ALREADY_STARTED = 10,
-  /** The event has no EventStatus, or one that this library does not know. */
+  /** The event has an EventStatus that this library does not know. */
   SCHEDEV_REASON_NOT_SCHEDULED = 11,
-  /** A member that decisions depend on is invalid; see the decision's member. */
+  /** A member that decisions depend on is invalid, so that the event is not approved; see the decision's member. */
   SCHEDEV_REASON_UNRELIABLE = 12,
   /** The event names several machines, and another one approves it. */
   SCHEDEV_REASON_ANOTHER_LEADS = 13,
@@ -1357,6 +1357,10 @@ typedef enum schedev_reason {
   SCHEDEV_REASON_SEVERAL_MACHINES = 14,
   /** The rule has prepare_before_seconds, and NotBefore is unknown: the event is not approved. */
   SCHEDEV_REASON_START_UNKNOWN = 15,
+  /** The event has no EventStatus: it is not approved. It counts as announced, and may already run. */
+  SCHEDEV_REASON_STATUS_UNKNOWN = 16,
+  /** The event has no Resources, or an empty list. */
+  SCHEDEV_REASON_NAMES_NO_MACHINE = 17,
   /** A reason that this version of the header does not name. */
   SCHEDEV_REASON_OTHER = 255,
 } schedev_reason;
@@ -1800,6 +1804,9 @@ SCHEDEV_API schedev_status schedev_tracker_event(const schedev_tracker *tracker,
 /** For last_call_seconds: never. Without the gate's yes, Azure takes the machine down unprepared. */
 #define SCHEDEV_LAST_CALL_NEVER 4294967295
 
+/** For schedev_session_config: a failed preparation is given again as often as there is time. */
+#define SCHEDEV_PREPARE_RETRIES_UNLIMITED 255
+
 /**
  * The client as a state machine without I/O. Call schedev_session_next() for the next step, perform it, and pass the
  * result back. A session lives in the caller's memory, and there is nothing to free.
@@ -1860,6 +1867,11 @@ typedef struct schedev_session_config {
    */
   bool recover_all;
   /**
+   * How often a failed preparation is given again at most, for one event as it is; 0 for never, or
+   * SCHEDEV_PREPARE_RETRIES_UNLIMITED.
+   */
+  uint8_t prepare_retries;
+  /**
    * An id of this machine that a clone does not have, such as vmId in the instance metadata; empty if it is unknown. A
    * snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept, in which
    * hyphens, white space and ASCII case do not count.
@@ -1883,8 +1895,9 @@ typedef struct schedev_session_config {
 /** Initialises a configuration. */
 #define SCHEDEV_SESSION_CONFIG_INIT                                                                                    \
   {                                                                                                                    \
-    sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false, {NULL, 0, false},         \
-        {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD, SCHEDEV_SESSION_SOURCE_DOCUMENTS                                 \
+    sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false,                           \
+        SCHEDEV_PREPARE_RETRIES_UNLIMITED, {NULL, 0, false}, {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD,             \
+        SCHEDEV_SESSION_SOURCE_DOCUMENTS                                                                               \
   }
 
 /** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
@@ -2286,8 +2299,16 @@ SCHEDEV_API schedev_status schedev_notification_order_end(schedev_notification_o
 typedef enum schedev_preparation {
   /** The host is ready for the event. */
   SCHEDEV_PREPARATION_READY = 1,
-  /** The host could not prepare. The event is not approved, unless it becomes another one that is prepared for anew. */
+  /**
+   * The host could not prepare. SCHEDEV_STEP_PREPARE is given again after 5 seconds, later each time and at most a minute later,
+   * while the event is Scheduled, its start is not nearer than this attempt took, and prepare_retries are left.
+   */
   SCHEDEV_PREPARATION_FAILED = 2,
+  /**
+   * The host could not prepare, and need not be asked again. The event is not approved, unless it becomes another one that is
+   * prepared for anew.
+   */
+  SCHEDEV_PREPARATION_ABANDONED = 3,
 } schedev_preparation;
 
 /**

@@ -188,7 +188,7 @@ fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             10 | 11 => host.answer_preparation(if u.ratio(3, 4)? {
                 Preparation::Ready
             } else {
-                Preparation::Failed
+                [Preparation::Failed, Preparation::Abandoned][usize::from(host.recovers)]
             }),
             12 => host.recovers = u.arbitrary()?,
             14 => (host.succeeds, host.cancels) = (u.arbitrary()?, u.arbitrary()?),
@@ -397,6 +397,7 @@ impl Host {
         let hook = match preparation {
             Preparation::Ready => HookOutcome::Ready,
             Preparation::Failed => HookOutcome::Failed,
+            Preparation::Abandoned => HookOutcome::Abandoned,
         };
         // What a host reports of it: once, and as it is.
         let mut report = || hook.to_report(self.session.prepared(attempt, preparation));

@@ -11,18 +11,19 @@ use scheduled_events_c_abi::schedev_status::{
 };
 use scheduled_events_c_abi::schedev_step_kind::SCHEDEV_STEP_RECOVER;
 use scheduled_events_c_abi::{
-    Flag, SCHEDEV_LAST_CALL_STANDARD, SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES,
-    SCHEDEV_STEP_JSON_MAX_BYTES, schedev_cause_word, schedev_change_word,
-    schedev_notification_cursor, schedev_notification_order, schedev_notification_order_end,
-    schedev_notification_outcome_word, schedev_notifications_next, schedev_notifications_parse,
-    schedev_outcome, schedev_parse_error_word, schedev_response, schedev_session,
-    schedev_session_config, schedev_session_event, schedev_session_gate_answered,
-    schedev_session_has_seen_event, schedev_session_init, schedev_session_is_idle,
-    schedev_session_next, schedev_session_on_failure, schedev_session_on_notification,
-    schedev_session_on_response, schedev_session_out_of_service_since, schedev_session_posted,
-    schedev_session_prepared, schedev_session_recovered, schedev_session_recovering,
-    schedev_session_restore, schedev_session_set_machine_id, schedev_session_set_names,
-    schedev_session_size, schedev_session_snapshot, schedev_step, schedev_step_json,
+    Flag, SCHEDEV_LAST_CALL_STANDARD, SCHEDEV_PREPARE_RETRIES_UNLIMITED,
+    SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES, SCHEDEV_STEP_JSON_MAX_BYTES,
+    schedev_cause_word, schedev_change_word, schedev_notification_cursor,
+    schedev_notification_order, schedev_notification_order_end, schedev_notification_outcome_word,
+    schedev_notifications_next, schedev_notifications_parse, schedev_outcome,
+    schedev_parse_error_word, schedev_response, schedev_session, schedev_session_config,
+    schedev_session_event, schedev_session_gate_answered, schedev_session_has_seen_event,
+    schedev_session_init, schedev_session_is_idle, schedev_session_next,
+    schedev_session_on_failure, schedev_session_on_notification, schedev_session_on_response,
+    schedev_session_out_of_service_since, schedev_session_posted, schedev_session_prepared,
+    schedev_session_recovered, schedev_session_recovering, schedev_session_restore,
+    schedev_session_set_machine_id, schedev_session_set_names, schedev_session_size,
+    schedev_session_snapshot, schedev_step, schedev_step_json,
 };
 use scheduled_events_core::{
     AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, LastCall, NotificationOrder,
@@ -283,12 +284,14 @@ impl Pair {
             boot_id,
             source,
         } = &setup;
+        let prepare_retries = [None, Some(1)][usize::from(recover_all)];
         let config = SessionConfig {
             policy: policies.core.clone(),
             interval_ms,
             dry_run,
             gate,
             last_call: LastCall::Standard,
+            prepare_retries,
             recover_all,
             seed: 5,
             source,
@@ -308,6 +311,10 @@ impl Pair {
             dry_run: Flag::new(dry_run),
             gate: Flag::new(gate),
             recover_all: Flag::new(recover_all),
+            prepare_retries: match prepare_retries {
+                None => SCHEDEV_PREPARE_RETRIES_UNLIMITED,
+                Some(retries) => u8::try_from(retries).unwrap(),
+            },
             machine_id: plain(machine_id),
             boot_id: plain(boot_id),
             last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
@@ -543,6 +550,7 @@ impl Pair {
                         let preparation = match number {
                             1 => Some(Preparation::Ready),
                             2 => Some(Preparation::Failed),
+                            3 => Some(Preparation::Abandoned),
                             _ => None,
                         };
                         let status = schedev_session_prepared(self.c, attempt, c_number, place);

@@ -96,6 +96,39 @@ fn at_most_eight_hooks_of_other_machines_run_at_once_and_own_events_do_not_wait_
     assert_eq!((begun(&fixture.lines()), fixture.lines().len()), (40, 82));
 }
 
+/// FIELD-FAULTS 29.
+#[test]
+fn a_preparation_that_failed_runs_again_and_is_approved_after_its_success() {
+    let fixture = Fixture::new();
+    let prepare = helper(&[
+        format!("append {} prepare $ATTEMPT", fixture.log),
+        "if ATTEMPT=1 exit 1".to_owned(),
+    ]);
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let arguments = ["--policy", &fixture.policy, "--prepare", &prepare];
+    let mut run = Run::watch(
+        &service.url(),
+        &[&arguments[..], &["--until-idle"]].concat(),
+    );
+    let approval = run.record("an approval", |record| record["record"] == "approval");
+    assert_eq!(approval["status"], 200);
+    service.show(3, &[]);
+    let finished = run.finish().with_code(0);
+    assert_eq!(fixture.lines(), ["prepare 1", "prepare 2"]);
+    let outcomes: Vec<_> = finished
+        .of_kind("prepare")
+        .iter()
+        .map(|record| (record["outcome"].clone(), record["attempt"].clone()))
+        .collect();
+    let expected = [("begun", 1), ("failed", 1), ("begun", 2), ("ready", 2)];
+    assert_eq!(
+        outcomes,
+        expected.map(|(outcome, attempt)| (json!(outcome), json!(attempt)))
+    );
+    assert_eq!(service.posted(), ["a"]);
+}
+
 #[test]
 fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready() {
     let fixture = Fixture::new();
@@ -156,7 +189,7 @@ fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready(
     let own = json!({"record": "recover", "event_ids": ["a"], "outcome": "done", "time": recovered[0]["time"]});
     assert_eq!(recovered, [about_event_of(&changes[2], &own)]);
     let preparations = finished.of_kind("prepare");
-    let own = |outcome, time| json!({"record": "prepare", "outcome": outcome, "time": time});
+    let own = |outcome, time| json!({"record": "prepare", "outcome": outcome, "attempt": 1, "time": time});
     let expected = [
         own("begun", &preparations[0]["time"]),
         own("ready", &prepared["time"]),

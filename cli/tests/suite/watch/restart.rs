@@ -263,7 +263,7 @@ fn after_a_kill_during_a_recovery_it_recovers_again_once() {
 #[test]
 fn after_a_failed_preparation_and_a_kill_it_does_not_approve_and_recovers() {
     let fixture = Fixture::new();
-    let fails = helper(&["exit 1"]);
+    let fails = helper(&["exit 78"]);
     let arguments = [
         "--policy",
         &fixture.policy,
@@ -282,7 +282,7 @@ fn after_a_failed_preparation_and_a_kill_it_does_not_approve_and_recovers() {
     };
     let mut run = start();
     run.record("a preparation", |record| {
-        record["record"] == "prepare" && record["outcome"] == "failed"
+        record["record"] == "prepare" && record["outcome"] == "abandoned"
     });
     run.kill();
     let run = start();
