@@ -44,7 +44,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let names = names_for(&names, &args.api_version);
     let now = args.now.unwrap_or_else(now);
     let decisions = document
-        .events()
+        .events_for(names)
         .map(|event| policy.decide(&event, names, now))
         .collect();
     let filter = EventFilter::default();

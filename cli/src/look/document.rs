@@ -54,7 +54,7 @@ impl Listing<'_> {
         };
         let events = self
             .document
-            .events()
+            .events_for(self.names)
             .enumerate()
             .map(move |(index, event)| (event, decision(index)));
         events.filter(|(event, _)| self.filter.matches(event, self.names))

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{
-    Document, RequestOutcome, Response, Session, SessionConfig, SessionConfigError, Step, VmNames,
-    limits,
+    Document, ProblemKind, RequestOutcome, Response, Session, SessionConfig, SessionConfigError,
+    Step, VmNames, limits,
 };
 
 use crate::args::WaitArgs;
@@ -147,6 +147,13 @@ fn pacing_session() -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
 
 /// This machine's names: those of the options, or otherwise the one that the metadata service
 /// returns when it is needed.
+/// Whether two events of the document have one id.
+fn repeats_an_id(document: &Document<'_>) -> bool {
+    document
+        .problems()
+        .any(|problem| problem.kind == ProblemKind::Repeated)
+}
+
 struct Machine<'a> {
     names: Vec<String>,
     /// The last reported reason why the name is unknown.
@@ -164,10 +171,9 @@ impl Machine<'_> {
         imds: &Imds,
         timeout: Duration,
     ) -> bool {
-        if !document
-            .events()
-            .any(|event| filter.matches_document(&event))
-        {
+        let mut events = document.events();
+        // An event of this machine can have the id of another one, which hides it while the name is unknown.
+        if !events.any(|event| filter.matches_document(&event)) && !repeats_an_id(document) {
             return false;
         }
         if self.names.is_empty() {
@@ -188,7 +194,9 @@ impl Machine<'_> {
         }
         let names: Vec<_> = self.names.iter().map(String::as_str).collect();
         let names = names_for(&names, &self.args.service.api_version);
-        document.events().any(|event| filter.matches(&event, names))
+        document
+            .events_for(names)
+            .any(|event| filter.matches(&event, names))
     }
 
     /// Why this machine's name is unknown, if no event matches for this reason.

@@ -57,7 +57,7 @@ impl EventRecords {
 
     /// Copies the document's events.
     pub fn apply(&mut self, document: &Document<'_>, names: VmNames<'_>) {
-        for event in document.events() {
+        for event in document.events_for(names) {
             self.insert(&event, names);
         }
     }

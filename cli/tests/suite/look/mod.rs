@@ -3,6 +3,7 @@
 #[cfg(unix)]
 mod discover;
 mod documents;
+mod invalid_members;
 mod status;
 mod tables;
 #[cfg(unix)]
