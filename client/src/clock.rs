@@ -1,10 +1,11 @@
 //! Two readings of time: a steady one that paces requests, and the time of day that event deadlines refer to.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use scheduled_events_core::UnixMillis;
+use scheduled_events_core::{UnixMillis, UnixSeconds};
 
-use crate::limits::{CLOCK_LAG_MIN, CLOCK_STEP_MAX};
+use crate::limits::{CLOCK_DEVIATION_MIN, CLOCK_SAMPLES, CLOCK_STEP_MAX};
 use crate::platform::{self, boot_time};
 
 /// A clock that never steps.
@@ -122,23 +123,50 @@ pub fn boot_id() -> String {
     platform::boot_id()
 }
 
+/// The time of day that an event's `NotBefore` refers to, by the `Date` of one answer: the service's if this machine's differs from it
+/// by more than [`CLOCK_DEVIATION_MIN`].
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// use scheduled_events::clock::time_of_day_by;
+///
+/// let own = time_of_day_by(None);
+/// let hour = Duration::from_secs(3600);
+/// assert!(time_of_day_by(Some(SystemTime::now() + hour)).since(own) > 3500);
+/// ```
+pub fn time_of_day_by(date: Option<SystemTime>) -> UnixSeconds {
+    let mut monitor = ClockMonitor::new(Clock::start());
+    if let Some(date) = date {
+        let _ = monitor.on_service_time(date);
+    }
+    monitor.time_of_day().seconds()
+}
+
 /// A [`Clock`] that reports when the wall clock was set too far to be believed, and that knows the service's time of day.
 #[derive(Debug)]
 pub(crate) struct ClockMonitor {
     pub(crate) clock: Clock,
     rejects_step: bool,
-    /// How far the service's time of day is ahead of the clock, in milliseconds. It sends whole seconds.
-    service_ahead_ms: Option<i64>,
-    lags: bool,
+    /// How far the service's time of day was ahead of the clock at its last answers, in milliseconds.
+    service_ahead_ms: VecDeque<i64>,
+    deviates: bool,
+}
+
+/// How this machine's wall clock differs from the service's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deviation {
+    Behind(Duration),
+    Ahead(Duration),
 }
 
 impl ClockMonitor {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) const fn new(clock: Clock) -> Self {
         Self {
             clock,
             rejects_step: false,
-            service_ahead_ms: None,
-            lags: false,
+            service_ahead_ms: VecDeque::new(),
+            deviates: false,
         }
     }
 
@@ -149,12 +177,15 @@ impl ClockMonitor {
         self.rejects_step && !before
     }
 
-    /// How far the time of day is ahead of the clock, in milliseconds: this machine's, or the service's if that is later. Azure starts
-    /// events by its own clock, and a machine whose clock lags would prepare too late.
+    /// How far the time of day is ahead of the clock, in milliseconds: the service's where this machine's differs from it, since
+    /// Azure starts events by its own clock.
     pub(crate) fn ahead_ms(&self) -> i64 {
         let own = self.clock.accepted_step_ms();
-        self.service_ahead_ms
-            .map_or(own, |service| own.max(service))
+        match self.deviation() {
+            Some(Deviation::Behind(time)) => own.saturating_add(millis(time)),
+            Some(Deviation::Ahead(time)) => own.saturating_sub(millis(time)),
+            None => own,
+        }
     }
 
     /// The time of day, which is [ahead](Self::ahead_ms) of the clock.
@@ -162,18 +193,39 @@ impl ClockMonitor {
         UnixMillis(self.clock.now().0.saturating_add(self.ahead_ms()))
     }
 
-    /// Learns the service's time of day. Returns by how much this machine's lags it, if it newly does by [`CLOCK_LAG_MIN`].
-    pub(crate) fn on_service_time(&mut self, date: SystemTime) -> Option<Duration> {
+    /// Learns the service's time of day. Returns how this machine's differs from it, if it newly does.
+    pub(crate) fn on_service_time(&mut self, date: SystemTime) -> Option<Deviation> {
         // A faster clock is for demonstrations.
         if self.clock.speed > 1 {
             return None;
         }
+        if self.service_ahead_ms.len() == CLOCK_SAMPLES {
+            self.service_ahead_ms.pop_front();
+        }
         let ahead_ms = unix_ms(date).saturating_sub(self.clock.now().0);
-        self.service_ahead_ms = Some(ahead_ms);
-        let lag_ms = ahead_ms.saturating_sub(self.clock.accepted_step_ms());
-        let lag = Duration::from_millis(u64::try_from(lag_ms).unwrap_or_default());
-        let before = std::mem::replace(&mut self.lags, lag >= CLOCK_LAG_MIN);
-        (self.lags && !before).then_some(lag)
+        self.service_ahead_ms.push_back(ahead_ms);
+        let deviation = self.deviation();
+        let before = std::mem::replace(&mut self.deviates, deviation.is_some());
+        deviation.filter(|_| !before)
+    }
+
+    /// How this machine's time of day differs from the service's, if it does by more than [`CLOCK_DEVIATION_MIN`].
+    ///
+    /// The service sends whole seconds, and an answer that took long shows an earlier time. So the largest difference of the
+    /// last answers is the best one, and may be up to a second too small.
+    fn deviation(&self) -> Option<Deviation> {
+        let least = *self.service_ahead_ms.iter().max()?;
+        let behind = least.saturating_sub(self.clock.accepted_step_ms());
+        let ahead = behind.saturating_add(1_000).saturating_neg();
+        let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+        let min = millis(CLOCK_DEVIATION_MIN);
+        if behind > min {
+            Some(Deviation::Behind(span(behind)))
+        } else if ahead > min {
+            Some(Deviation::Ahead(span(ahead)))
+        } else {
+            None
+        }
     }
 }
 
@@ -212,35 +264,41 @@ mod tests {
         }
     }
 
+    /// FIELD-FAULTS 31.
     #[test]
-    fn the_clock_of_the_service_counts_where_it_is_ahead() {
+    fn the_clock_of_the_service_counts_in_both_directions() {
         // What is reported, and how far the time of day is then ahead of the clock.
         let after = |clock: Clock, dates: &[i64]| {
             let mut monitor = ClockMonitor::new(clock);
             let date = |ahead: &i64| {
                 UNIX_EPOCH + Duration::from_millis((wall_ms() + ahead * 1_000).unsigned_abs())
             };
-            let reported: Vec<_> = dates
+            let reported: String = dates
                 .iter()
-                .map(|ahead| monitor.on_service_time(date(ahead)).is_some())
+                .map(|ahead| match monitor.on_service_time(date(ahead)) {
+                    Some(Deviation::Behind(_)) => 'b',
+                    Some(Deviation::Ahead(_)) => 'a',
+                    None => '-',
+                })
                 .collect();
-            // The clocks are read one after the other.
+            // The clocks are read one after the other, and a date lacks up to a second.
             (
                 reported,
                 (monitor.ahead_ms() + 5_000).div_euclid(10_000) * 10,
             )
         };
-        assert_eq!(after(Clock::start(), &[]), (vec![], 0));
-        assert_eq!(
-            after(Clock::start(), &[1_200, 1_200, 30, 180]),
-            (vec![true, false, false, true], 180)
-        );
-        assert_eq!(after(Clock::start(), &[30]), (vec![false], 30));
-        assert_eq!(
-            after(Clock::start(), &[1_200, -3_600]),
-            (vec![true, false], 0)
-        );
-        assert_eq!(after(Clock::at_speed(60), &[1_200]), (vec![false], 0));
+        assert_eq!(after(Clock::start(), &[]), (String::new(), 0));
+        assert_eq!(after(Clock::start(), &[1_200, 1_200]), ("b-".into(), 1_200));
+        assert_eq!(after(Clock::start(), &[-600, -600]), ("a-".into(), -600));
+        assert_eq!(after(Clock::start(), &[1, 2, -1, -2]), ("----".into(), 0));
+        // An answer that took long shows an earlier time, which counts for nothing beside the others.
+        assert_eq!(after(Clock::start(), &[0, -30, 0]), ("---".into(), 0));
+        assert_eq!(after(Clock::start(), &[30, 0, 30]), ("b--".into(), 30));
+        // The last 60 answers count.
+        let corrected: Vec<_> = std::iter::once(1_200).chain([0; 60]).collect();
+        let (reported, ahead) = after(Clock::start(), &corrected);
+        assert_eq!((reported.trim_end_matches('-'), ahead), ("b", 0));
+        assert_eq!(after(Clock::at_speed(60), &[1_200]), ("-".into(), 0));
     }
 
     #[test]

@@ -109,8 +109,11 @@ pub const EXIT_METRICS_WAIT: Duration = Duration::from_secs(1);
 /// a step of a year is a mistake.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);
 
-/// By how much a machine's clock must lag the metadata service's to be reported.
-pub const CLOCK_LAG_MIN: Duration = Duration::from_secs(60);
+/// From what difference on the metadata service's clock counts instead of this machine's: its answers have whole seconds.
+pub const CLOCK_DEVIATION_MIN: Duration = Duration::from_secs(2);
+
+/// How many answers of the metadata service show its time of day: a minute of polls.
+pub const CLOCK_SAMPLES: usize = 60;
 
 /// How long a preparation may run if the start of its event is unknown, and a recovery at all.
 pub const COMMAND_TIME: Duration = Duration::from_secs(15 * 60);

@@ -55,8 +55,8 @@ pub(crate) fn warn_of_missing_types(types: &[EventKind], service: &ServiceArgs) 
     }
 }
 
-/// Polls once.
-pub(crate) fn request_document(imds: &Imds) -> Result<Vec<u8>, CommandError> {
+/// Polls once. The answer has a body, which need not be a document.
+pub(crate) fn request_document(imds: &Imds) -> Result<HttpResponse, CommandError> {
     let answer =
         patiently(|| imds.events(FIRST_TIMEOUT)).map_err(|failure| unreachable(imds, &failure))?;
     if answer.status != 200 {
@@ -68,7 +68,7 @@ pub(crate) fn request_document(imds: &Imds) -> Result<Vec<u8>, CommandError> {
             imds.endpoint()
         )));
     }
-    Ok(answer.body)
+    Ok(answer)
 }
 
 /// Parses the body of a poll.

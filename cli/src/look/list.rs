@@ -1,6 +1,7 @@
 //! `list`: polls once and prints the announced events.
 
-use scheduled_events::imds::names_for;
+use scheduled_events::clock::time_of_day_by;
+use scheduled_events::imds::{HttpResponse, names_for};
 use scheduled_events::limits::NAME_TIMEOUT;
 
 use super::document::Listing;
@@ -9,12 +10,11 @@ use crate::endpoint::{connect, name_unknown, parse, request_document, warn_of_mi
 use crate::error::CommandError;
 use crate::event_filter::EventFilter;
 use crate::output::diagnose;
-use crate::output::format::now;
 
 pub(crate) fn list(args: &ListArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
     warn_of_missing_types(&[], &args.service);
-    let body = request_document(&imds)?;
+    let HttpResponse { body, date, .. } = request_document(&imds)?;
     let document = parse(&imds, &body)?;
     let mut names: Vec<String> = args.machine.vm_name.clone();
     if names.is_empty() && document.events().len() > 0 {
@@ -37,7 +37,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), CommandError> {
         document: &document,
         body: &body,
         names,
-        now: now(),
+        now: time_of_day_by(date),
         decisions: None,
         filter,
     }

@@ -14,9 +14,9 @@ use crate::error::CommandError;
 use crate::event_filter::EventFilter;
 use crate::look::document::Listing;
 use crate::output::diagnose;
-use crate::output::format::{duration, now};
-use scheduled_events::clock::Clock;
-use scheduled_events::imds::{Imds, names_for};
+use crate::output::format::duration;
+use scheduled_events::clock::{Clock, time_of_day_by};
+use scheduled_events::imds::{HttpResponse, Imds, names_for};
 use scheduled_events::limits::{EVENTS_MAX, NAME_TIMEOUT};
 
 /// The shortest timeout of a request at the end of the waiting time.
@@ -65,7 +65,7 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                                 NAME_TIMEOUT.min(left()).max(REQUEST_MIN),
                             )
                         {
-                            return machine.print(&document, &answer.body, filter);
+                            return machine.print(&document, &answer, filter);
                         }
                         let (status, retry_after) = (answer.status, answer.retry_after);
                         let outcome = pace.on_response(
@@ -208,16 +208,16 @@ impl Machine<'_> {
     fn print(
         &self,
         document: &Document<'_>,
-        body: &[u8],
+        answer: &HttpResponse,
         filter: EventFilter,
     ) -> Result<(), CommandError> {
         let names: Vec<_> = self.names.iter().map(String::as_str).collect();
         let names = names_for(&names, &self.args.service.api_version);
         Listing {
             document,
-            body,
+            body: &answer.body,
             names,
-            now: now(),
+            now: time_of_day_by(answer.date),
             decisions: None,
             filter,
         }

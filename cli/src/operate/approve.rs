@@ -10,7 +10,7 @@ use crate::event_filter::EventFilter;
 use crate::output::format::{cell, count, names as join_names, printable};
 use crate::output::style::GOOD;
 use crate::output::{diagnose, is_quiet, print, print_record};
-use scheduled_events::imds::names_for;
+use scheduled_events::imds::{HttpResponse, names_for};
 use scheduled_events::limits::NAME_TIMEOUT;
 use scheduled_events::record::Record;
 
@@ -21,7 +21,7 @@ pub(crate) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
         ));
     }
     let imds = connect(&args.service)?;
-    let body = request_document(&imds)?;
+    let HttpResponse { body, .. } = request_document(&imds)?;
     let document = parse(&imds, &body)?;
     let mut names = args.machine.vm_name.clone();
     if names.is_empty() && document.events().len() > 0 {

@@ -271,6 +271,8 @@ pub enum Note {
     ClockStepIgnored,
     /// This machine's clock lags the service's, which counts for `NotBefore`, by this time.
     ClockLags(Duration),
+    /// This machine's clock is ahead of the service's, which counts for `NotBefore`, by this time.
+    ClockIsAhead(Duration),
 }
 
 /// How important a [`Note`] is.
@@ -324,7 +326,8 @@ impl Note {
             | Self::AuditNotSynced
             | Self::MetricsNotWritten(_)
             | Self::ClockStepIgnored
-            | Self::ClockLags(_) => Severity::Warning,
+            | Self::ClockLags(_)
+            | Self::ClockIsAhead(_) => Severity::Warning,
         }
     }
 }
@@ -369,6 +372,11 @@ impl fmt::Display for Note {
             Self::ClockLags(time) => write!(
                 f,
                 "this machine's clock lags the metadata service's, by which events are expected, by {} s; synchronise it",
+                time.as_secs()
+            ),
+            Self::ClockIsAhead(time) => write!(
+                f,
+                "this machine's clock is ahead of the metadata service's, by which events are expected, by {} s; synchronise it",
                 time.as_secs()
             ),
         }

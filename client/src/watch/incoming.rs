@@ -8,6 +8,7 @@ use scheduled_events_core::{
 use super::host::{Host, Note, Poll};
 use super::message::Message;
 use super::{StopReason, Watcher};
+use crate::clock::Deviation;
 use crate::imds::{HttpResponse, RequestFailure};
 use crate::record::{EventRecord, HookOutcome, Record, event_key};
 use crate::session::{EventRecords, with_approval, with_recovery};
@@ -165,8 +166,12 @@ impl Watcher {
     }
 
     fn on_response(&mut self, http: HttpResponse, host: &mut dyn Host) {
-        if let Some(lag) = http.date.and_then(|date| self.clock.on_service_time(date)) {
-            host.note(&Note::ClockLags(lag));
+        let deviation = http.date.and_then(|date| self.clock.on_service_time(date));
+        if let Some(deviation) = deviation {
+            host.note(&match deviation {
+                Deviation::Behind(time) => Note::ClockLags(time),
+                Deviation::Ahead(time) => Note::ClockIsAhead(time),
+            });
         }
         let now = self.set_time();
         let response = Response {

@@ -255,3 +255,46 @@ fn a_machine_whose_clock_lags_prepares_by_the_clock_of_the_service() {
         run.stderr()
     );
 }
+
+#[test]
+fn a_machine_whose_clock_is_ahead_prepares_by_the_clock_of_the_service() {
+    let (service, folder) = (FakeService::start(), Folder::new());
+    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
+    let (policy, left) = (PREPARE_ALL, folder.path("left"));
+    let prepare = format!("sh -c 'echo $SCHEDULED_EVENTS_SECONDS_LEFT > {left}'");
+    // By this clock, the event was due ten minutes ago.
+    let mut run = start(&service, &folder, policy, &prepare, 1200);
+    run.record("a preparation", preparation_ended);
+    let left: u64 = lines(&left)[0].parse().expect("a number");
+    assert!((540..=601).contains(&left), "{left} s are left");
+    run.wait_for_stderr("warning: this machine's clock is ahead of the metadata service's");
+}
+
+#[test]
+fn list_counts_by_the_clock_of_the_service() {
+    let (service, folder) = (FakeService::start(), Folder::new());
+    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
+    for seconds in [-600, 0, 600] {
+        let mut list = command(&["list", "--endpoint", &service.url(), "--vm-name", VM]);
+        let shift = folder.file("shift", format!("{seconds:+}"));
+        control_wall_clock(&mut list, Path::new(&shift));
+        let finished = Run::start(list).finish().with_code(0);
+        assert!(
+            finished.stdout.contains("in 9 min") || finished.stdout.contains("in 10 min"),
+            "{seconds}: {}",
+            finished.stdout
+        );
+    }
+}
