@@ -109,6 +109,16 @@ pub const EXIT_METRICS_WAIT: Duration = Duration::from_secs(1);
 /// a step of a year is a mistake.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);
 
+/// How long a poll that may take long waits for its answer until it is sent again beside the first one: the timeout of all other
+/// polls.
+pub const REPEAT_AFTER: Duration = Duration::from_millis(limits::TIMEOUT_MS as u64);
+
+/// How often it is sent again after that.
+pub const REPEAT_EVERY: Duration = Duration::from_secs(10);
+
+/// How many of these requests are open at the same time.
+pub const REQUESTS_BESIDE_MAX: usize = 3;
+
 /// From what difference on the metadata service's clock counts instead of this machine's: its answers have whole seconds.
 pub const CLOCK_DEVIATION_MIN: Duration = Duration::from_secs(2);
 

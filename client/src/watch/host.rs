@@ -261,6 +261,8 @@ pub enum Note {
         /// The number of tracked events.
         events: usize,
     },
+    /// The first poll has no answer for [`REPEAT_AFTER`](crate::limits::REPEAT_AFTER), and is sent again beside it.
+    NoAnswerYet,
     /// A poll failed, for this reason.
     PollFailed(String),
     /// An approval failed, for this reason.
@@ -326,6 +328,7 @@ impl Note {
             | Self::AuditNotSynced
             | Self::MetricsNotWritten(_)
             | Self::ClockStepIgnored
+            | Self::NoAnswerYet
             | Self::ClockLags(_)
             | Self::ClockIsAhead(_) => Severity::Warning,
         }
@@ -363,6 +366,10 @@ impl fmt::Display for Note {
             Self::StateRestored { events } => {
                 write!(f, "restored the state of the last run: {events} {}", if *events == 1 { "event" } else { "events" })
             }
+            Self::NoAnswerYet => f.write_str(
+                "the metadata service has not answered yet: it may be starting, which takes up to two minutes, or a firewall drops the requests; \
+                 asking again meanwhile",
+            ),
             Self::PollFailed(reason) => write!(f, "poll failed: {reason}"),
             Self::ApprovalFailed(reason) => write!(f, "approval failed: {reason}"),
             Self::StaleDocument => f.write_str("ignored an outdated document; it is accepted if the service keeps sending it"),

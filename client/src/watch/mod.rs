@@ -375,6 +375,9 @@ impl Watcher {
         if !self.session.awaits_answer() && self.polls_done() {
             return Some(self.finish(host));
         }
+        if self.transport.repeat() {
+            host.note(&Note::NoAnswerYet);
+        }
         let clock = self.clock.clock;
         let wait = clock.real(Duration::from_millis(until.millis_since(clock.now())));
         let wait = [

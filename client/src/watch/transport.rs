@@ -2,11 +2,14 @@
 //!
 //! Each request is answered exactly once, whatever happens to the thread. If it cannot be started, or the request panics or
 //! hangs, the answer is a failure like any other, and the next request starts another thread if it has none.
+//!
+//! The first poll may take two minutes, since the service may have to start. One connection may also be lost while the service
+//! starts, and answers everybody else: so the same poll is sent again beside the first one, and the first answer counts.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -15,7 +18,9 @@ use scheduled_events_core::Cause;
 
 use super::message::Message;
 use crate::imds::{HttpResponse, Imds, RequestFailure};
-use crate::limits::{OVERDUE_REQUESTS_MAX, REQUEST_OVERDUE};
+use crate::limits::{
+    OVERDUE_REQUESTS_MAX, REPEAT_AFTER, REPEAT_EVERY, REQUEST_OVERDUE, REQUESTS_BESIDE_MAX,
+};
 
 /// Sends a request and waits for its answer.
 type Exchange = Arc<dyn Fn(&HttpRequest) -> Answer + Send + Sync>;
@@ -34,11 +39,17 @@ pub(super) struct Transport {
     /// When the request in flight is overdue.
     overdue_at: Option<Instant>,
     started_at: Instant,
+    /// When the poll in flight is sent again, if it may take long.
+    repeat_at: Option<Instant>,
+    /// The threads that repeat a poll.
+    repeating: Vec<JoinHandle<()>>,
 }
 
 struct Worker {
     requests: Sender<(u64, HttpRequest)>,
     thread: JoinHandle<()>,
+    /// Whether a request is in its hands.
+    is_busy: Arc<AtomicBool>,
 }
 
 enum HttpRequest {
@@ -96,12 +107,15 @@ impl Transport {
             number: 0,
             overdue_at: None,
             started_at: Instant::now(),
+            repeat_at: None,
+            repeating: Vec::new(),
         }
     }
 
     /// Requests the document.
     pub(super) fn get(&mut self, timeout: Duration) {
         self.request(HttpRequest::Get { timeout });
+        self.repeat_at = (timeout > REPEAT_AFTER).then(|| self.started_at + REPEAT_AFTER);
     }
 
     /// Posts an approval.
@@ -114,16 +128,48 @@ impl Transport {
         self.started_at.elapsed()
     }
 
-    /// Answers an overdue request with a failure. Returns the time until the request in flight is overdue, if there is one.
+    /// Sends a poll that has no answer for some time again, beside the one in flight. Returns whether it was for the first time.
+    pub(super) fn repeat(&mut self) -> bool {
+        let (Some(at), Some(end)) = (self.repeat_at, self.overdue_at) else {
+            return false;
+        };
+        let now = Instant::now();
+        if now < at || self.answers.in_flight.load(Ordering::SeqCst) == 0 {
+            return false;
+        }
+        self.repeat_at = Some(now + REPEAT_EVERY);
+        self.repeating.retain(|thread| !thread.is_finished());
+        if self.repeating.len() + 1 < REQUESTS_BESIDE_MAX {
+            let timeout = end.saturating_duration_since(now);
+            let (exchange, answers) = (Arc::clone(&self.exchange), self.answers.clone());
+            let number = self.number;
+            // A failure is that of the request in flight, or none: this one can only help.
+            let repeat = move || {
+                let request = HttpRequest::Get { timeout };
+                if let Ok(answer) = catch_unwind(AssertUnwindSafe(|| exchange(&request)))
+                    && answer.is_ok()
+                {
+                    answers.answer(number, answer);
+                }
+            };
+            self.repeating.extend(thread::Builder::new().spawn(repeat));
+        }
+        at == self.started_at + REPEAT_AFTER
+    }
+
+    /// Answers an overdue request with a failure. Returns the time until the request in flight is overdue or sent again, if there
+    /// is one.
     pub(super) fn check(&mut self) -> Option<Duration> {
         if self.answers.in_flight.load(Ordering::SeqCst) == 0 {
-            self.overdue_at = None;
+            (self.overdue_at, self.repeat_at) = (None, None);
         }
-        let left = self.overdue_at?.saturating_duration_since(Instant::now());
+        let now = Instant::now();
+        let left = self.overdue_at?.saturating_duration_since(now);
         if !left.is_zero() {
-            return Some(left);
+            let repeat = self.repeat_at.map(|at| at.saturating_duration_since(now));
+            return Some(repeat.map_or(left, |repeat| repeat.min(left)));
         }
-        self.overdue_at = None;
+        (self.overdue_at, self.repeat_at) = (None, None);
         self.overdue
             .extend(self.worker.take().map(|worker| worker.thread));
         self.fail(
@@ -135,6 +181,7 @@ impl Transport {
 
     fn request(&mut self, request: HttpRequest) {
         self.number += 1;
+        self.repeat_at = None;
         self.answers.in_flight.store(self.number, Ordering::SeqCst);
         self.started_at = Instant::now();
         self.overdue_at = Some(self.started_at + request.timeout() + REQUEST_OVERDUE);
@@ -146,6 +193,10 @@ impl Transport {
         {
             self.worker = None;
         }
+        // A poll that was sent again has an answer, and the first one hangs.
+        let is_busy = |worker: &mut Worker| worker.is_busy.load(Ordering::SeqCst);
+        self.overdue
+            .extend(self.worker.take_if(is_busy).map(|worker| worker.thread));
         if self.worker.is_none() {
             if self.overdue.len() >= OVERDUE_REQUESTS_MAX {
                 return self.fail(Cause::Timeout, "several earlier requests still hang");
@@ -160,10 +211,10 @@ impl Transport {
                 }
             }
         }
-        let sent = self
-            .worker
-            .as_ref()
-            .is_some_and(|worker| worker.requests.send((self.number, request)).is_ok());
+        let sent = self.worker.as_ref().is_some_and(|worker| {
+            worker.is_busy.store(true, Ordering::SeqCst);
+            worker.requests.send((self.number, request)).is_ok()
+        });
         if !sent {
             self.worker = None;
             self.fail(
@@ -176,8 +227,15 @@ impl Transport {
     fn start(&self) -> io::Result<Worker> {
         let (requests, queue) = mpsc::channel();
         let (exchange, answers) = (Arc::clone(&self.exchange), self.answers.clone());
-        let thread = thread::Builder::new().spawn(move || serve(&exchange, &queue, &answers))?;
-        Ok(Worker { requests, thread })
+        let is_busy = Arc::<AtomicBool>::default();
+        let flag = Arc::clone(&is_busy);
+        let thread =
+            thread::Builder::new().spawn(move || serve(&exchange, &queue, &answers, &flag))?;
+        Ok(Worker {
+            requests,
+            thread,
+            is_busy,
+        })
     }
 
     /// Answers the newest request with a failure, unless it is already answered.
@@ -192,7 +250,12 @@ impl Transport {
     }
 }
 
-fn serve(exchange: &Exchange, requests: &Receiver<(u64, HttpRequest)>, answers: &Answers) {
+fn serve(
+    exchange: &Exchange,
+    requests: &Receiver<(u64, HttpRequest)>,
+    answers: &Answers,
+    is_busy: &AtomicBool,
+) {
     for (number, request) in requests {
         // Nothing is shared that a panic could leave inconsistent: the HTTP library discards the connection.
         let answer = catch_unwind(AssertUnwindSafe(|| exchange(&request))).unwrap_or_else(|_| {
@@ -202,6 +265,7 @@ fn serve(exchange: &Exchange, requests: &Receiver<(u64, HttpRequest)>, answers: 
                 detail,
             })
         });
+        is_busy.store(false, Ordering::SeqCst);
         if !answers.answer(number, answer) {
             return;
         }
@@ -272,6 +336,48 @@ mod tests {
             thread.join().unwrap();
         }
         assert!(messages.try_recv().is_err(), "a second answer");
+    }
+
+    /// FIELD-FAULTS 30.
+    #[test]
+    fn a_first_poll_that_is_never_answered_is_sent_again_beside_it_and_the_first_answer_counts() {
+        let gate = Arc::new(Mutex::new(()));
+        let closed = gate.lock().unwrap();
+        let wait_at = Arc::clone(&gate);
+        // The first three requests hang.
+        let (mut transport, messages) = transport(move |number| {
+            if number <= 3 {
+                drop(wait_at.lock());
+            }
+        });
+        assert!(!transport.repeat());
+        transport.get(REPEAT_AFTER * 20);
+        assert!(!transport.repeat(), "not yet");
+        assert!(transport.check().is_some_and(|left| left <= REPEAT_AFTER));
+        let since = transport.started_at;
+        let mut repeat = |at: Duration| {
+            // As if so much time had passed.
+            let passed = Instant::now() - at;
+            transport.started_at = passed;
+            transport.repeat_at = Some(passed + at);
+            transport.repeat()
+        };
+        assert!(repeat(REPEAT_AFTER), "the first time");
+        for _ in 0..3 {
+            assert!(!repeat(REPEAT_AFTER + REPEAT_EVERY));
+        }
+        assert_eq!(transport.repeating.len(), REQUESTS_BESIDE_MAX - 1);
+        assert!(messages.try_recv().is_err());
+        drop(closed);
+        assert!(answer(&mut transport, &messages).is_ok());
+        for thread in transport.repeating.drain(..) {
+            thread.join().unwrap();
+        }
+        assert!(messages.try_recv().is_err(), "a second answer");
+        // Other requests are sent once.
+        transport.started_at = since;
+        transport.get(TIMEOUT);
+        assert_eq!(transport.repeat_at, None);
     }
 
     #[test]

@@ -25,7 +25,9 @@ pub enum Step<'s> {
     /// Send a GET. Pass the response to [`on_response`](crate::Session::on_response), or the failure to
     /// [`on_failure`](crate::Session::on_failure).
     Get {
-        /// The timeout of the request, in milliseconds.
+        /// The timeout of the request, in milliseconds. The first one may take long, since the service may have to start. Do not
+        /// rely on one connection for so long: after [`TIMEOUT_MS`](super::limits::TIMEOUT_MS) send the GET again beside it, and
+        /// then every ten seconds, at most three at a time, and pass on the first answer.
         timeout_ms: u32,
     },
     /// Send this body with POST, and pass on the result as for a GET. [`Session::posted`](crate::Session::posted) lists

@@ -278,18 +278,6 @@ rows! {
         never: &[Never::TimeOutWithin(5)],
         ..ROW
     };
-    first_response_of_15_seconds => Row {
-        service: "takes 15 s for the first response, longer than a later one may take",
-        faults: &["first-call-delay:15"],
-        never: &[Never::TimeOutWithin(15)],
-        ..ROW
-    };
-    first_response_of_two_minutes => Row {
-        service: "takes 120 s for the first response, as after 24 hours without a request",
-        faults: &["first-call-delay:120"],
-        never: &[Never::TimeOutWithin(120)],
-        ..ROW
-    };
     reset => Row {
         service: "resets the connection",
         faults: &["get.reset@1", "get.reset@4", "post.reset@1"],

@@ -5,6 +5,7 @@ mod audit;
 #[cfg(unix)] // They stop processes and fake the time.
 mod clocks;
 mod commands;
+mod first_answer;
 #[cfg(unix)] // The limits are those of Unix.
 mod host_limits;
 #[cfg(unix)]
