@@ -366,7 +366,8 @@ impl fmt::Display for Note {
             Self::StateRestored { events } => {
                 write!(f, "restored the state of the last run: {events} {}", if *events == 1 { "event" } else { "events" })
             }
-            Self::NoAnswerYet => f.write_str(
+            Self::NoAnswerYet => write!(
+                f,
                 "the metadata service has not answered yet: it may be starting, which takes up to two minutes, or a firewall drops the requests; asking again meanwhile",
             ),
             Self::PollFailed(reason) => write!(f, "poll failed: {reason}"),
