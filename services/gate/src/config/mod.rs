@@ -237,7 +237,7 @@ impl Config {
     /// # Errors
     /// A sentence that begins with `FILE:LINE:COLUMN: ` where the error has a place.
     pub fn load(path: &Path) -> Result<Self, String> {
-        toml_file::load(path, Self::parse)
+        toml_file::load(path, Self::parse).map_err(|error| error.to_string())
     }
 
     /// Reads a configuration.

@@ -67,7 +67,8 @@ impl Daemon {
                 "{endpoint} did not answer within {} s",
                 ANSWER_TIME.as_secs()
             )
-        })??;
+        })?;
+        let body = body.map_err(|error| error.to_string())?;
         let document = Document::parse(&body)
             .map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;
         Ok(document

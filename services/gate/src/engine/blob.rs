@@ -194,7 +194,7 @@ impl BlobEngine {
                 "it has a query; a SAS token is in a file that `blob.sas_file` names",
             ));
         }
-        let url = address::check(&config.url).map_err(|why| problem(&why))?;
+        let url = address::check(&config.url).map_err(|why| problem(&why.to_string()))?;
         let host = url.host_str().ok_or_else(|| problem("it has no host"))?;
         // A token must not be sent without TLS, except to this machine.
         let is_loopback = host

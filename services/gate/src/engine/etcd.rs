@@ -362,7 +362,7 @@ impl EtcdEngine {
         let status = response.status();
         let body = http::body(response, RESPONSE_MAX)
             .await
-            .map_err(Failure::Other)?;
+            .map_err(|error| Failure::Other(error.to_string()))?;
         if status.is_success() {
             return Ok(body);
         }

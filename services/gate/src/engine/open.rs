@@ -31,8 +31,9 @@ pub async fn open(config: &Config) -> Result<Box<dyn Engine>, String> {
         #[cfg(feature = "kubernetes")]
         EngineKind::Kubernetes => {
             let namespace = config.kubernetes.namespace.clone();
+            let client = scheduled_events_common::kubernetes::connect().await;
             Ok(Box::new(kubernetes::KubernetesEngine::new(
-                scheduled_events_common::kubernetes::connect().await?,
+                client.map_err(|error| error.to_string())?,
                 namespace,
             )))
         }
