@@ -22,7 +22,7 @@ mod tests;
 mod upkeep;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::Path;
@@ -37,22 +37,24 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
 use crate::driver::{GateRun, Question};
-use crate::engine::{Engine, EngineError, Revision};
+use crate::engine::{Engine, EngineError};
 use crate::event::Event;
 use crate::event::events_prefix;
 use crate::group::{closed_windows, shares};
 use crate::history::History;
-use crate::members::{Member, Sightings};
 use crate::metrics::Metrics;
 use crate::protocol::{Answer, Participant, Why};
 use crate::register::{EventRegister, MachineRegister};
 use crate::store;
 use audit::AuditFile;
+use heartbeat::Heartbeat;
+use members::Machines;
 use message::Reply;
 use problems::{Problems, Subject};
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 use scheduled_events_common::supervision::Supervisor;
+use upkeep::{Slots, Upkeep};
 
 /// How long an answer may take: `ask` must pass it on before the watcher stops waiting.
 const ANSWER_TIME: Duration = Duration::from_secs(GATE_TIME.as_secs() - 2);
@@ -93,38 +95,13 @@ pub struct Daemon {
     /// What the records of this machine say about its events.
     history: RefCell<History>,
     source: Source,
-    /// The machines that were observed to be silent.
-    sightings: RefCell<Sightings>,
-    /// The machines as last read.
-    members: RefCell<Option<(Instant, Rc<[Member]>)>>,
-    /// When to read the machines again although nobody asks: the last read failed, a machine seems
-    /// to be gone, which is not certain yet, or an operator has to correct something.
-    next_look_at_machines: Cell<Option<Instant>>,
-    /// Whether this machine has prepared for an event after which it does not come back.
-    is_leaving: Cell<bool>,
+    machines: RefCell<Machines>,
+    slots: RefCell<Slots>,
+    heartbeat: Mutex<Heartbeat>,
+    upkeep: Mutex<Upkeep>,
     /// Notified when this machine's register must be written before the next heartbeat.
     has_changed: Notify,
     started_at: Instant,
-    /// When to look for marks of an earlier process of this machine; `None` if that is done.
-    adopts_at: Cell<Option<Instant>>,
-    /// When to read the groups next; `None` if there is no reason to.
-    next_look: Cell<Option<Instant>>,
-    /// Whether this machine has claimed slots since the last read of the groups.
-    has_claimed: Cell<bool>,
-    /// Events that are over, and for which other machines held slots at the last read.
-    lingering: RefCell<HashSet<String>>,
-    /// Whether registers of events that were over before this process started may still exist.
-    has_past_events: Cell<bool>,
-    /// Whether a machine was forgotten, so that nobody else may delete the registers of its events.
-    has_forgotten: Cell<bool>,
-    /// How many machines this process has forgotten, and how many slots of others it has freed.
-    forgotten: Cell<u64>,
-    freed: Cell<u64>,
-    /// How many machines had other limits for a group at the last read.
-    differing: Cell<usize>,
-    beat: Cell<u64>,
-    /// The last write of the heartbeat, if its reply has arrived.
-    last_beat: RefCell<Option<Revision>>,
     /// Events of this machine that started without a decision of the gate; `None` until its
     /// register has been read.
     forced: RefCell<Option<UngatedStarts>>,
@@ -155,13 +132,9 @@ struct PendingEvent {
     event_id: String,
     run: Mutex<GateRun>,
     questioned_at: Cell<Instant>,
-    /// The last answer, for people.
-    answer: RefCell<String>,
-    /// Whether the last question had no answer: the store does not answer, or a register cannot be
+    /// The last answer, or why there was none: the store does not answer, or a register cannot be
     /// read.
-    has_failed: Cell<bool>,
-    /// Whether the event was over for this machine at the last check.
-    was_over: Cell<bool>,
+    answer: RefCell<Option<Result<Answer, String>>>,
     /// Whether this machine may hold a slot that `run` does not know: one by a last call.
     may_be_late: Cell<bool>,
     /// The refusal because an earlier event waits.
@@ -217,32 +190,20 @@ impl Daemon {
         source: Source,
         history: History,
     ) -> Rc<Self> {
-        let sightings = RefCell::new(Sightings::new(config.heartbeat));
         Rc::new(Self {
+            machines: RefCell::new(Machines::new(config.heartbeat)),
             config,
             machine,
             zone,
             engine,
             events: RefCell::default(),
-            is_leaving: Cell::new(history.is_leaving()),
             history: RefCell::new(history),
             source,
-            sightings,
-            members: RefCell::default(),
-            next_look_at_machines: Cell::default(),
+            slots: RefCell::new(Slots::new()),
+            heartbeat: Mutex::default(),
+            upkeep: Mutex::new(Upkeep::new()),
             has_changed: Notify::new(),
             started_at: Instant::now(),
-            adopts_at: Cell::new(Some(Instant::now() + ASKED_AGAIN_WITHIN)),
-            next_look: Cell::new(Some(Instant::now())),
-            has_claimed: Cell::default(),
-            lingering: RefCell::default(),
-            has_past_events: Cell::new(true),
-            has_forgotten: Cell::default(),
-            forgotten: Cell::default(),
-            freed: Cell::default(),
-            differing: Cell::default(),
-            beat: Cell::new(0),
-            last_beat: RefCell::default(),
             forced: RefCell::default(),
             last_audit_read: Cell::new(Instant::now()),
             last_upkeep: Cell::new(Instant::now()),
@@ -352,15 +313,13 @@ impl Daemon {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err(no_answer()),
         };
-        pending.has_failed.set(answer.is_err());
-        *pending.answer.borrow_mut() = Reply::of(&answer).to_string();
+        *pending.answer.borrow_mut() = Some(answer.clone());
         answer
     }
 
     /// Whether this machine holds no slot, so that it may [leave](Self::leave).
     pub fn may_leave(&self) -> bool {
-        // The upkeep reads the groups for as long as there may be a slot.
-        !self.has_claimed.get() && self.next_look.get().is_none()
+        self.slots.borrow().are_free()
     }
 
     /// Deletes this machine's register: it is no longer a member of the fleet. Returns whether that
@@ -445,27 +404,24 @@ impl Daemon {
         let Source::File(file) = &self.source else {
             return Ok(());
         };
-        let mut file = file.borrow_mut();
-        let before = file.records;
-        let result = file.read_new(&mut self.history.borrow_mut(), Instant::now());
-        if file.records != before {
-            self.show_whether_leaving();
-        }
-        result
+        self.change_history(|history| file.borrow_mut().read_new(history, Instant::now()))
     }
 
     /// Applies a record that the hub makes for this machine.
     pub fn record(&self, record: &Record<'_>) {
-        self.history.borrow_mut().apply(record, Instant::now());
-        self.show_whether_leaving();
+        self.change_history(|history| history.apply(record, Instant::now()));
     }
 
-    /// Writes at once that this machine is about to leave, or is not: it may have no later chance.
-    fn show_whether_leaving(&self) {
-        let is_leaving = self.history.borrow().is_leaving();
-        if self.is_leaving.replace(is_leaving) != is_leaving {
+    /// Changes the history, and writes at once if this machine is about to leave now, or no longer:
+    /// it may have no later chance.
+    fn change_history<T>(&self, change: impl FnOnce(&mut History) -> T) -> T {
+        let mut history = self.history.borrow_mut();
+        let was_leaving = history.is_leaving();
+        let result = change(&mut history);
+        if history.is_leaving() != was_leaving {
             self.has_changed.notify_one();
         }
+        result
     }
 
     /// Counts the events of this machine that Azure started before the gate decided: one in each
@@ -544,7 +500,13 @@ impl Daemon {
                 .over_since(&pending.event_id)
                 .is_none()
         });
-        open.map(|pending| (pending.event_id.clone(), pending.answer.borrow().clone()))
+        let text = |pending: &PendingEvent| {
+            let answer = pending.answer.borrow();
+            answer
+                .as_ref()
+                .map_or_else(String::new, |answer| Reply::of(answer).to_string())
+        };
+        open.map(|pending| (pending.event_id.clone(), text(pending)))
             .collect()
     }
 
@@ -552,7 +514,7 @@ impl Daemon {
     fn has_event_without_answer(&self) -> bool {
         let events = self.events.borrow();
         events.values().any(|pending| {
-            pending.has_failed.get()
+            matches!(*pending.answer.borrow(), Some(Err(_)))
                 && self
                     .history
                     .borrow()
@@ -587,9 +549,9 @@ impl Daemon {
                 .map_or(0, |forced| forced.count),
             events: self.open_events().len(),
             engine_up: !self.problems.are_of_the_store() && !self.has_event_without_answer(),
-            limits_differ: self.differing.get(),
-            forgotten: self.forgotten.get(),
-            freed: self.freed.get(),
+            limits_differ: self.machines.borrow().differing,
+            forgotten: self.machines.borrow().forgotten,
+            freed: self.slots.borrow().freed,
         }
     }
 }
@@ -623,8 +585,6 @@ impl PendingEvent {
             run: Mutex::new(GateRun::new(participant)),
             questioned_at: Cell::new(Instant::now()),
             answer: RefCell::default(),
-            has_failed: Cell::default(),
-            was_over: Cell::new(false),
             may_be_late: Cell::new(true),
             refusal: RefCell::default(),
         })
