@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
-use super::{ANSWER_TIME, Daemon, Source, UngatedStarts, machine_key};
+use super::{ANSWER_TIME, AnswerError, Daemon, Source, UngatedStarts, machine_key};
 use crate::config::GroupConfig;
 use crate::driver;
 use crate::engine::{EngineError, Revision, Swap};
@@ -53,12 +53,8 @@ impl Daemon {
         if let Ok(result) = timeout(ANSWER_TIME, &mut beat).await {
             return result;
         }
-        let why = format!(
-            "the engine did not answer within {} s",
-            ANSWER_TIME.as_secs()
-        );
         self.problems
-            .report(Subject::Heartbeat, Err(EngineError(why)));
+            .report(Subject::Heartbeat, Err(AnswerError::Late));
         beat.await
     }
 
@@ -110,9 +106,9 @@ impl Daemon {
         }
         let why = || {
             let machine = &self.machine;
-            EngineError(format!(
+            format!(
                 "another process raises the heartbeat of {machine}: give each machine its own `machine`"
-            ))
+            )
         };
         self.problems.report(
             Subject::MachineName,

@@ -159,8 +159,7 @@ impl Daemon {
         } else {
             Err(others.join("; "))
         };
-        self.problems
-            .report(Subject::Limits, result.map_err(EngineError));
+        self.problems.report(Subject::Limits, result);
         !machines.is_empty()
     }
 

@@ -23,6 +23,8 @@ mod upkeep;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
+use std::error::Error;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::Path;
@@ -33,6 +35,7 @@ use jiff::Timestamp;
 use scheduled_events::limits::GATE_TIME;
 use scheduled_events::record::Record;
 use tokio::sync::{Mutex, Notify};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
@@ -134,7 +137,7 @@ struct PendingEvent {
     questioned_at: Cell<Instant>,
     /// The last answer, or why there was none: the store does not answer, or a register cannot be
     /// read.
-    answer: RefCell<Option<Result<Answer, String>>>,
+    answer: RefCell<Option<Result<Answer, AnswerError>>>,
     /// Whether this machine may hold a slot that `run` does not know: one by a last call.
     may_be_late: Cell<bool>,
     /// The refusal because an earlier event waits.
@@ -149,6 +152,55 @@ struct Refusal {
     until: Instant,
     event: Event,
     answer: Answer,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// The event does not affect this machine.
+    NotAffected(Name),
+    /// Another machine has this machine's name: a sentence.
+    SameName(String),
+    /// The engine did not answer in time.
+    Late,
+    /// The engine does not answer, or holds an invalid register.
+    Engine(EngineError),
+}
+
+impl fmt::Display for AnswerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAffected(machine) => write!(f, "the event does not affect {machine}"),
+            Self::SameName(why) => f.write_str(why),
+            Self::Late => {
+                let seconds = ANSWER_TIME.as_secs();
+                write!(f, "the engine did not answer within {seconds} s")
+            }
+            Self::Engine(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for AnswerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Engine(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<Elapsed> for AnswerError {
+    fn from(_: Elapsed) -> Self {
+        Self::Late
+    }
+}
+
+impl From<EngineError> for AnswerError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
 }
 
 impl Daemon {
@@ -229,33 +281,24 @@ impl Daemon {
     /// Answers a question, two seconds before the watcher stops waiting at the latest.
     ///
     /// # Errors
-    /// The reason why there is no answer: the event does not affect this machine, another machine
-    /// has its name, or the engine does not answer.
-    pub async fn answer(&self, question: Question, event: Event) -> Result<Answer, String> {
+    /// The event does not affect this machine, another machine has its name, or the engine does not
+    /// answer.
+    pub async fn answer(&self, question: Question, event: Event) -> Result<Answer, AnswerError> {
         if !event.resources.contains(&self.machine) {
-            return Err(format!("the event does not affect {}", self.machine));
+            return Err(AnswerError::NotAffected(self.machine.clone()));
         }
         // The mark of one machine would count for the other.
         if let Some(why) = self.problems.of(Subject::MachineName) {
-            return Err(why);
+            return Err(AnswerError::SameName(why));
         }
         let end = Instant::now() + ANSWER_TIME;
-        let no_answer = || {
-            format!(
-                "the engine did not answer within {} s",
-                ANSWER_TIME.as_secs()
-            )
-        };
         let mut members = self.recent_members();
         let is_zoned = |group: &crate::config::GroupConfig| {
             group.per_zone && event.resources.iter().any(|name| group.has(name))
         };
         if members.is_none() && !event.is_urgent && self.config.groups.iter().any(is_zoned) {
             // The machines' zones determine which registers are concerned.
-            let looked = timeout_at(end, self.look_at_machines())
-                .await
-                .map_err(|_| no_answer())?;
-            members = Some(looked.map_err(|error| error.to_string())?);
+            members = Some(timeout_at(end, self.look_at_machines()).await??);
         }
         let (shares, health): (Vec<_>, Vec<_>) =
             shares(&self.config.groups, &event, members.as_deref())
@@ -277,11 +320,7 @@ impl Daemon {
         // be read.
         let _ = self.read_records();
         if self.history.borrow().has_returned(&participant.event.id) {
-            let forgotten =
-                timeout_at(end, self.forget_decision(&participant.event.id, &key)).await;
-            forgotten
-                .map_err(|_| no_answer())?
-                .map_err(|error| error.to_string())?;
+            timeout_at(end, self.forget_decision(&participant.event.id, &key)).await??;
         }
         let pending = self
             .events
@@ -307,12 +346,9 @@ impl Daemon {
                     .expect_preparation(&pending.event_id);
             }
             pending.keep_refusal(question, &participant.event, &answer, run.is_next());
-            Ok::<_, EngineError>(answer)
+            Ok(answer)
         });
-        let answer = match answer.await {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err(no_answer()),
-        };
+        let answer = answer.await.unwrap_or(Err(AnswerError::Late));
         *pending.answer.borrow_mut() = Some(answer.clone());
         answer
     }
@@ -387,7 +423,7 @@ impl Daemon {
                 let name = self.config.audit.display();
                 self.problems.report(
                     Subject::AuditFile,
-                    result.map_err(|why| EngineError(format!("{name}: {why}"))),
+                    result.map_err(|why| format!("{name}: {why}")),
                 );
             }
             if self.problems.is_due(Subject::ForcedEvents) {
@@ -484,7 +520,7 @@ impl Daemon {
                 let result = metrics.write(path);
                 self.problems.report(
                     Subject::MetricsFile,
-                    result.map_err(|why| EngineError(format!("{}: {why}", path.display()))),
+                    result.map_err(|why| format!("{}: {why}", path.display())),
                 );
             }
             sleep(supervisor.interval()).await;

@@ -369,6 +369,7 @@ fn another_process_of_the_same_name_is_noticed() {
             assert!(
                 answer
                     .expect_err("no answer")
+                    .to_string()
                     .contains("heartbeat of a: give each machine its own `machine`")
             );
         }
@@ -430,6 +431,7 @@ fn an_event_of_other_machines_has_no_answer() {
     run(async |daemon| {
         for question in [Question::Prepare, Question::Approve] {
             let answer = daemon.answer(question, event(&["b", "c"])).await;
+            let answer = answer.map_err(|error| error.to_string());
             assert_eq!(answer, Err("the event does not affect a".to_owned()));
         }
         assert_eq!(
@@ -662,7 +664,7 @@ async fn only_a_preempt_of_one_machine_has_an_answer_without_the_store() {
             let expected = if is_answered {
                 Ok(Answer::Open)
             } else {
-                Err("it is down".to_owned())
+                Err(EngineError("it is down".to_owned()).into())
             };
             assert_eq!(answer, expected, "{event_type} of {resources:?}");
         }
