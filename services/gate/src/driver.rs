@@ -19,7 +19,8 @@ use scheduled_events_common::names::Name;
 use scheduled_events_common::random::part_of;
 
 /// Up to how many machines an event keeps their marks in its own register. Marks of larger events
-/// are registers of their own, where the engine has such.
+/// are registers of their own, where the engine has such: in one register, from 1,000 machines on,
+/// the marks refuse each other for so long that answers are late (docs/inside/performance.md).
 const MARKS_IN_EVENT_MAX: usize = 64;
 
 /// Approximate time of one register write; N writers at once need about N times as long.

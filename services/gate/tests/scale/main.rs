@@ -228,7 +228,7 @@ fn performance() {
 }
 
 /// Why an engine keeps the marks of large events in registers of their own. `MACHINES=3000` tries
-/// that many, in an hour.
+/// that many; in one register that may take an hour.
 #[test]
 #[ignore = "its figures are in docs/inside/performance.md: make performance-fleet"]
 fn performance_of_the_marks_of_one_event() {
