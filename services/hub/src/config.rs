@@ -217,7 +217,7 @@ impl Config {
     /// # Errors
     /// A sentence that begins with `FILE:LINE:COLUMN: ` where the error has a place.
     pub fn load(path: &Path) -> Result<Self, String> {
-        toml_file::load(path, Self::parse)
+        toml_file::load(path, Self::parse).map_err(|error| error.to_string())
     }
 
     /// Reads a configuration.
@@ -299,7 +299,7 @@ impl Config {
             .as_deref()
             .unwrap_or(self.cloud.management());
         let problem = |why: &str| format!("`management` is {:?}: {why}", address::shown(given));
-        let url = address::check(given).map_err(|why| problem(&why))?;
+        let url = address::check(given).map_err(|why| problem(&why.to_string()))?;
         if !address::is_private(&url) {
             return Err(problem("it is not https, and tokens are sent there"));
         }
@@ -407,7 +407,7 @@ fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error
             address::shown(&found)
         ))
     };
-    let url = address::check(&found).map_err(|why| problem(&why))?;
+    let url = address::check(&found).map_err(|why| problem(&why.to_string()))?;
     if !address::is_private(&url) {
         return Err(problem("it is not https"));
     }

@@ -553,7 +553,9 @@ async fn read_all(
 
 /// The engine of a store that hubs share.
 async fn open_store(file: &Path) -> Result<Box<dyn Engine>, String> {
-    engine::open(&FleetConfig::load(file)?).await
+    let config = FleetConfig::load(file).map_err(|error| error.to_string())?;
+    let engine = engine::open(&config).await;
+    engine.map_err(|error| error.to_string())
 }
 
 /// Leaves out the longest messages until a register can hold the rest. After a restart, Resource

@@ -161,7 +161,9 @@ async fn other_event(config: &Config, event: &HookEvent) -> Result<Option<String
                 .name,
         ),
     };
-    let body = metadata::events(endpoint).await?;
+    let body = metadata::events(endpoint)
+        .await
+        .map_err(|error| error.to_string())?;
     let document = Document::parse(&body)
         .map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;
     let other = document.events().find(|other| {

@@ -83,7 +83,7 @@ impl NodeApi {
     /// A sentence: there is no credential.
     pub async fn connect(name: &str) -> Result<Self, String> {
         Ok(Self {
-            client: connect().await?,
+            client: connect().await.map_err(|error| error.to_string())?,
             name: name.to_owned(),
         })
     }

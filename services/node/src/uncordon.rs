@@ -108,7 +108,9 @@ async fn attempt(
 
 /// The ids of the events in the metadata service's document, in lower case.
 async fn open_events(endpoint: &str) -> Result<Vec<String>, String> {
-    let body = metadata::events(endpoint).await?;
+    let body = metadata::events(endpoint)
+        .await
+        .map_err(|error| error.to_string())?;
     let document = Document::parse(&body).map_err(|error| {
         format!("cannot ask {endpoint} whether the event is over: the document is invalid: {error}")
     })?;

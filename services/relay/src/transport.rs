@@ -309,7 +309,7 @@ impl Transport {
         let body = match http::body(response, ANSWER_MAX).await {
             Ok(body) => String::from_utf8_lossy(&body).into_owned(),
             // The status decides.
-            Err(reason) => reason,
+            Err(reason) => reason.to_string(),
         };
         if let Some(outcome) = classify(status.as_u16(), &body, &redact) {
             return outcome;
@@ -355,7 +355,8 @@ impl Transport {
             .chain(identity.client_id.as_deref().map(|id| ("client_id", id)));
         let url = Url::parse_with_params(&url, query).map_err(|error| failed(error.to_string()))?;
         let query = url.query().unwrap_or_default().to_owned();
-        let request = http::client(TOKEN_TIME)?
+        let request = http::client(TOKEN_TIME)
+            .map_err(|error| error.to_string())?
             .get(url)
             .header("Metadata", "true");
         let response = request
@@ -363,7 +364,9 @@ impl Transport {
             .await
             .map_err(|error| failed(http::reason(&error)))?;
         let status = response.status();
-        let body = http::body(response, ANSWER_MAX).await.map_err(failed)?;
+        let body = http::body(response, ANSWER_MAX)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
         if !status.is_success() {
             let text = without_secrets(&String::from_utf8_lossy(&body).replace(&query, HIDDEN));
             let text: String = text.chars().take(EXCERPT).collect();

@@ -15,7 +15,7 @@ use scheduled_events_core::{
     Session, SessionConfig, Step, UnixMillis, VmNames,
 };
 use scheduled_events_gate::config::Config;
-use scheduled_events_gate::daemon::Daemon;
+use scheduled_events_gate::daemon::{AnswerError, Daemon};
 use scheduled_events_gate::driver::Question;
 use scheduled_events_gate::event::Event;
 use scheduled_events_gate::protocol::Answer;
@@ -348,11 +348,12 @@ impl Machine {
             GatePhase::Approve => Question::Approve,
         };
         let daemon = self.daemon.borrow().clone();
+        // Without a daemon there is no answer.
         let answer = match daemon {
             Some(daemon) => timeout(GATE_TIME, daemon.answer(question, event))
                 .await
-                .unwrap_or_else(|_| Err(String::new())),
-            None => Err("no daemon".into()),
+                .unwrap_or(Err(AnswerError::Late)),
+            None => Err(AnswerError::Late),
         };
         let answer = match answer {
             Ok(Answer::Open) => GateAnswer::Open,

@@ -290,7 +290,9 @@ impl Arm {
         if status == StatusCode::UNAUTHORIZED {
             self.identity.forget(base, Some(token));
         }
-        let body = http::body(response, RESPONSE_MAX).await.map_err(failed)?;
+        let body = http::body(response, RESPONSE_MAX)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
         // The answer to a list that was approved in part has status 207.
         let is_done = status.is_success() && status != StatusCode::MULTI_STATUS;
         if is_done {

@@ -85,7 +85,7 @@ impl HttpClient for Client {
         }
         let body = http::body(response, RESPONSE_MAX)
             .await
-            .map_err(|why| problem(ErrorKind::Io, why))?;
+            .map_err(|why| problem(ErrorKind::Io, why.to_string()))?;
         Ok(AsyncRawResponse::from_bytes(status.into(), headers, body))
     }
 }

@@ -171,7 +171,10 @@ fn writable(path: &Path, is_folder: bool) -> Result<String, String> {
 
 /// Whether the engine of a fleet's configuration answers.
 async fn registers(file: &Path) -> Result<String, String> {
-    let engine = engine::open(&FleetConfig::load(file)?).await?;
+    let config = FleetConfig::load(file).map_err(|error| error.to_string())?;
+    let engine = engine::open(&config)
+        .await
+        .map_err(|error| error.to_string())?;
     let listed = timeout(ENGINE_TIME, engine.list("machines/")).await;
     listed
         .map_err(|_| "its engine does not answer")?

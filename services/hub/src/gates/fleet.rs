@@ -73,7 +73,7 @@ impl Fleet {
     /// # Errors
     /// A sentence: the configuration is invalid, or the audit file cannot be read.
     pub(super) fn open(file: &Path, audit: &Path) -> Result<Self, String> {
-        let config = Config::load(file)?;
+        let config = Config::load(file).map_err(|error| error.to_string())?;
         let earlier = earlier(audit);
         let earlier =
             earlier.map_err(|error| format!("cannot read {}: {error}", audit.display()))?;
@@ -187,7 +187,8 @@ impl Fleet {
     ) -> Result<Answer, String> {
         let member = self.member(machine).await?;
         member.idle_since.set(None);
-        member.daemon.answer(question, Event::from(event)).await
+        let answer = member.daemon.answer(question, Event::from(event)).await;
+        answer.map_err(|error| error.to_string())
     }
 
     async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, String> {
@@ -214,7 +215,8 @@ impl Fleet {
 
     async fn engine(&self) -> Result<Rc<dyn Engine>, String> {
         let open = async || engine::open(&self.config).await.map(Rc::from);
-        self.engine.get_or_try_init(open).await.cloned()
+        let engine = self.engine.get_or_try_init(open).await;
+        engine.cloned().map_err(|error| error.to_string())
     }
 
     fn insert(&self, key: String, daemon: Rc<Daemon>) -> Rc<Member> {
