@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use scheduled_events::files::replace_readable;
 use scheduled_events::metrics::exposition::{Family, FamilyKind, number};
-use scheduled_events_common::supervision::replace;
 
 /// The values in the metrics file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Metrics {
 
     /// Replaces the file, which other users may read: the metrics collector is one.
     pub(crate) fn write(self, path: &Path) -> io::Result<()> {
-        replace(path, &self.text())
+        replace_readable(path, self.text().as_bytes())
     }
 }
 

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 
+use scheduled_events::files::replace_readable;
 use scheduled_events::metrics::exposition::{Family, FamilyKind, number};
 use scheduled_events::record::HookOutcome;
 use scheduled_events_common::log;
-use scheduled_events_common::supervision::replace;
 use scheduled_events_core::Change;
 
 /// Counters since the start. Labels are words of this program, never of an event.
@@ -140,7 +140,7 @@ impl Metrics {
 
     /// Replaces the file.
     pub fn write(&self, path: &Path, gauges: Gauges) {
-        let failed = replace(path, &self.text(gauges));
+        let failed = replace_readable(path, self.text(gauges).as_bytes());
         if let Err(error) = &failed
             && !self.has_failed.get()
         {

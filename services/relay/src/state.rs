@@ -9,12 +9,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use scheduled_events::files::temporary;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Position;
 use crate::error::RelayError;
 use crate::events::OpenEvents;
-use scheduled_events_common::{log, temporary};
+use scheduled_events_common::log;
 
 /// The largest state file that is read, in bytes.
 const SIZE_MAX: u64 = 64 * 1024 * 1024;
@@ -125,17 +126,10 @@ impl StateFile {
     /// Those of the file system. The old file stays then.
     pub fn save(&self, state: &State) -> io::Result<()> {
         let new = self.folder.join(format!("{}{TEMPORARY}", self.name));
-        temporary::remove_left(&new)?;
-        let mut file = temporary::create(&new, 0o600)?;
-        let written = (|| {
+        temporary::replace(&self.path("json"), &new, |mut file| {
             file.write_all(&serde_json::to_vec(state)?)?;
-            file.sync_data()?;
-            fs::rename(&new, self.path("json"))
-        })();
-        if written.is_err() {
-            let _ = fs::remove_file(&new);
-        }
-        written?;
+            file.sync_data()
+        })?;
         File::open(&self.folder)?.sync_all()
     }
 
