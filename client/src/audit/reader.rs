@@ -52,7 +52,8 @@ impl AuditReader {
     /// keeps its line feed. There need not be a file.
     ///
     /// # Errors
-    /// Those of the file system. If the earlier files could not be read, the next call begins with them again.
+    /// Those of the file system. If the earlier files could not be read, the next call begins with them again. If the current one
+    /// could not, the next call goes on where this one stopped, or with the file that has replaced it.
     pub fn read_new(&mut self, each: &mut dyn FnMut(&str)) -> io::Result<()> {
         if !self.has_read_earlier {
             // A file that is rotated meanwhile is read twice.
@@ -75,12 +76,13 @@ impl AuditReader {
                 let read = self.read_lines(&mut reader, each).and_then(|()| {
                     Ok(reader.get_ref().metadata()?.len() < reader.stream_position()?)
                 });
-                // After a failure the next call goes on where this one stopped.
-                if read.is_err() || is_current && matches!(read, Ok(false)) {
+                if is_current && !matches!(read, Ok(true)) {
                     self.reader = Some((reader, identity));
                     return read.map(|_| ());
                 }
                 self.partial.clear();
+                // What is left of a file that was replaced is lost: another attempt could fail for ever.
+                read?;
             }
             match File::open(&self.path) {
                 Ok(file) => {
@@ -100,12 +102,13 @@ impl AuditReader {
     ) -> io::Result<()> {
         loop {
             let mut bytes = Vec::new();
-            let read = io::Read::take(&mut *reader, AUDIT_LINE_MAX as u64)
-                .read_until(b'\n', &mut bytes)?;
-            if read == 0 {
+            let read =
+                io::Read::take(&mut *reader, AUDIT_LINE_MAX as u64).read_until(b'\n', &mut bytes);
+            // Also what was read before a failure.
+            self.partial.push_str(&String::from_utf8_lossy(&bytes));
+            if read? == 0 {
                 return Ok(());
             }
-            self.partial.push_str(&String::from_utf8_lossy(&bytes));
             if self.partial.ends_with('\n') {
                 let line = std::mem::take(&mut self.partial);
                 each(&line);
@@ -142,12 +145,59 @@ mod tests {
         file.write_all(text.as_bytes()).expect("written");
     }
 
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_for_a_moment_is_read_on_where_it_failed() {
+        let folder = folder("audit-reader-moment");
+        let path = folder.join("audit");
+        let mut reader = AuditReader::new(&path);
+        let read = |reader: &mut AuditReader| {
+            let mut lines = String::new();
+            let read = reader.read_new(&mut |line| lines += line);
+            (read.is_ok(), lines)
+        };
+        line(&path, "first\nsec");
+        assert_eq!(read(&mut reader), (true, "first\n".to_owned()));
+        // No one may read a file that is open for writing, not even root.
+        let (file, identity) = reader.reader.take().expect("an open file");
+        let unreadable = File::options().write(true).open(&path).expect("the file");
+        reader.reader = Some((BufReader::new(unreadable), identity));
+        assert_eq!(read(&mut reader), (false, String::new()));
+        if let Some((kept, _)) = &mut reader.reader {
+            *kept = file;
+        }
+        line(&path, "ond\n");
+        assert_eq!(read(&mut reader), (true, "second\n".to_owned()));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn a_folder_in_place_of_the_file_stops_the_reader_only_as_long_as_it_is_there() {
+        let folder = folder("audit-reader-folder");
+        let path = folder.join("audit");
+        std::fs::create_dir(&path).expect("a folder");
+        let (mut reader, mut lines) = (AuditReader::new(&path), Vec::new());
+        let mut read = || reader.read_new(&mut |line| lines.push(line.to_owned()));
+        assert!(read().is_err() && read().is_err());
+        std::fs::remove_dir(&path).expect("removed");
+        line(&path, "first\n");
+        // The folder is still open.
+        let _ = read();
+        read().expect("the file");
+        assert_eq!(lines, ["first\n"]);
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
     /// The test rotates each file as soon as it has a record, at any moment of a read.
     #[test]
     fn no_record_is_lost_that_is_written_just_before_the_file_is_rotated() {
         const FILES: u64 = 300;
-        let folder = std::env::temp_dir().join(format!("audit-reader-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = folder("audit-reader");
         let path = folder.join("audit");
         let inode = || std::fs::metadata(&path).expect("the file").ino();
         // Counts records that were read. The test could miss one whose file is rotated twice
