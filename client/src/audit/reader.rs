@@ -29,6 +29,7 @@ const CHUNK: usize = 256 * 1024;
 /// reader.read_new(&mut |line| lines.push(line.to_owned()))?;
 /// assert_eq!(lines, ["first\n", "second\n"]);
 /// assert!(reader.has_file() && reader.has_read_earlier());
+/// reader.sync()?; // after a crash of the machine, the second line will be there
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```

@@ -43,6 +43,7 @@ pub enum FamilyKind {
 ///      server_requests_total{path=\"/a\\\"b\"} 3\n"
 /// );
 /// assert!(family.set(&[("path", "/a\"b")], 0.0));
+/// family.observe(&[("path", "/a")], 1.0); // only a histogram has observations
 /// family.clear();
 /// assert!(family.is_empty());
 /// ```
