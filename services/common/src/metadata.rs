@@ -47,8 +47,9 @@ pub struct OsProfile {
 /// the request.
 #[derive(Debug)]
 pub struct MetadataError {
-    /// The address and the question.
-    question: String,
+    endpoint: String,
+    /// Whether it was asked about the machine, not about its events.
+    is_about_machine: bool,
     /// What is wrong.
     pub reason: MetadataReason,
 }
@@ -69,9 +70,18 @@ pub enum MetadataReason {
 
 impl fmt::Display for MetadataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.reason {
-            MetadataReason::Http(error @ HttpError::Setup(_)) => error.fmt(f),
-            reason => write!(f, "cannot ask {}: {reason}", self.question),
+        let Self {
+            endpoint, reason, ..
+        } = self;
+        if let MetadataReason::Http(error @ HttpError::Setup(_)) = reason {
+            error.fmt(f)
+        } else if self.is_about_machine {
+            write!(f, "cannot ask {endpoint} about this machine: {reason}")
+        } else {
+            write!(
+                f,
+                "cannot ask {endpoint} whether the event is over: {reason}"
+            )
         }
     }
 }
@@ -114,7 +124,8 @@ pub async fn compute(endpoint: &str) -> Result<Compute, MetadataError> {
         }
     };
     answer.await.map_err(|reason| MetadataError {
-        question: format!("{endpoint} about this machine"),
+        endpoint: endpoint.to_owned(),
+        is_about_machine: true,
         reason,
     })
 }
@@ -130,7 +141,8 @@ pub async fn events(endpoint: &str) -> Result<Vec<u8>, MetadataError> {
     get(endpoint, &path, DOCUMENT_TIME, DOCUMENT_MAX, accepts)
         .await
         .map_err(|reason| MetadataError {
-            question: format!("{endpoint} whether the event is over"),
+            endpoint: endpoint.to_owned(),
+            is_about_machine: false,
             reason,
         })
 }
