@@ -227,6 +227,10 @@ mod tests {
         let damaged =
             from_file(&("nge\"}\n".to_owned() + &change("scheduled", 1))).expect("a recording");
         assert!(damaged.contains("event_type = \"Freeze\""), "{damaged}");
-        assert!(from_file("{}").unwrap_err().contains("watch --audit"));
+        assert!(
+            from_file("{}")
+                .unwrap_err()
+                .contains("no record of a watcher")
+        );
     }
 }
