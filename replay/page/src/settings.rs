@@ -133,7 +133,7 @@ impl Settings {
             .machines(self.machines)
             .seed(self.seed)
             .findings(true);
-        config.check()?;
+        config.check().map_err(|error| error.to_string())?;
         for fault in &self.faults {
             config = config.fault(fault.parse::<Fault>().map_err(|error| error.to_string())?);
         }
