@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use scheduled_events::limits::GATE_TIME;
 use scheduled_events_common::names::Name;
 use scheduled_events_core::{
     Action, Cause, GateAnswer, GatePhase, LastCall, Policy, Preparation, Report, Response, Rule,
@@ -28,9 +29,6 @@ use crate::engine::{Connection, Server};
 use crate::random::Random;
 use crate::service::Service;
 use crate::world::World;
-
-/// How long the watcher waits for an answer of the gate.
-const GATE_TIME: Duration = Duration::from_secs(10);
 
 /// More events than any simulation has.
 type Watcher = Session<16>;
