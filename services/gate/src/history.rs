@@ -202,6 +202,16 @@ impl History {
         self.has_past = true;
     }
 
+    /// Records that this machine is out of service, which the watcher knows, and that its recovery
+    /// may be from this event. If a recovery from it is recorded, the machine is out for another.
+    pub fn expect_recovery(&mut self, event: &EventMembers<'_>) {
+        self.apply_type(event);
+        let service = &mut self.of(event).service;
+        if !matches!(service, Service::Back(_)) {
+            *service = Service::Out;
+        }
+    }
+
     fn apply_type(&mut self, event: &EventMembers<'_>) {
         if let Some(event_type) = event.event_type
             && !event.event_id.is_empty()

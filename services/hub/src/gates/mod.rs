@@ -96,17 +96,18 @@ impl Gates {
         }
     }
 
-    /// Adds a machine that has an event from an earlier run.
-    pub async fn join(&self, machine: &MachineFacts) {
+    /// Adds a machine that has an event from an earlier run. If it is out of service, it may be so
+    /// for each of the events in `out_for`.
+    pub async fn join(&self, machine: &MachineFacts, out_for: &[EventRecord]) {
         if let Some(fleet) = &self.fleet {
-            fleet.join(machine).await;
+            fleet.join(machine, out_for).await;
         }
     }
 
     /// Whether a machine that has no event and is in service has left the gate.
-    pub async fn has_left(&self, resource_id: &str) -> bool {
+    pub async fn has_left(&self, machine: &MachineFacts) -> bool {
         match &self.fleet {
-            Some(fleet) => fleet.has_left(resource_id).await,
+            Some(fleet) => fleet.has_left(machine).await,
             None => true,
         }
     }

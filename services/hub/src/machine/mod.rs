@@ -169,7 +169,16 @@ impl Machine {
         if !self.entry.is_new() {
             self.save().await?;
             if self.shared.config.approve == Approve::Arm && !self.facts.has_agent {
-                self.shared.gates.join(&self.facts).await;
+                let out_for = self
+                    .session
+                    .out_of_service_since()
+                    .into_iter()
+                    .flat_map(|_| {
+                        let events = self.session.events();
+                        events.map(|event| event_of(&self.events, event))
+                    });
+                let out_for: Vec<_> = out_for.collect();
+                self.shared.gates.join(&self.facts, &out_for).await;
             }
         }
         loop {
@@ -184,7 +193,7 @@ impl Machine {
             if self.is_over() {
                 let id = &self.facts.resource_id;
                 // Its state is kept until then: the next process gives its place back, should this one end before.
-                is_kept = self.shared.gates.has_left(id).await
+                is_kept = self.shared.gates.has_left(&self.facts).await
                     && self.shared.store.remove(&mut self.entry, id).await?;
                 // What was sent meanwhile is done next. What is sent from now on starts another task for this machine.
                 if let Ok(message) = self.inbox.try_recv() {
