@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -32,8 +33,9 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
+use super::GateError;
 use crate::notice::key_of;
-use crate::store::MachineFacts;
+use crate::store::{MachineFacts, RegistersError};
 
 /// How long leaving may take. The machine's next event waits for it.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
@@ -69,11 +71,13 @@ impl Fleet {
     /// The gate of this configuration. `audit` is the hub's audit file.
     ///
     /// # Errors
-    /// A sentence: the configuration is invalid, or the audit file cannot be read.
-    pub(super) fn open(file: &Path, audit: &Path) -> Result<Self, String> {
-        let config = Config::load(file).map_err(|error| error.to_string())?;
-        let histories =
-            earlier(audit).map_err(|error| format!("cannot read {}: {error}", audit.display()))?;
+    /// The configuration is invalid, or the audit file cannot be read.
+    pub(super) fn open(file: &Path, audit: &Path) -> Result<Self, GateError> {
+        let config = Config::load(file).map_err(GateError::Config)?;
+        let histories = earlier(audit).map_err(|error| GateError::Audit {
+            path: audit.to_owned(),
+            error,
+        })?;
         Ok(Self {
             config,
             histories: RefCell::new(histories),
@@ -113,7 +117,7 @@ impl Fleet {
                 (GateAnswer::AnotherApproves, format!("{by} approves"))
             }
             Ok(Answer::Closed(why)) => (GateAnswer::Closed, why.to_string()),
-            Err(problem) => (GateAnswer::Closed, problem),
+            Err(problem) => (GateAnswer::Closed, problem.to_string()),
         };
         let member = self.found(&key_of(&machine.resource_id));
         let is_new = member.is_none_or(|member| member.answer.replace(why.clone()) != why);
@@ -124,12 +128,12 @@ impl Fleet {
     }
 
     /// The machines that have a daemon of their own, which may be silent for a while.
-    pub(super) async fn agents(&self) -> Result<HashSet<Name>, String> {
+    pub(super) async fn agents(&self) -> Result<HashSet<Name>, RegistersError> {
         let engine = self.engine().await?;
         let listed = timeout(LOOK_TIME, engine.list_aged("machines/")).await;
         let listed = listed
-            .map_err(|_| "no answer")?
-            .map_err(|why| why.to_string())?;
+            .unwrap_or_else(|_| Err(EngineError("no answer".into())))
+            .map_err(RegistersError::Engine)?;
         let Config {
             silent_after,
             forget_after,
@@ -182,14 +186,13 @@ impl Fleet {
         question: Question,
         machine: &MachineFacts,
         event: &EventRecord,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, Box<dyn Error>> {
         let member = self.member(machine).await?;
         member.idle_since.set(None);
-        let answer = member.daemon.answer(question, Event::from(event)).await;
-        answer.map_err(|error| error.to_string())
+        Ok(member.daemon.answer(question, Event::from(event)).await?)
     }
 
-    async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, String> {
+    async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, RegistersError> {
         let key = key_of(&machine.resource_id);
         if let Some(member) = self.found(&key) {
             return Ok(member);
@@ -211,10 +214,12 @@ impl Fleet {
         Ok(self.insert(key, daemon))
     }
 
-    async fn engine(&self) -> Result<Rc<dyn Engine>, String> {
-        let open = async || engine::open(&self.config).await.map(Rc::from);
-        let engine = self.engine.get_or_try_init(open).await;
-        engine.cloned().map_err(|error| error.to_string())
+    async fn engine(&self) -> Result<Rc<dyn Engine>, RegistersError> {
+        let open = async || {
+            let opened = engine::open(&self.config).await.map(Rc::from);
+            opened.map_err(RegistersError::Open)
+        };
+        self.engine.get_or_try_init(open).await.cloned()
     }
 
     fn insert(&self, key: String, daemon: Rc<Daemon>) -> Rc<Member> {
@@ -576,11 +581,8 @@ mod tests {
                         && !fleet.has_left(&machine).await
                         && fleet.members.borrow().len() == 1
                 );
-                assert_eq!(
-                    fleet.agents().await,
-                    Ok(HashSet::new()),
-                    "it is not taken for an agent's"
-                );
+                let agents = fleet.agents().await.expect("an answer");
+                assert!(agents.is_empty(), "it is not taken for an agent's");
                 if phase == GatePhase::Prepare {
                     over(&machine, id);
                 } else {

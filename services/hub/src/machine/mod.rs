@@ -8,6 +8,8 @@ mod approval;
 mod commands;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::error::Error;
+use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,8 +23,8 @@ use scheduled_events_common::log;
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
     AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome, Report,
-    Session, SessionConfig, SessionSource, TrackedEvent, UnixMillis, VmNames, WaitsFor,
-    WouldPrepare,
+    Session, SessionConfig, SessionConfigError, SessionSource, TrackedEvent, UnixMillis, VmNames,
+    WaitsFor, WouldPrepare,
 };
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -71,12 +73,33 @@ struct Known {
     is_restored: bool,
 }
 
+/// A machine that cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowError {
+    /// The id of the machine.
+    pub resource_id: String,
+    /// Why it can have no session.
+    pub error: SessionConfigError,
+}
+
+impl fmt::Display for FollowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot follow {}: {}", self.resource_id, self.error)
+    }
+}
+
+impl Error for FollowError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
 impl Machine {
     /// A machine of which something was announced.
     ///
     /// # Errors
-    /// A sentence: the name is none that a session can have.
-    pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<Self, String> {
+    /// The name is none that a session can have.
+    pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<Self, FollowError> {
         let (sender, inbox) = mpsc::unbounded_channel();
         Ok(Self {
             session: new_session(&shared, &facts, false)?,
@@ -97,8 +120,8 @@ impl Machine {
     /// A machine as an earlier process left it.
     ///
     /// # Errors
-    /// A sentence: what is kept is not valid.
-    pub fn restore(shared: Rc<Shared>, saved: Saved, entry: Entry) -> Result<Self, String> {
+    /// As [`Self::new`].
+    pub fn restore(shared: Rc<Shared>, saved: Saved, entry: Entry) -> Result<Self, FollowError> {
         let mut machine = Self::new(shared, saved.machine)?;
         let snapshot = BASE64_STANDARD.decode(&saved.session).unwrap_or_default();
         if let Err(error) = machine.session.restore(&snapshot) {
@@ -639,7 +662,7 @@ fn new_session(
     shared: &Shared,
     facts: &MachineFacts,
     recover_all: bool,
-) -> Result<Box<MachineSession>, String> {
+) -> Result<Box<MachineSession>, FollowError> {
     let names = [facts.name.as_str()];
     let config = SessionConfig {
         policy: shared.policy.clone(),
@@ -653,5 +676,8 @@ fn new_session(
         ..SessionConfig::new(VmNames::new(&names))
     };
     let session = Session::new(&config).map(Box::new);
-    session.map_err(|error| format!("cannot follow {}: {error}", facts.resource_id))
+    session.map_err(|error| FollowError {
+        resource_id: facts.resource_id.clone(),
+        error,
+    })
 }
