@@ -1,9 +1,11 @@
-//! The client's limits, in one place. The limits of a session, of polling among them, are core's:
-//! [`scheduled_events_core::limits`]. Those of the replay server are beside its code.
+//! The client's limits, in one place. The limits of a session, of polling among them, and of what other programs than the client
+//! rely on, are core's: [`scheduled_events_core::limits`]. Those of the replay server are beside its code.
 
 use std::time::Duration;
 
 use scheduled_events_core::limits;
+
+pub use scheduled_events_core::limits::{AUDIT_FILES_MAX, GATE_ANOTHER_APPROVES};
 
 /// The number of events that a watcher tracks. An Azure placement group has up to a thousand machines.
 pub const EVENTS_MAX: usize = 1024;
@@ -77,9 +79,6 @@ pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// The size at which the audit file is rotated, in bytes.
 pub const AUDIT_FILE_MAX: u64 = 8 << 20;
 
-/// The number of earlier audit files that are kept, `FILE.1` and so on. The oldest is replaced.
-pub const AUDIT_FILES_MAX: u32 = 4;
-
 /// The most bytes of a DHCP lease file that are read. dhclient's grow with time; others have less than 4 KiB.
 pub const LEASE_FILE_MAX: u64 = 4 << 20;
 
@@ -88,7 +87,7 @@ pub const RECORDING_MAX: u64 =
     (AUDIT_FILES_MAX as u64 + 1) * (AUDIT_FILE_MAX + AUDIT_QUEUE_MAX as u64);
 
 /// The most bytes of records that wait for the audit file. Further ones are lost, and counted in a `gap` record.
-pub const AUDIT_QUEUE_MAX: usize = 1 << 20;
+pub const AUDIT_QUEUE_MAX: usize = limits::RECORD_MAX;
 
 /// The longest line of an audit file that is read, in bytes: a record that fits into the queue, with its number.
 pub const AUDIT_LINE_MAX: usize = AUDIT_QUEUE_MAX + 64;
@@ -128,11 +127,8 @@ pub const CLOCK_SAMPLES: usize = 60;
 /// How long a preparation may run if the start of its event is unknown, and a recovery at all.
 pub const COMMAND_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// How long the gate may take to answer one question, before that counts as not yet: a third of the shortest notice.
-pub const GATE_TIME: Duration = Duration::from_secs(10);
-
-/// The exit code by which the gate says that another machine approves the event: `EX_TEMPFAIL` of `sysexits.h`.
-pub const GATE_ANOTHER_APPROVES: i32 = 75;
+/// How long the gate may take to answer one question, before that counts as not yet.
+pub const GATE_TIME: Duration = Duration::from_millis(limits::GATE_TIME_MS as u64);
 
 /// The exit code of a preparation that is not to be run again, whatever time is left: `EX_CONFIG`, what a command ends with that
 /// finds its own configuration invalid.

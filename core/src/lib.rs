@@ -54,6 +54,18 @@
 //! * [`wire`]: the paths, the version and the header of requests; [`api_version`]: what each version added.
 //! * [`terminate`]: the part of a scale set's model that announces deletions.
 //!
+//! The types of one event, from the document to a program that keeps it:
+//!
+//! | type | memory | made from | by |
+//! |---|---|---|---|
+//! | [`Event`] | borrows the document's bytes | the document | [`Document::events`] |
+//! | [`EventLayout`] | owns offsets, no text | an `Event`, which it makes again from a copy of the text | [`Event::layout`], [`EventLayout::event`] |
+//! | [`TrackedEvent`] | owns what decisions need: id and type, no other text | documents, one after another | [`Tracker::observe`], and a [`Session`] |
+//! | [`Step`] and [`Report`] | borrow the session | its `TrackedEvent`s | [`Session::take_step`] |
+//! | [`record::EventMembers`] | borrows: what records show | an `Event`, a `TrackedEvent`, or an `EventRecord` | `from_event`, `from_tracked`, `members` |
+//! | `record::EventRecord` of `scheduled-events` | owns all members | each of those three, and JSON | `new`, `of_tracked`, `from` |
+//! | `session::OwnedStep` of `scheduled-events` | owns `EventRecord`s | a `Step` | `OwnedStep::new` |
+//!
 //! # Features
 //!
 //! * `fast-path` (default): reads documents in the form in which Azure writes them faster, on 64-bit processors. The

@@ -9,7 +9,9 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds, RequestFailure, name_unknown};
+use scheduled_events::imds::{
+    API_VERSION, ENDPOINT, Imds, ImdsError, RequestFailure, name_unknown,
+};
 use scheduled_events::limits::NAME_TIMEOUT;
 use scheduled_events_core::{StartRequests, limits};
 
@@ -48,13 +50,12 @@ impl PyImds {
             endpoint.unwrap_or(ENDPOINT),
             api_version.unwrap_or(API_VERSION),
         );
-        let transport = Imds::new(endpoint, version, allow_endpoint).map_err(|message| {
-            errors::config(
-                py,
-                &message
-                    .to_string()
-                    .replace("--allow-endpoint", "allow_endpoint=True"),
-            )
+        let transport = Imds::new(endpoint, version, allow_endpoint).map_err(|error| {
+            let advice = match error {
+                ImdsError::NotLocal { .. } => "; allow_endpoint=True accepts it",
+                _ => "",
+            };
+            errors::config(py, &format!("{error}{advice}"))
         })?;
         let transport = match user_agent {
             Some(text) => transport

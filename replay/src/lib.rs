@@ -45,7 +45,7 @@ pub use fault::{Fault, FaultError};
 pub use report::{RecordedRequest, ReplayEvent};
 pub use scenario::{Scenario, ScenarioError};
 pub use server::control::{self, ControlError, PlayStatus};
-pub use server::{ControlPlane, Machine, Server, ServerConfig};
+pub use server::{ConfigError, ControlPlane, Machine, Server, ServerConfig};
 pub use timeline::Timeline;
 pub use timeline::document::{self, ReplayDocument, TransitionKind};
 pub use verdict::{Finding, Verdict};

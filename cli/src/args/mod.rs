@@ -237,7 +237,9 @@ mod tests {
     use scheduled_events_core::{Change, limits};
 
     use super::*;
-    use scheduled_events::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_WAIT, COMMAND_TIME};
+    use scheduled_events::limits::{
+        AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_WAIT, COMMAND_TIME, GATE_ANOTHER_APPROVES, GATE_TIME,
+    };
 
     #[test]
     fn the_help_of_watch_names_every_change_and_the_time_of_a_command() {
@@ -272,5 +274,17 @@ mod tests {
             help.contains(&format!("up to FILE.{AUDIT_FILES_MAX}")),
             "{help}"
         );
+        assert!(
+            help.contains(&format!("{GATE_ANOTHER_APPROVES} that another machine")),
+            "{help}"
+        );
+        let hooks = include_str!("../../../docs/use/hooks.md");
+        assert!(hooks.contains(&format!(
+            "{GATE_ANOTHER_APPROVES}: another machine approves"
+        )));
+        assert!(hooks.contains(&format!(
+            "after {} seconds, which counts as not yet",
+            GATE_TIME.as_secs()
+        )));
     }
 }

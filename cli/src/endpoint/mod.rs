@@ -17,7 +17,7 @@ use crate::args::{ENDPOINT_VARIABLE, ServiceArgs};
 use crate::error::CommandError;
 use crate::output::diagnose;
 use automatic::{AUTO, automatic};
-use scheduled_events::imds::{self, HttpResponse, Imds};
+use scheduled_events::imds::{self, HttpResponse, Imds, ImdsError};
 
 /// The first request enables the service for this machine, which takes up to two minutes.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS as u64);
@@ -36,16 +36,18 @@ pub(crate) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
     } else {
         &args.endpoint
     };
-    if endpoint == AUTO {
-        let (endpoint, is_allowed) = automatic();
-        return Imds::new(
-            &endpoint,
-            &args.api_version,
-            is_allowed || args.allow_endpoint,
-        )
-        .map_err(CommandError::usage);
-    }
-    Imds::new(endpoint, &args.api_version, args.allow_endpoint).map_err(CommandError::usage)
+    let (endpoint, is_allowed) = if endpoint == AUTO {
+        automatic()
+    } else {
+        (endpoint.to_owned(), false)
+    };
+    let is_allowed = is_allowed || args.allow_endpoint;
+    Imds::new(&endpoint, &args.api_version, is_allowed).map_err(|error| match error {
+        ImdsError::NotLocal { .. } => {
+            CommandError::usage(format!("{error}; --allow-endpoint accepts it"))
+        }
+        _ => CommandError::usage(error),
+    })
 }
 
 /// Warns if the API version leaves out events of these types; an empty list means any type.
@@ -132,7 +134,7 @@ fn unreachable(imds: &Imds, failure: &imds::RequestFailure) -> CommandError {
 }
 
 pub(crate) fn refused(imds: &Imds, answer: &HttpResponse) -> CommandError {
-    let remark = answer.error_message();
+    let remark = answer.error_message("--api-version");
     let colon = if remark.is_empty() { "" } else { ": " };
     CommandError::endpoint(format!(
         "{} refused with status {}{colon}{remark}",

@@ -84,7 +84,7 @@ fn install(options: Vec<OsString>) -> Result<(), CommandError> {
     })
     .map_err(CommandError::usage)?;
     for reason in &refused {
-        diagnose("warning", reason);
+        diagnose("warning", &reason.to_string());
     }
     print(b"the service is installed; `scheduled-events service start` starts it\n")
 }

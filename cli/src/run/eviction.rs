@@ -21,6 +21,8 @@ pub(super) struct Eviction {
     pub(super) remaining: Remaining,
     /// Receivers of the report that the worker is gone.
     pub(super) preparing: Vec<Reply>,
+    /// Whether an event of the last run may be open, too: nothing in `preparing` stands for it.
+    pub(super) keeps_out: bool,
     /// Whether an event that had started was over before the worker had stopped for it.
     pub(super) starts_again: bool,
 }
@@ -72,10 +74,11 @@ impl Eviction {
         Some(self.preparing.remove(index))
     }
 
-    /// Whether no preparation is left, and nothing was done to the worker that cannot be undone.
+    /// Whether no event is left, and nothing was done to the worker that cannot be undone.
     pub(super) fn can_go_on(&self) -> bool {
         let is_saving = |stop: &Stop| matches!(stop.progress, Progress::Saving { .. });
         self.preparing.is_empty()
+            && !self.keeps_out
             && matches!(&self.remaining, Remaining::Worker(_, stop) if is_saving(stop))
     }
 }

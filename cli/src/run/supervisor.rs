@@ -44,7 +44,7 @@ pub(crate) struct Supervisor {
     has_started_event: bool,
     /// Whether the worker is started although it is unknown whether the event that it was stopped
     /// for is over.
-    is_unconfirmed: bool,
+    pub(super) is_unconfirmed: bool,
     /// The signal that asked this process to end.
     pub(super) ending: Option<i32>,
     /// Why the last approval was refused, so that each reason is logged once.
@@ -233,7 +233,6 @@ impl Supervisor {
     }
 
     fn on_notice(&mut self, announcement: &Announcement, reply: Reply) {
-        self.is_unconfirmed = false;
         match &mut self.state {
             State::Shutdown { answer_by } => {
                 *answer_by = None;
@@ -268,7 +267,6 @@ impl Supervisor {
     /// The machine may end at any moment, so there is no time for a checkpoint.
     fn on_started(&mut self, event: EventRecord) {
         self.has_started_event = true;
-        self.is_unconfirmed = false;
         let announcement = Announcement {
             event,
             start: Some(Instant::now()),
@@ -343,7 +341,9 @@ impl Supervisor {
             if answer_by.take().is_some() && !out_of_service {
                 self.resume();
             }
-        } else if mem::take(&mut self.is_unconfirmed) && out_of_service {
+        } else if !out_of_service {
+            self.is_unconfirmed = false;
+        } else if self.is_unconfirmed {
             self.log(
                 "warning",
                 "the event that the worker was stopped for is not over: stopping it again",
@@ -506,6 +506,7 @@ impl Supervisor {
         if let Some(recovery) = self.recovery.take() {
             recovery.reply.recovered(HookOutcome::Cancelled);
         }
+        let keeps_out = mem::take(&mut self.is_unconfirmed);
         let remaining = match mem::replace(&mut self.state, State::IDLE) {
             State::Processing(processing) => Remaining::Worker(
                 processing.worker,
@@ -523,6 +524,7 @@ impl Supervisor {
         self.state = State::Evicted(Eviction {
             remaining,
             preparing,
+            keeps_out,
             starts_again: false,
         });
         self.enter(Phase::Evicted);

@@ -1,17 +1,21 @@
-//! The transitions of a supervisor. Those that need a watcher's reply are tested with a watcher, in
+//! The transitions of a supervisor. What it reports to a watcher is tested with a watcher, in
 //! `cli/tests/suite/run`.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use scheduled_events::failure_log::FailureLog;
 use scheduled_events::hooks::{CommandLine, CommandOutcome};
-use scheduled_events::record::EventRecord;
+use scheduled_events::imds::{API_VERSION, Imds};
+use scheduled_events::record::{EventRecord, TimedRecord};
+use scheduled_events::watch::{Host, Note, Reply, Watcher, WatcherHandle, WatcherOptions};
 use scheduled_events_core::spot::{Phase, Signal};
+use scheduled_events_core::{Action, Policy, Rule};
+use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
 use super::eviction::{Eviction, Remaining, Stop};
 use super::hooks::Purpose;
-use super::message::RunMessage;
+use super::message::{Announcement, RunMessage};
 use super::options::{RunCommands, RunOptions};
 use super::state::{Processing, Spawning, State};
 use super::supervisor::Supervisor;
@@ -33,11 +37,16 @@ enum Begin {
     Shutdown,
     /// The same after a restart.
     ShutdownBefore,
+    /// The worker runs, and whether the last run's event is over is unknown.
+    Unconfirmed,
 }
 
 /// What happens.
 #[derive(Clone, Copy, Debug)]
 enum Happens {
+    Prepare,
+    /// The preparation is no longer needed.
+    Cancel,
     Started,
     Over,
     /// An event is over, and others keep the worker from running.
@@ -80,6 +89,9 @@ const TRANSITIONS: &[(Begin, &[Happens], &str)] = {
         (Spawning, &[TimePasses], "processing"),
         (Spawning, &[Started], "shutdown"),
         (Spawning, &[Terminate], "exited 143"),
+        (Processing, &[Prepare], "evicted"),
+        (Processing, &[Prepare, Cancel], "processing"),
+        (Processing, &[Started, Prepare, Cancel], "evicted"),
         (Processing, &[Started], "evicted"),
         (Processing, &[Over], "processing"),
         (Processing, &[AnswerOutOfService], "processing"),
@@ -114,6 +126,27 @@ const TRANSITIONS: &[(Begin, &[Happens], &str)] = {
             "resuming",
         ),
         (ShutdownBefore, &[Started, AnswerInService], "shutdown"),
+        (Unconfirmed, &[AnswerOutOfService], "evicted"),
+        (
+            Unconfirmed,
+            &[AnswerOutOfService, Prepare, Cancel],
+            "evicted",
+        ),
+        (
+            Unconfirmed,
+            &[Prepare, AnswerOutOfService, Cancel],
+            "evicted",
+        ),
+        (
+            Unconfirmed,
+            &[Started, OverBesideOthers, Prepare, Cancel],
+            "evicted",
+        ),
+        (
+            Unconfirmed,
+            &[AnswerInService, Prepare, Cancel],
+            "processing",
+        ),
     ]
 };
 
@@ -135,6 +168,40 @@ fn each_message_leads_to_its_state_through_phases_of_the_life_cycle() {
     }
 }
 
+/// The reply to a watcher that has ended: only a watcher makes one.
+fn reply() -> Reply {
+    static REPLY: OnceLock<Reply> = OnceLock::new();
+
+    struct Asked(WatcherHandle);
+
+    impl Host for Asked {
+        fn record(&mut self, _record: &TimedRecord<'_>) {}
+
+        fn note(&mut self, _note: &Note) {}
+
+        fn prepare(&mut self, _event: &EventRecord, _left: Option<Duration>, reply: Reply) {
+            let _ = REPLY.set(reply);
+            self.0.stop();
+        }
+
+        fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
+    }
+
+    if REPLY.get().is_none() {
+        let scenario = Scenario::builtin("user-reboot").expect("a built-in name");
+        let server = Server::start(ServerConfig::new(scenario).speed(60.0)).expect("a server");
+        let imds = Imds::new(&server.url(), API_VERSION, false).expect("a local endpoint");
+        let options = WatcherOptions {
+            policy: Policy::new(&[Rule::new(Action::Prepare)]).expect("one rule"),
+            ..WatcherOptions::default()
+        };
+        let mut watcher = Watcher::new(imds, options, None).expect("a watcher");
+        let mut host = Asked(watcher.handle());
+        watcher.run(&mut host);
+    }
+    REPLY.get().expect("a preparation").clone()
+}
+
 /// A supervisor whose worker and commands run until they are ended.
 struct Life {
     supervisor: Supervisor,
@@ -148,7 +215,7 @@ impl Life {
             Begin::Identifying => None,
             Begin::WarmingUp => Some(Phase::Warmup),
             Begin::Resuming => Some(Phase::Recover),
-            Begin::Spawning | Begin::Processing => Some(Phase::Processing),
+            Begin::Spawning | Begin::Processing | Begin::Unconfirmed => Some(Phase::Processing),
             Begin::Evicted | Begin::EvictedEarly => Some(Phase::Evicted),
             Begin::Shutdown | Begin::ShutdownBefore => Some(Phase::Shutdown),
         };
@@ -185,6 +252,7 @@ impl Life {
             State::Evicted(Eviction {
                 remaining,
                 preparing: Vec::new(),
+                keeps_out: false,
                 starts_again: false,
             })
         };
@@ -197,7 +265,9 @@ impl Life {
                 retry_at: later,
                 failures: FailureLog::default(),
             }),
-            Begin::Processing => State::Processing(Processing::new(worker(), None)),
+            Begin::Processing | Begin::Unconfirmed => {
+                State::Processing(Processing::new(worker(), None))
+            }
             Begin::Evicted => evicted(Remaining::Worker(
                 worker(),
                 Box::new(Stop::new(None, Duration::from_secs(60))),
@@ -208,12 +278,21 @@ impl Life {
                 answer_by: Some(later),
             },
         };
+        supervisor.is_unconfirmed = from == Begin::Unconfirmed;
         Self { supervisor, phases }
     }
 
     fn happens(&mut self, what: Happens) {
         let failed = CommandOutcome::NotStarted(String::new());
         let message = match what {
+            Happens::Prepare => {
+                let announcement = Announcement {
+                    event: EventRecord::default(),
+                    start: None,
+                };
+                RunMessage::Prepare(announcement, reply())
+            }
+            Happens::Cancel => RunMessage::Cancel(reply().attempt()),
             Happens::Started => RunMessage::Started(EventRecord::default()),
             Happens::Over => RunMessage::Over {
                 out_of_service: false,

@@ -6,7 +6,7 @@ use crate::args::RecordArgs;
 use crate::audit_lines::read_audit;
 use crate::error::CommandError;
 use crate::output::{diagnose, print};
-use scheduled_events_replay::scenario::Recording;
+use scheduled_events_replay::scenario::{Recording, RecordingError};
 
 pub(crate) fn record(args: &RecordArgs) -> Result<(), CommandError> {
     print(recorded(&args.audit, args.mask)?.as_bytes())
@@ -16,9 +16,15 @@ pub(crate) fn record(args: &RecordArgs) -> Result<(), CommandError> {
 pub(crate) fn recorded(audit: &Path, mask: bool) -> Result<String, CommandError> {
     let mut recording = Recording::default();
     let name = read_audit(audit, &mut |line| recording.add(line))?;
-    let text = recording
-        .scenario(mask)
-        .map_err(|reason| CommandError::document(format!("{name}: {reason}")))?;
+    let text = recording.scenario(mask).map_err(|error| {
+        let advice = match error {
+            RecordingError::NoRecord => {
+                "; expected the file of `watch --audit`, or the output of `watch --json`"
+            }
+            _ => "",
+        };
+        CommandError::document(format!("{name}: {error}{advice}"))
+    })?;
     if recording.lost > 0 {
         diagnose(
             "warning",

@@ -29,7 +29,7 @@ pub use error::AuditError;
 
 use file::AuditFile;
 #[cfg(unix)]
-pub use reader::AuditReader;
+pub use reader::{AuditLines, AuditReader};
 
 /// How often starting the thread is tried while somebody waits for it.
 const THREAD_RETRY: Duration = Duration::from_millis(50);

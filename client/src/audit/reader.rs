@@ -1,15 +1,21 @@
 //! Reads the audit file as it grows, in the process that reads it.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Seek};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, ErrorKind};
+use std::iter;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::earlier_files;
 use crate::limits::AUDIT_LINE_MAX;
+use crate::platform;
 
-/// Reads the lines of an audit file from the oldest one on, and as they are appended, through rotation and truncation. Lines of more than
-/// [`AUDIT_LINE_MAX`] bytes are skipped.
+/// How much is read at once, in bytes.
+const CHUNK: usize = 256 * 1024;
+
+/// Reads the lines of an audit file from the oldest one on, and as they are appended, through rotation, truncation and replacement.
+/// Lines of much more than [`AUDIT_LINE_MAX`] bytes are skipped.
 ///
 /// ```
 /// use scheduled_events::audit::AuditReader;
@@ -23,18 +29,44 @@ use crate::limits::AUDIT_LINE_MAX;
 /// reader.read_new(&mut |line| lines.push(line.to_owned()))?;
 /// assert_eq!(lines, ["first\n", "second\n"]);
 /// assert!(reader.has_file() && reader.has_read_earlier());
+/// reader.sync()?; // after a crash of the machine, the second line will be there
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct AuditReader {
     path: PathBuf,
-    /// The open file, with its device and inode.
-    reader: Option<(BufReader<File>, (u64, u64))>,
+    refuses_links: bool,
+    /// The open files, the oldest first. The first one is read.
+    files: VecDeque<OpenFile>,
     /// Whether the earlier files were read. Files that are rotated later were read before.
     has_read_earlier: bool,
-    /// A line that is not complete yet.
-    partial: String,
+    has_file: bool,
+}
+
+/// Lines of one file.
+///
+/// ```
+/// use scheduled_events::audit::AuditReader;
+///
+/// # let path = std::env::temp_dir().join(format!("lines-example-{}", std::process::id()));
+/// std::fs::write(&path, "first\nsecond\n")?;
+/// let mut reader = AuditReader::new(&path).refuse_links();
+/// let lines = reader.read_some(1)?;
+/// assert!(lines.lines == [b"first"] && lines.from_start);
+/// reader.sync()?; // after a crash of the machine, the line will be there
+/// let lines = reader.read_some(1)?;
+/// assert!(lines.lines == [b"second"] && !lines.from_start);
+/// assert!(reader.read_some(1)?.lines.is_empty());
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct AuditLines {
+    /// The lines, without their line feeds.
+    pub lines: Vec<Vec<u8>>,
+    /// Whether they are the first lines of a file, of one that was read before if its content is another one.
+    pub from_start: bool,
 }
 
 impl AuditReader {
@@ -42,88 +74,242 @@ impl AuditReader {
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
-            reader: None,
+            refuses_links: false,
+            files: VecDeque::new(),
             has_read_earlier: false,
-            partial: String::new(),
+            has_file: false,
         }
+    }
+
+    /// The same reader, for which a link or what is no regular file is an error.
+    #[must_use]
+    pub fn refuse_links(mut self) -> Self {
+        self.refuses_links = true;
+        self
     }
 
     /// Calls `each` with the lines that were appended since the last call: at first, with all lines, the oldest first. A line
     /// keeps its line feed. There need not be a file.
     ///
     /// # Errors
-    /// Those of the file system. If the earlier files could not be read, the next call begins with them again.
+    /// Those of the file system. If the earlier files could not be read, the next call begins with them again. If the current one
+    /// could not, the next call goes on where this one stopped, or with the file that has replaced it.
     pub fn read_new(&mut self, each: &mut dyn FnMut(&str)) -> io::Result<()> {
-        if !self.has_read_earlier {
-            // A file that is rotated meanwhile is read twice.
-            for name in earlier_files(&self.path) {
-                match File::open(&name) {
-                    Ok(file) => self.read_lines(&mut BufReader::new(file), each)?,
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
-                }
-                self.partial.clear();
-            }
-            self.has_read_earlier = true;
-        }
         loop {
-            if let Some((mut reader, identity)) = self.reader.take() {
-                // Checked before the rest of the file is read: nobody writes to a rotated file.
-                let is_current = std::fs::metadata(&self.path)
-                    .is_ok_and(|found| identity == (found.dev(), found.ino()));
-                // Whether it was truncated.
-                let read = self.read_lines(&mut reader, each).and_then(|()| {
-                    Ok(reader.get_ref().metadata()?.len() < reader.stream_position()?)
-                });
-                // After a failure the next call goes on where this one stopped.
-                if read.is_err() || is_current && matches!(read, Ok(false)) {
-                    self.reader = Some((reader, identity));
-                    return read.map(|_| ());
-                }
-                self.partial.clear();
+            let lines = self.read_some(usize::MAX)?.lines;
+            if lines.is_empty() {
+                return Ok(());
             }
-            match File::open(&self.path) {
-                Ok(file) => {
-                    let metadata = file.metadata()?;
-                    self.reader = Some((BufReader::new(file), (metadata.dev(), metadata.ino())));
-                }
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(error),
+            for mut line in lines {
+                line.push(b'\n');
+                each(&String::from_utf8_lossy(&line));
             }
         }
     }
 
-    fn read_lines(
-        &mut self,
-        reader: &mut BufReader<File>,
-        each: &mut dyn FnMut(&str),
-    ) -> io::Result<()> {
+    /// The next lines, at most `max`; none if there are no more.
+    ///
+    /// # Errors
+    /// Those of [`read_new`](Self::read_new).
+    pub fn read_some(&mut self, max: usize) -> io::Result<AuditLines> {
         loop {
-            let mut bytes = Vec::new();
-            let read = io::Read::take(&mut *reader, AUDIT_LINE_MAX as u64)
-                .read_until(b'\n', &mut bytes)?;
-            if read == 0 {
-                return Ok(());
-            }
-            self.partial.push_str(&String::from_utf8_lossy(&bytes));
-            if self.partial.ends_with('\n') {
-                let line = std::mem::take(&mut self.partial);
-                each(&line);
-            } else if self.partial.len() >= AUDIT_LINE_MAX {
-                self.partial.clear();
+            let is_last = self.files.len() == 1;
+            let Some(file) = self.files.front_mut() else {
+                (self.files, self.has_file) = self.open_all()?;
+                if self.files.is_empty() {
+                    self.has_read_earlier = true;
+                    return Ok(AuditLines::default());
+                }
+                continue;
+            };
+            // Checked before the rest of the file is read: nobody writes to a rotated file.
+            let is_current = is_last
+                && std::fs::metadata(&self.path)
+                    .is_ok_and(|found| file.identity == identity(&found));
+            self.has_read_earlier |= is_last;
+            self.has_file = is_current;
+            match file.read_lines(max) {
+                Ok(lines) if !lines.lines.is_empty() || is_current => return Ok(lines),
+                Ok(_) => {
+                    if !self.open_next()? {
+                        return Ok(AuditLines::default());
+                    }
+                }
+                Err(error) => {
+                    if !self.has_read_earlier {
+                        self.files.clear();
+                    } else if !is_current {
+                        // What is left of a file that was replaced is lost: another attempt could fail for ever.
+                        self.files.pop_front();
+                    }
+                    return Err(error);
+                }
             }
         }
+    }
+
+    /// Makes the file durable that has the lines that were read last.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn sync(&self) -> io::Result<()> {
+        self.files
+            .front()
+            .map_or(Ok(()), |file| file.file.sync_data())
+    }
+
+    /// Goes to the file after the first one. Returns false if there is none.
+    fn open_next(&mut self) -> io::Result<bool> {
+        if self.files.len() == 1 {
+            let (mut files, has_current) = self.open_all()?;
+            let read = self.files.front().map(|file| file.identity);
+            // More than one if the file was rotated twice since the last read.
+            match files.iter().position(|file| Some(file.identity) == read) {
+                Some(index) => drop(files.drain(..=index)),
+                None if has_current => drop(files.drain(..files.len() - 1)),
+                None => files.clear(),
+            }
+            if files.is_empty() {
+                return Ok(false);
+            }
+            self.files.append(&mut files);
+        }
+        self.files.pop_front();
+        Ok(true)
+    }
+
+    /// Opens the files that exist, the oldest first, and returns whether there is one at the path itself.
+    fn open_all(&self) -> io::Result<(VecDeque<OpenFile>, bool)> {
+        let (mut files, mut has_current) = (VecDeque::<OpenFile>::new(), false);
+        // In this order a file that is renamed meanwhile is seen once or twice, and never missed.
+        for name in iter::once(self.path.clone()).chain(earlier_files(&self.path).rev()) {
+            let opened = if self.refuses_links {
+                platform::open_no_link(&name)
+            } else {
+                File::open(&name)
+            };
+            let file = match opened {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
+            let metadata = file.metadata()?;
+            if self.refuses_links && !metadata.is_file() {
+                return Err(io::Error::other(format!(
+                    "{} is not a regular file",
+                    name.display()
+                )));
+            }
+            has_current |= name == self.path;
+            let identity = identity(&metadata);
+            if files.iter().all(|other| other.identity != identity) {
+                files.push_front(OpenFile {
+                    file,
+                    identity,
+                    offset: 0,
+                    last: Vec::new(),
+                    in_long_line: false,
+                });
+            }
+        }
+        Ok((files, has_current))
     }
 
     /// Whether there was a file at the last read.
     pub const fn has_file(&self) -> bool {
-        self.reader.is_some()
+        self.has_file
     }
 
     /// Whether the earlier files were read.
     pub const fn has_read_earlier(&self) -> bool {
         self.has_read_earlier
     }
+}
+
+/// The device and the inode of a file.
+fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// A file that is read line by line.
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    identity: (u64, u64),
+    /// Where the next line begins.
+    offset: u64,
+    /// The line before `offset`, without its line feed.
+    last: Vec<u8>,
+    /// Whether `offset` is within a line that is too long.
+    in_long_line: bool,
+}
+
+impl OpenFile {
+    /// The next whole lines, at most `max`; from the beginning, if the file does not have the line that was read last at its place.
+    fn read_lines(&mut self, max: usize) -> io::Result<AuditLines> {
+        if !self.is_intact()? {
+            (self.offset, self.in_long_line) = (0, false);
+            self.last.clear();
+        }
+        let from_start = self.offset == 0;
+        let (mut lines, mut size) = (Vec::new(), CHUNK);
+        loop {
+            let mut bytes = vec![0; size];
+            let count = read_at(&self.file, &mut bytes, self.offset)?;
+            bytes.truncate(count);
+            let mut start = 0;
+            while lines.len() < max
+                && let Some(length) = bytes[start..].iter().position(|byte| *byte == b'\n')
+            {
+                let line = &bytes[start..start + length];
+                if !std::mem::take(&mut self.in_long_line) {
+                    lines.push(line.to_vec());
+                }
+                start += length + 1;
+                self.offset += length as u64 + 1;
+            }
+            if let Some(last) = lines.last().filter(|_| start > 0) {
+                self.last.clone_from(last);
+            }
+            if !lines.is_empty() || count < size {
+                return Ok(AuditLines { lines, from_start });
+            }
+            if start > 0 {
+                size = CHUNK;
+            } else if size < AUDIT_LINE_MAX {
+                size *= 2;
+            } else {
+                self.offset += count as u64;
+                self.last.clear();
+                self.in_long_line = true;
+            }
+        }
+    }
+
+    /// Whether the file still has the line that was read last, at its place.
+    fn is_intact(&self) -> io::Result<bool> {
+        let length = self.file.metadata()?.len();
+        if length <= self.offset || self.last.is_empty() {
+            return Ok(length >= self.offset);
+        }
+        let mut bytes = vec![0; self.last.len() + 1];
+        let start = self.offset - bytes.len() as u64;
+        let count = read_at(&self.file, &mut bytes, start)?;
+        Ok(count == bytes.len() && bytes.pop() == Some(b'\n') && bytes == self.last)
+    }
+}
+
+/// Fills the buffer from `offset` up to the end of the file, at most.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut count = 0;
+    while count < buffer.len() {
+        match file.read_at(&mut buffer[count..], offset + count as u64) {
+            Ok(0) => break,
+            Ok(read) => count += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(count)
 }
 
 #[cfg(test)]
@@ -142,12 +328,97 @@ mod tests {
         file.write_all(text.as_bytes()).expect("written");
     }
 
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_for_a_moment_is_read_on_where_it_failed() {
+        let folder = folder("audit-reader-moment");
+        let path = folder.join("audit");
+        let mut reader = AuditReader::new(&path);
+        let read = |reader: &mut AuditReader| {
+            let mut lines = String::new();
+            let read = reader.read_new(&mut |line| lines += line);
+            (read.is_ok(), lines)
+        };
+        line(&path, "first\nsec");
+        assert_eq!(read(&mut reader), (true, "first\n".to_owned()));
+        // No one may read a file that is open for writing, not even root.
+        let unreadable = File::options().write(true).open(&path).expect("the file");
+        let file = std::mem::replace(&mut reader.files[0].file, unreadable);
+        assert_eq!(read(&mut reader), (false, String::new()));
+        reader.files[0].file = file;
+        line(&path, "ond\n");
+        assert_eq!(read(&mut reader), (true, "second\n".to_owned()));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn a_folder_in_place_of_the_file_stops_the_reader_only_as_long_as_it_is_there() {
+        let folder = folder("audit-reader-folder");
+        let path = folder.join("audit");
+        std::fs::create_dir(&path).expect("a folder");
+        let (mut reader, mut lines) = (AuditReader::new(&path), Vec::new());
+        let mut read = || reader.read_new(&mut |line| lines.push(line.to_owned()));
+        assert!(read().is_err() && read().is_err());
+        std::fs::remove_dir(&path).expect("removed");
+        line(&path, "first\n");
+        // The folder is still open.
+        let _ = read();
+        read().expect("the file");
+        assert_eq!(lines, ["first\n"]);
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn a_file_that_is_rotated_twice_between_two_reads_is_read() {
+        let folder = folder("audit-reader-twice");
+        let path = folder.join("audit");
+        let (mut reader, mut lines) = (AuditReader::new(&path), String::new());
+        line(&path, "first\n");
+        reader.read_new(&mut |line| lines += line).expect("read");
+        line(&path, "second\n");
+        std::fs::rename(&path, folder.join("audit.2")).expect("renamed");
+        line(&folder.join("audit.1"), "third\n");
+        line(&path, "fourth\n");
+        reader.read_new(&mut |line| lines += line).expect("read");
+        assert_eq!(lines, "first\nsecond\nthird\nfourth\n");
+        // Written anew, and longer.
+        lines.clear();
+        std::fs::write(&path, "other\nlines\n").expect("written");
+        reader.read_new(&mut |line| lines += line).expect("read");
+        assert_eq!(lines, "other\nlines\n");
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn nothing_of_a_line_that_is_too_long_is_read() {
+        let folder = folder("audit-reader-long");
+        let path = folder.join("audit");
+        let long = "x".repeat(5 * AUDIT_LINE_MAX / 2);
+        line(&path, &format!("é\n{long}\nlast\n"));
+        let (mut reader, mut lines) = (AuditReader::new(&path), String::new());
+        reader.read_new(&mut |line| lines += line).expect("read");
+        assert_eq!(lines, "é\nlast\n");
+        // A letter is complete only with the next read.
+        let mut file = File::options().append(true).open(&path).expect("the file");
+        for (part, expected) in [(&b"\xc3"[..], ""), (b"\xa9\n", "é\n")] {
+            lines.clear();
+            file.write_all(part).expect("written");
+            reader.read_new(&mut |line| lines += line).expect("read");
+            assert_eq!(lines, expected);
+        }
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
     /// The test rotates each file as soon as it has a record, at any moment of a read.
     #[test]
     fn no_record_is_lost_that_is_written_just_before_the_file_is_rotated() {
         const FILES: u64 = 300;
-        let folder = std::env::temp_dir().join(format!("audit-reader-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = folder("audit-reader");
         let path = folder.join("audit");
         let inode = || std::fs::metadata(&path).expect("the file").ino();
         // Counts records that were read. The test could miss one whose file is rotated twice
@@ -169,8 +440,7 @@ mod tests {
             });
             while !is_over.load(Ordering::SeqCst) {
                 reader.read_new(&mut |_| records += 1).expect("read");
-                let file = reader.reader.as_ref();
-                let inode = file.map_or(0, |(_, (_, inode))| *inode);
+                let inode = reader.files.front().map_or(0, |file| file.identity.1);
                 is_read.store(inode, Ordering::SeqCst);
             }
         });

@@ -237,7 +237,7 @@ impl FileLock {
         let held = match &inner.file {
             LockFile::Held(held) => held,
             LockFile::Lost => return Err(self.replaced(path)),
-            LockFile::None => return Err(io::Error::other("a dry run does not write it")),
+            LockFile::None => return Err(io::Error::other("it is only read, not written")),
         };
         match platform::is_same_file(held, path) {
             Ok(true) => {

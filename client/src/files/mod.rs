@@ -1,10 +1,13 @@
 //! Files that one program keeps for itself, such as a state file or an audit file: nobody but its owner and root writes them,
 //! no link leads elsewhere, and one process at a time uses them.
 //!
-//! This file checks, names and replaces such a file. [`lock`] locks it.
+//! This file checks, names and replaces such a file. [`lock`] locks it. `temporary` has the files that replace one that several processes
+//! may write.
 
 mod error;
 pub mod lock;
+#[cfg(unix)]
+pub mod temporary;
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -160,9 +163,28 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// The same for a file that everybody may read and that is worthless after a crash of the machine: nothing is synced.
-pub(crate) fn replace_readable(path: &Path, content: &[u8]) -> io::Result<()> {
-    replace_by(path, &sibling(path, "new"), |mut file| {
+/// Replaces a file that everybody may read and that is worthless after a crash of the machine, such as one with metrics: nothing is
+/// synced. The temporary file is `FILE.new`.
+///
+/// # Errors
+/// Those of the system, and on Unix [`io::ErrorKind::WouldBlock`] if another process writes the file. The old file is unchanged then.
+///
+/// ```
+/// use scheduled_events::files::replace_readable;
+///
+/// # let path = std::env::temp_dir().join(format!("replace-readable-example-{}", std::process::id()));
+/// replace_readable(&path, b"up 1\n")?;
+/// assert_eq!(std::fs::read(&path)?, b"up 1\n");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn replace_readable(path: &Path, content: &[u8]) -> io::Result<()> {
+    #[cfg(not(unix))]
+    use replace_by as replace;
+    #[cfg(unix)]
+    use temporary::replace;
+
+    replace(path, &sibling(path, "new"), |mut file| {
         platform::make_readable(file)?;
         file.write_all(content)
     })

@@ -42,7 +42,8 @@ pub enum ImdsError {
         /// The endpoint, without what can be a secret.
         endpoint: String,
     },
-    /// The endpoint is not on this machine, and others are not allowed.
+    /// The endpoint is neither Azure's address nor on this machine, and others are not allowed: see the last argument of
+    /// [`Imds::new`](super::Imds::new).
     NotLocal {
         /// The endpoint, without what can be a secret.
         endpoint: String,
@@ -73,7 +74,7 @@ impl fmt::Display for ImdsError {
             ),
             Self::NotLocal { endpoint } => write!(
                 f,
-                "the endpoint {endpoint:?} is neither 169.254.169.254 nor on this machine; --allow-endpoint accepts it"
+                "the endpoint {endpoint:?} is neither 169.254.169.254 nor on this machine"
             ),
             Self::InvalidApiVersion(text) => write!(
                 f,

@@ -494,8 +494,8 @@ mod tests {
             ),
             ("http://127.0.0.1:99999", "a port"),
             ("http://127.0.0.1:", "a port"),
-            ("http://10.0.0.4", "--allow-endpoint"),
-            ("http://169.254.169.254.example.com", "--allow-endpoint"),
+            ("http://10.0.0.4", "nor on this machine"),
+            ("http://169.254.169.254.example.com", "nor on this machine"),
             ("http://", "must start with http://"),
             ("http://[::1", "is not a URL"),
         ] {

@@ -16,7 +16,7 @@ use crate::limits::{BODY_MAX, ERROR_BODY_MAX};
 /// use scheduled_events::imds::HttpResponse;
 ///
 /// let response = HttpResponse { status: 503, body: b"busy".to_vec(), ..HttpResponse::default() };
-/// assert_eq!(response.error_message(), "busy; try again in a minute");
+/// assert_eq!(response.error_message("the API version"), "busy; try again in a minute");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct HttpResponse {
@@ -44,12 +44,13 @@ impl HttpResponse {
         let is_permanent =
             matches!(self.status, 400..=499) && !matches!(self.status, 404 | 408 | 410 | 429);
         is_permanent
-            .then(|| self.error_message())
+            .then(|| self.error_message("the API version"))
             .filter(|message| !message.is_empty())
     }
 
-    /// The reason that the service gives for refusing a request, with advice if there is any. Empty if it gives none.
-    pub fn error_message(&self) -> String {
+    /// The reason that the service gives for refusing a request, with advice if there is any. Empty if it gives none. `version` is what
+    /// the reader of the message calls the API version, such as an option.
+    pub fn error_message(&self, version: &str) -> String {
         let text = String::from_utf8_lossy(&self.body);
         // As everywhere from text: a reader of bytes would be another copy of it.
         let body = std::str::from_utf8(&self.body).unwrap_or_default();
@@ -67,7 +68,7 @@ impl HttpResponse {
             .filter_map(serde_json::Value::as_str);
         let versions: Vec<_> = versions.collect();
         let advice = match self.status {
-            400 if !versions.is_empty() => format!("try --api-version {}", versions.join(" or ")),
+            400 if !versions.is_empty() => format!("try {version} {}", versions.join(" or ")),
             304 | 404 | 408 | 410 | 429 | 500..=599 => "try again in a minute".into(),
             300..=399 => "redirects are not followed".into(),
             _ => return message,
@@ -173,7 +174,7 @@ mod tests {
                 status,
                 ..HttpResponse::default()
             }
-            .error_message()
+            .error_message("the API version")
         };
         assert_eq!(advice(304), "try again in a minute");
         for status in [301, 302, 307, 308] {

@@ -6,20 +6,52 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write as _};
 
 /// What a family's samples are.
+///
+/// ```
+/// use scheduled_events::metrics::exposition::{Family, FamilyKind};
+///
+/// let mut family = Family::new("wait_seconds", "How long requests waited", FamilyKind::Histogram(&[0.1, 1.0]));
+/// family.observe(&[], 0.5);
+/// let mut text = String::new();
+/// family.write("queue_", &mut text);
+/// assert!(text.contains("\nqueue_wait_seconds_bucket{le=\"0.1\"} 0\nqueue_wait_seconds_bucket{le=\"1\"} 1\n"));
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub enum FamilyKind {
+    /// A number that only grows, until the process ends.
     Counter,
+    /// A number that can become less.
     Gauge,
     /// With the upper bounds of its buckets, in order and without infinity.
     Histogram(&'static [f64]),
 }
 
 /// A metric, with one sample for each set of labels. Its name is written after a prefix.
+///
+/// ```
+/// use scheduled_events::metrics::exposition::{Family, FamilyKind};
+///
+/// let mut family = Family::new("requests_total", "Requests, by path", FamilyKind::Counter);
+/// assert!(family.is_empty());
+/// family.add(&[("path", "/a\"b")], 1.0);
+/// family.add(&[("path", "/a\"b")], 2.0);
+/// let mut text = String::new();
+/// family.write("server_", &mut text);
+/// assert_eq!(
+///     text,
+///     "# HELP server_requests_total Requests, by path\n# TYPE server_requests_total counter\n\
+///      server_requests_total{path=\"/a\\\"b\"} 3\n"
+/// );
+/// assert!(family.set(&[("path", "/a\"b")], 0.0));
+/// family.observe(&[("path", "/a")], 1.0); // only a histogram has observations
+/// family.clear();
+/// assert!(family.is_empty());
+/// ```
 #[derive(Debug)]
-pub(super) struct Family {
+pub struct Family {
     name: &'static str,
     help: &'static str,
-    kind: Kind,
+    kind: FamilyKind,
     /// By their labels, as the text has them.
     samples: BTreeMap<String, Sample>,
 }
@@ -33,7 +65,8 @@ struct Sample {
 }
 
 impl Family {
-    pub(super) const fn new(name: &'static str, help: &'static str, kind: Kind) -> Self {
+    /// A family without samples.
+    pub const fn new(name: &'static str, help: &'static str, kind: FamilyKind) -> Self {
         Self {
             name,
             help,
@@ -50,7 +83,7 @@ impl Family {
             // Writing to a string does not fail.
             let _ = write!(key, "{separator}{name}=\"{}\"", Escaped(value));
         }
-        let buckets = if let Kind::Histogram(bounds) = self.kind {
+        let buckets = if let FamilyKind::Histogram(bounds) = self.kind {
             bounds.len() + 1
         } else {
             0
@@ -62,19 +95,19 @@ impl Family {
     }
 
     /// Adds to a counter.
-    pub(super) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
+    pub fn add(&mut self, labels: &[(&str, &str)], value: f64) {
         self.sample(labels).value += value;
     }
 
     /// Sets a gauge, or a counter that is counted elsewhere. Returns whether that changed it.
-    pub(super) fn set(&mut self, labels: &[(&str, &str)], value: f64) -> bool {
+    pub fn set(&mut self, labels: &[(&str, &str)], value: f64) -> bool {
         let before = std::mem::replace(&mut self.sample(labels).value, value);
         before.to_bits() != value.to_bits()
     }
 
     /// Adds an observation to a histogram.
-    pub(super) fn observe(&mut self, labels: &[(&str, &str)], value: f64) {
-        let Kind::Histogram(bounds) = self.kind else {
+    pub fn observe(&mut self, labels: &[(&str, &str)], value: f64) {
+        let FamilyKind::Histogram(bounds) = self.kind else {
             return;
         };
         let sample = self.sample(labels);
@@ -91,20 +124,27 @@ impl Family {
     }
 
     /// Forgets all samples.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.samples.clear();
     }
 
-    /// Writes the family, if it has samples, after this prefix.
-    pub(super) fn write(&self, prefix: &str, text: &mut String) -> fmt::Result {
+    /// Whether it has no samples.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// Writes its help, its type and its samples. Names begin with this prefix.
+    pub fn write(&self, prefix: &str, text: &mut String) {
+        // Writing to a string does not fail.
+        let _ = self.try_write(prefix, text);
+    }
+
+    fn try_write(&self, prefix: &str, text: &mut String) -> fmt::Result {
         let (name, help) = (self.name, self.help);
-        if self.samples.is_empty() {
-            return Ok(());
-        }
         let kind = match self.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram",
+            FamilyKind::Counter => "counter",
+            FamilyKind::Gauge => "gauge",
+            FamilyKind::Histogram(_) => "histogram",
         };
         writeln!(
             text,
@@ -116,7 +156,7 @@ impl Family {
             } else {
                 ("{", "}")
             };
-            let Kind::Histogram(bounds) = self.kind else {
+            let FamilyKind::Histogram(bounds) = self.kind else {
                 writeln!(text, "{prefix}{name}{open}{labels}{close} {}", sample.value)?;
                 continue;
             };
@@ -141,6 +181,16 @@ impl Family {
         }
         Ok(())
     }
+}
+
+/// A count as a sample. It is exact up to 2^53.
+///
+/// ```
+/// assert_eq!(scheduled_events::metrics::exposition::number(3_u32).to_string(), "3");
+/// ```
+#[allow(clippy::cast_precision_loss)]
+pub fn number(count: impl TryInto<u64>) -> f64 {
+    count.try_into().map_or(f64::MAX, |count| count as f64)
 }
 
 /// A label's value as the format has it.

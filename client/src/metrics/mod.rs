@@ -1,13 +1,13 @@
 //! What a watcher did and sees, as metrics for Prometheus. `docs/run/monitoring.md` describes each one.
 //!
 //! [`Metrics`] counts. It is driven by what a watcher passes to its host: records, polls and its status; and by the ends of commands,
-//! through [`CommandMetrics`]. `exposition` is the text format, and [`MetricsFile`] writes it to the file that `node_exporter`'s textfile
+//! through [`CommandMetrics`]. [`exposition`] is the text format, and [`MetricsFile`] writes it to the file that `node_exporter`'s textfile
 //! collector reads.
 //!
 //! Every label has a small, fixed set of values: a type that Azure adds later is `Other`. The one exception is the info metric of
 //! this machine's open events, which has their ids.
 
-mod exposition;
+pub mod exposition;
 mod file;
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +25,7 @@ use crate::limits::GATE_ANOTHER_APPROVES;
 use crate::record::{GateOutcome, Record, TimedRecord, event_key};
 use crate::watch::{Poll, WatchStatus};
 
-use exposition::{Family, Kind};
+use exposition::{Family, FamilyKind, number};
 pub use file::{MetricsFile, MetricsFileError};
 
 /// How a poll ended, beyond the statuses of HTTP, which [`status_class`] has.
@@ -95,28 +95,28 @@ macro_rules! families {
 }
 
 families! {
-    build "build_info" Kind::Gauge, "The version of scheduled-events";
-    polls "polls_total" Kind::Counter, "Polls of the metadata service by result";
-    poll_duration "poll_duration_seconds" Kind::Histogram(&POLL_BUCKETS), "Time that a poll took, answered or not";
-    last_document "last_document_timestamp_seconds" Kind::Gauge,
+    build "build_info" FamilyKind::Gauge, "The version of scheduled-events";
+    polls "polls_total" FamilyKind::Counter, "Polls of the metadata service by result";
+    poll_duration "poll_duration_seconds" FamilyKind::Histogram(&POLL_BUCKETS), "Time that a poll took, answered or not";
+    last_document "last_document_timestamp_seconds" FamilyKind::Gauge,
         "When a poll was last answered with a document; 0 before the first";
-    events "events" Kind::Gauge, "Events that are open, by type, status and whether they name this machine";
-    event_info "event_info" Kind::Gauge, "Each open event of this machine";
-    next_start "next_start_timestamp_seconds" Kind::Gauge,
+    events "events" FamilyKind::Gauge, "Events that are open, by type, status and whether they name this machine";
+    event_info "event_info" FamilyKind::Gauge, "Each open event of this machine";
+    next_start "next_start_timestamp_seconds" FamilyKind::Gauge,
         "The earliest NotBefore of this machine's events that have not started, by type";
-    out_of_service "out_of_service" Kind::Gauge, "1 while the machine is out of service, else 0";
-    changes "changes_total" Kind::Counter, "Changes of events, those of other machines included";
-    decisions "decisions_total" Kind::Counter, "Decisions of the policy about events";
-    commands "commands_total" Kind::Counter, "Commands that ended, by what they were for and how they ended";
-    command_duration "command_duration_seconds" Kind::Histogram(&COMMAND_BUCKETS), "Time that commands took";
-    last_calls "last_calls_total" Kind::Counter, "Preparations that began although the gate had not answered yes";
-    approvals "approvals_total" Kind::Counter, "Approvals that were posted, one for each event, by result";
-    notice "notice_seconds" Kind::Histogram(&NOTICE_BUCKETS),
+    out_of_service "out_of_service" FamilyKind::Gauge, "1 while the machine is out of service, else 0";
+    changes "changes_total" FamilyKind::Counter, "Changes of events, those of other machines included";
+    decisions "decisions_total" FamilyKind::Counter, "Decisions of the policy about events";
+    commands "commands_total" FamilyKind::Counter, "Commands that ended, by what they were for and how they ended";
+    command_duration "command_duration_seconds" FamilyKind::Histogram(&COMMAND_BUCKETS), "Time that commands took";
+    last_calls "last_calls_total" FamilyKind::Counter, "Preparations that began although the gate had not answered yes";
+    approvals "approvals_total" FamilyKind::Counter, "Approvals that were posted, one for each event, by result";
+    notice "notice_seconds" FamilyKind::Histogram(&NOTICE_BUCKETS),
         "Time from the first sight of an event of this machine to its NotBefore; 0 without notice";
-    interruption "interruption_seconds" Kind::Histogram(&INTERRUPTION_BUCKETS),
+    interruption "interruption_seconds" FamilyKind::Histogram(&INTERRUPTION_BUCKETS),
         "Time for which an event of this machine was seen as started, until it was over";
-    state_save_failures "state_save_failures_total" Kind::Counter, "Failed attempts to write the state file";
-    records_dropped "records_dropped_total" Kind::Counter, "Records that the output or the audit file lacks";
+    state_save_failures "state_save_failures_total" FamilyKind::Counter, "Failed attempts to write the state file";
+    records_dropped "records_dropped_total" FamilyKind::Counter, "Records that the output or the audit file lacks";
 }
 
 /// The families, which the threads of commands count in, too.
@@ -438,9 +438,8 @@ impl Metrics {
         let mut families = lock(&self.families);
         families.changed = false;
         let mut text = String::new();
-        for family in families.all() {
-            // Writing to a string does not fail.
-            let _ = family.write(PREFIX, &mut text);
+        for family in families.all().iter().filter(|family| !family.is_empty()) {
+            family.write(PREFIX, &mut text);
         }
         text
     }
@@ -490,12 +489,6 @@ impl CommandMetrics {
             .command_duration
             .observe(&[("kind", kind.word())], duration.as_secs_f64());
     }
-}
-
-/// A count as a sample. It is exact up to 2^53.
-#[allow(clippy::cast_precision_loss)]
-fn number(count: impl TryInto<u64>) -> f64 {
-    count.try_into().map_or(f64::MAX, |count| count as f64)
 }
 
 /// A time or a duration as a sample.

@@ -90,7 +90,7 @@ impl fmt::Display for StateFileError {
             }
             Self::Damaged { path, reason } => write!(
                 f,
-                "the state file {} is damaged ({reason}), and a dry run does not move it; move it, or run without it",
+                "the state file {} is damaged ({reason}), and is only read, not moved; move it, or run without it",
                 path.display()
             ),
             Self::NotMoved {

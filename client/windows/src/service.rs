@@ -1,6 +1,7 @@
 //! A Windows service: its installation, its control, and the process that the service manager starts.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -61,11 +62,11 @@ pub struct Installation {
 }
 
 /// Installs a service that starts with the machine, some time after the services that others wait for, and again after a failure.
-/// Returns sentences about settings that Windows refuses.
+/// Returns the settings that Windows refuses.
 ///
 /// # Errors
-/// A sentence that says what Windows refuses.
-pub fn install(wanted: &Installation) -> Result<Vec<String>, String> {
+/// [`ServiceError::Refused`].
+pub fn install(wanted: &Installation) -> Result<Vec<ServiceError>, ServiceError> {
     let manager = manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
     let info = ServiceInfo {
         name: wanted.name.into(),
@@ -81,7 +82,7 @@ pub fn install(wanted: &Installation) -> Result<Vec<String>, String> {
     };
     let service = manager
         .create_service(&info, ServiceAccess::all())
-        .map_err(|error| failed("install", &error))?;
+        .map_err(failed("install"))?;
     let restart = |delay| ServiceAction {
         action_type: ServiceActionType::Restart,
         delay,
@@ -113,54 +114,49 @@ pub fn install(wanted: &Installation) -> Result<Vec<String>, String> {
     ];
     Ok(settings
         .into_iter()
-        .filter_map(|(what, set)| set.err().map(|error| failed_to("set", what, &error)))
+        .filter_map(|(what, set)| set.err().map(failed_to("set", what)))
         .collect())
 }
 
 /// Stops the service if it runs, and removes it.
 ///
 /// # Errors
-/// A sentence that says what Windows refuses.
-pub fn uninstall(name: &str) -> Result<(), String> {
+/// [`ServiceError::Refused`].
+pub fn uninstall(name: &str) -> Result<(), ServiceError> {
     let service = open(
         name,
         ServiceAccess::QUERY_STATUS | ServiceAccess::STOP | ServiceAccess::DELETE,
     )?;
     stop_and_wait(&service)?;
-    service.delete().map_err(|error| failed("remove", &error))
+    service.delete().map_err(failed("remove"))
 }
 
 /// Starts the service, and waits until it runs.
 ///
 /// # Errors
-/// A sentence that says what Windows refuses, or that the service ended at once.
-pub fn start(name: &str) -> Result<(), String> {
+/// [`ServiceError::Refused`], or [`ServiceError::EndedAtOnce`].
+pub fn start(name: &str) -> Result<(), ServiceError> {
     let service = open(name, ServiceAccess::QUERY_STATUS | ServiceAccess::START)?;
-    service
-        .start::<&OsStr>(&[])
-        .map_err(|error| failed("start", &error))?;
+    service.start::<&OsStr>(&[]).map_err(failed("start"))?;
     wait_while(
         ServiceState::StartPending,
         Instant::now() + STOP_TIME,
         || state(&service),
     )?;
-    let status = service
-        .query_status()
-        .map_err(|error| failed("query", &error))?;
+    let status = service.query_status().map_err(failed("query"))?;
     match status.current_state {
         ServiceState::Running => Ok(()),
-        _ => Err(format!(
-            "the service ended at once ({}); the Application log has the reason",
-            exit(&status)
-        )),
+        _ => Err(ServiceError::EndedAtOnce {
+            exit: exit(&status),
+        }),
     }
 }
 
 /// Stops the service, and waits until it has ended. One that does not run is no error.
 ///
 /// # Errors
-/// A sentence that says what Windows refuses.
-pub fn stop(name: &str) -> Result<(), String> {
+/// [`ServiceError::Refused`].
+pub fn stop(name: &str) -> Result<(), ServiceError> {
     stop_and_wait(&open(
         name,
         ServiceAccess::QUERY_STATUS | ServiceAccess::STOP,
@@ -170,12 +166,10 @@ pub fn stop(name: &str) -> Result<(), String> {
 /// The state of the service, in words.
 ///
 /// # Errors
-/// A sentence that says what Windows refuses: there is no such service, for example.
-pub fn status(name: &str) -> Result<String, String> {
+/// [`ServiceError::Refused`]: there is no such service, for example.
+pub fn status(name: &str) -> Result<String, ServiceError> {
     let service = open(name, ServiceAccess::QUERY_STATUS)?;
-    let status = service
-        .query_status()
-        .map_err(|error| failed("query", &error))?;
+    let status = service.query_status().map_err(failed("query"))?;
     Ok(match status.current_state {
         ServiceState::Running => {
             format!("running, process {}", status.process_id.unwrap_or_default())
@@ -197,24 +191,87 @@ fn exit(status: &ServiceStatus) -> String {
     }
 }
 
-fn manager(access: ServiceManagerAccess) -> Result<ServiceManager, String> {
-    ServiceManager::local_computer(None::<&OsStr>, access)
-        .map_err(|error| failed("ask for", &error))
+fn manager(access: ServiceManagerAccess) -> Result<ServiceManager, ServiceError> {
+    ServiceManager::local_computer(None::<&OsStr>, access).map_err(failed("ask for"))
 }
 
-fn open(name: &str, access: ServiceAccess) -> Result<Service, String> {
+fn open(name: &str, access: ServiceAccess) -> Result<Service, ServiceError> {
     manager(ServiceManagerAccess::CONNECT)?
         .open_service(name, access)
-        .map_err(|error| failed("find", &error))
+        .map_err(failed("find"))
 }
 
-fn failed(what: &str, error: &Error) -> String {
-    failed_to(what, "the service", error)
+/// Why a service is not as it was asked to be.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// Windows refuses it.
+    Refused {
+        /// What was to be done: a verb.
+        attempt: &'static str,
+        /// The service, or one of its settings.
+        object: &'static str,
+        /// The error of Windows.
+        error: Error,
+    },
+    /// The service was started, and ended at once.
+    EndedAtOnce {
+        /// How it ended, in words.
+        exit: String,
+    },
+    /// The service was asked to stop, and does not.
+    StillRuns {
+        /// Its state.
+        state: ServiceState,
+    },
+    /// The service manager did not start this process.
+    NotAService,
 }
 
-fn failed_to(what: &str, object: &str, error: &Error) -> String {
-    let code = raw_code(error);
-    let advice = match code {
+impl fmt::Display for ServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused {
+                attempt,
+                object,
+                error,
+            } => write!(f, "cannot {attempt} {object}: {}", advice(error)),
+            Self::EndedAtOnce { exit } => write!(
+                f,
+                "the service ended at once ({exit}); the Application log has the reason"
+            ),
+            Self::StillRuns { state } => write!(f, "the service does not stop; it is {state:?}"),
+            Self::NotAService => {
+                f.write_str("only the service manager can run this; use `service start`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ServiceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Refused { error, .. } => Some(error),
+            Self::EndedAtOnce { .. } | Self::StillRuns { .. } | Self::NotAService => None,
+        }
+    }
+}
+
+fn failed(attempt: &'static str) -> impl FnOnce(Error) -> ServiceError {
+    failed_to(attempt, "the service")
+}
+
+fn failed_to(attempt: &'static str, object: &'static str) -> impl FnOnce(Error) -> ServiceError {
+    move |error| ServiceError::Refused {
+        attempt,
+        object,
+        error,
+    }
+}
+
+/// What Windows refuses, and what to do about it.
+fn advice(error: &Error) -> String {
+    match raw_code(error) {
         Some(5) => "access is denied; run it as administrator".to_owned(),
         Some(code) if code == ERROR_SERVICE_EXISTS.cast_signed() => {
             "there is one; `service uninstall` removes it".to_owned()
@@ -227,8 +284,7 @@ fn failed_to(what: &str, object: &str, error: &Error) -> String {
         }
         Some(code) => std::io::Error::from_raw_os_error(code).to_string(),
         None => error.to_string(),
-    };
-    format!("cannot {what} {object}: {advice}")
+    }
 }
 
 fn raw_code(error: &Error) -> Option<i32> {
@@ -242,15 +298,15 @@ fn is(error: &Error, code: u32) -> bool {
     raw_code(error) == Some(code.cast_signed())
 }
 
-fn stop_and_wait(service: &Service) -> Result<(), String> {
+fn stop_and_wait(service: &Service) -> Result<(), ServiceError> {
     stop_with(|| service.stop(), || state(service))
 }
 
 /// Asks a service to stop, and waits until it has ended. While it starts or stops, it may refuse requests.
 fn stop_with(
     mut stop: impl FnMut() -> Result<ServiceStatus, Error>,
-    mut state: impl FnMut() -> Result<ServiceState, String>,
-) -> Result<(), String> {
+    mut state: impl FnMut() -> Result<ServiceState, ServiceError>,
+) -> Result<(), ServiceError> {
     let deadline = Instant::now() + STOP_TIME;
     loop {
         let refused = match stop() {
@@ -261,28 +317,28 @@ fn stop_with(
         let state = wait_while(ServiceState::StopPending, deadline, &mut state)?;
         match (state, refused) {
             (ServiceState::Stopped, _) => return Ok(()),
-            (_, Some(error)) => return Err(failed("stop", &error)),
+            (_, Some(error)) => return Err(failed("stop")(error)),
             _ if Instant::now() >= deadline => {
-                return Err(format!("the service does not stop; it is {state:?}"));
+                return Err(ServiceError::StillRuns { state });
             }
             _ => thread::sleep(CHECK_INTERVAL),
         }
     }
 }
 
-fn state(service: &Service) -> Result<ServiceState, String> {
+fn state(service: &Service) -> Result<ServiceState, ServiceError> {
     service
         .query_status()
         .map(|status| status.current_state)
-        .map_err(|error| failed("query", &error))
+        .map_err(failed("query"))
 }
 
 /// Waits while the service is in this state. Returns the next one, or the same at the deadline.
 fn wait_while(
     waited: ServiceState,
     deadline: Instant,
-    mut state: impl FnMut() -> Result<ServiceState, String>,
-) -> Result<ServiceState, String> {
+    mut state: impl FnMut() -> Result<ServiceState, ServiceError>,
+) -> Result<ServiceState, ServiceError> {
     loop {
         let state = state()?;
         if state != waited || Instant::now() >= deadline {
@@ -319,8 +375,11 @@ define_windows_service!(ffi_service_main, service_main);
 /// started, and ends after [`stop::on_stop`]'s function was called: by Stop, Shutdown and Preshutdown.
 ///
 /// # Errors
-/// A sentence: the service manager did not start this process.
-pub fn run(name: &'static str, work: impl FnOnce() -> u32 + Send + 'static) -> Result<(), String> {
+/// [`ServiceError::NotAService`]: the service manager did not start this process.
+pub fn run(
+    name: &'static str,
+    work: impl FnOnce() -> u32 + Send + 'static,
+) -> Result<(), ServiceError> {
     stop::be_service();
     *run_lock() = Run {
         name,
@@ -330,9 +389,9 @@ pub fn run(name: &'static str, work: impl FnOnce() -> u32 + Send + 'static) -> R
     };
     service_dispatcher::start(name, ffi_service_main).map_err(|error| {
         if is(&error, ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
-            return "only the service manager can run this; use `service start`".to_owned();
+            return ServiceError::NotAService;
         }
-        failed("run", &error)
+        failed("run")(error)
     })
 }
 
@@ -436,6 +495,7 @@ mod tests {
             },
             || Ok(states.next().expect("no more questions")),
         );
+        let result = result.map_err(|error| error.to_string());
         (result, answers.len() + states.len())
     }
 

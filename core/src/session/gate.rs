@@ -8,11 +8,12 @@ use crate::time::UnixMillis;
 ///
 /// ```
 /// use scheduled_events_core::GateAnswer;
+/// use scheduled_events_core::limits::GATE_ANOTHER_APPROVES;
 ///
 /// // The exit code of a gate's command.
 /// let answer = |code| match code {
 ///     0 => GateAnswer::Open,
-///     75 => GateAnswer::AnotherApproves,
+///     GATE_ANOTHER_APPROVES => GateAnswer::AnotherApproves,
 ///     _ => GateAnswer::Closed,
 /// };
 /// assert_eq!(answer(75).word(), "another-approves");

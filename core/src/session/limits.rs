@@ -1,4 +1,5 @@
-//! The timing and the sizes of a [`Session`](crate::Session), each with its reason. See `docs/inside/wire.md`, section 1.
+//! The timing and the sizes of a [`Session`](crate::Session) and of what its hosts share, each with its reason. See
+//! `docs/inside/wire.md`, section 1.
 
 /// The default time between two polls, as Microsoft's page recommends ("Polling frequency").
 pub const INTERVAL_MS: u32 = 1_000;
@@ -45,6 +46,13 @@ pub const RECOVERY_RETRY_FIRST_MS: u32 = 5_000;
 /// The longest delay before a failed recovery is tried again.
 pub const RECOVERY_RETRY_MAX_MS: u32 = 300_000;
 
+/// How long a gate may take to answer one question, before that counts as not yet: a third of the shortest notice.
+pub const GATE_TIME_MS: u32 = 10_000;
+
+/// The exit code by which a gate's command says [`AnotherApproves`](crate::GateAnswer::AnotherApproves): `EX_TEMPFAIL` of
+/// `sysexits.h`, which no failing program returns by accident. 0 opens the gate, and any other code means not yet.
+pub const GATE_ANOTHER_APPROVES: i32 = 75;
+
 /// The delay before a gate that is not open is asked again.
 pub const GATE_RETRY_MS: u32 = 5_000;
 
@@ -85,3 +93,9 @@ pub const BODY_MAX: usize = 2_048;
 
 /// How many problems of a document are reported: the first ones.
 pub const PROBLEMS_MAX: usize = 16;
+
+/// The longest record that a host keeps in its audit file, in bytes. A longer one is lost, and counted in a `gap` record.
+pub const RECORD_MAX: usize = 1 << 20;
+
+/// The number of earlier audit files that a host keeps, `FILE.1` and so on. The oldest is replaced.
+pub const AUDIT_FILES_MAX: u32 = 4;

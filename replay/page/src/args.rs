@@ -6,7 +6,7 @@ use clap::Parser;
 use scheduled_events_replay::server::MAX_MACHINES;
 use scheduled_events_replay::{ControlPlane, Fault, QueueAddress};
 
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsError};
 
 /// Serve a scenario as Azure's metadata service would, with a page to watch and control it
 ///
@@ -57,7 +57,7 @@ pub(crate) struct Args {
 
 impl Args {
     /// The settings to play. Options take precedence over a link.
-    pub(crate) fn settings(&self) -> Result<Settings, String> {
+    pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
         let mut settings = Settings::load(&self.scenario)?;
         settings.speed = self.speed.unwrap_or(settings.speed);
         settings.machines = self.machines.unwrap_or(settings.machines);
@@ -105,6 +105,7 @@ mod tests {
         Args::try_parse_from(arguments)
             .map_err(|error| error.to_string())?
             .settings()
+            .map_err(|error| error.to_string())
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod run;
 mod settings;
 mod verdicts;
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -53,14 +54,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match serve(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("error: {message}");
+        Err(error) => {
+            eprintln!("error: {error}");
             ExitCode::from(2)
         }
     }
 }
 
-fn serve(args: &Args) -> Result<(), String> {
+/// All errors of this program end it with their sentence.
+fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
     let settings = args.settings()?;
     let player = Arc::new(Player::new(settings, args.listen, args.outside())?);
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,7 @@
 //! A run: a replay server that plays settings, with a journal. The player has one run at a time.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{self, Receiver};
@@ -7,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events_replay::{ControlPlane, ReplayEvent, Scenario, Server};
+use scheduled_events_replay::{ControlError, ControlPlane, ReplayEvent, Scenario, Server};
 use tokio::sync::watch;
 
 use crate::journal::Journal;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsError};
 
 /// The player of the current run.
 pub(crate) struct Player {
@@ -48,7 +50,7 @@ impl Player {
         settings: Settings,
         listen: SocketAddr,
         outside: Option<ControlPlane>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RunError> {
         let run = start(1, settings, listen, outside.clone())?;
         Ok(Self {
             listen,
@@ -65,7 +67,7 @@ impl Player {
 
     /// Begins a run with these settings. With the same machines, their addresses stay. This may
     /// take a moment, since the threads of the previous run end.
-    pub(crate) fn begin(&self, settings: Settings) -> Result<(), String> {
+    pub(crate) fn begin(&self, settings: Settings) -> Result<(), RunError> {
         let _beginning = self
             .beginning
             .lock()
@@ -78,24 +80,27 @@ impl Player {
         let run = if same {
             begin_again(number, settings, Arc::clone(&current.server))?
         } else {
-            settings.config(self.listen)?;
+            settings.config(self.listen).map_err(RunError::Settings)?;
             let last = current.server.addr();
             free(&current.server);
             // The first machine's client keeps its address, if the next ports are free.
             let start = |settings, listen| start(number, settings, listen, self.outside.clone());
             let next = start(settings.clone(), last).or_else(|_| start(settings, self.listen));
-            next.or_else(|error| {
-                // The previous run has stopped. Without this error, there would be no reason to
-                // begin again.
-                failed = Some(error.clone());
-                start(current.settings.clone(), last).map_err(|_| error)
-            })?
+            match next {
+                Ok(run) => run,
+                // The previous run has stopped.
+                Err(error) => match start(current.settings.clone(), last) {
+                    Ok(run) => {
+                        failed = Some(error);
+                        run
+                    }
+                    Err(_) => return Err(error),
+                },
+            }
         };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(run);
         self.number.send_replace(number);
-        failed.map_or(Ok(()), |error| {
-            Err(format!("{error}; the scenario before begins again"))
-        })
+        failed.map_or(Ok(()), |error| Err(RunError::Replaced(Box::new(error))))
     }
 
     /// Waits until another run begins.
@@ -119,23 +124,63 @@ impl Run {
     }
 }
 
+/// Why a run cannot begin.
+#[derive(Debug)]
+pub(crate) enum RunError {
+    Settings(SettingsError),
+    Start {
+        listen: SocketAddr,
+        error: io::Error,
+    },
+    /// The same server refuses to play another time.
+    Again(ControlError),
+    Thread(io::Error),
+    /// The run before begins again, since the next one cannot, for this reason.
+    Replaced(Box<RunError>),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settings(error) => error.fmt(f),
+            Self::Start { listen, error } => match error.kind() {
+                io::ErrorKind::InvalidInput | io::ErrorKind::Other => error.fmt(f),
+                io::ErrorKind::AddrInUse => write!(
+                    f,
+                    "cannot listen on {listen}: {error}; port 0 takes a free port"
+                ),
+                _ => write!(f, "cannot listen on {listen}: {error}"),
+            },
+            Self::Again(error) => error.fmt(f),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+            Self::Replaced(error) => write!(f, "{error}; the scenario before begins again"),
+        }
+    }
+}
+
+impl Error for RunError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Settings(error) => error.source(),
+            Self::Start { error, .. } | Self::Thread(error) => Some(error),
+            Self::Again(error) => error.source(),
+            Self::Replaced(error) => Some(&**error),
+        }
+    }
+}
+
 fn start(
     number: u64,
     settings: Settings,
     listen: SocketAddr,
     outside: Option<ControlPlane>,
-) -> Result<Run, String> {
+) -> Result<Run, RunError> {
     let (observer, events) = mpsc::channel();
-    let mut config = settings.config(listen)?.observer(observer);
+    let config = settings.config(listen).map_err(RunError::Settings)?;
+    let mut config = config.observer(observer);
     config.control_plane = outside;
     let scenario = config.scenario.clone();
-    let server = Server::start(config).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput | io::ErrorKind::Other => error.to_string(),
-        io::ErrorKind::AddrInUse => {
-            format!("cannot listen on {listen}: {error}; port 0 takes a free port")
-        }
-        _ => format!("cannot listen on {listen}: {error}"),
-    })?;
+    let server = Server::start(config).map_err(|error| RunError::Start { listen, error })?;
     finish(number, settings, scenario, Arc::new(server), events)
 }
 
@@ -148,13 +193,14 @@ fn free(server: &Server) {
     }
 }
 
-fn begin_again(number: u64, settings: Settings, server: Arc<Server>) -> Result<Run, String> {
+fn begin_again(number: u64, settings: Settings, server: Arc<Server>) -> Result<Run, RunError> {
     let (observer, events) = mpsc::channel();
-    let config = settings.config(server.addr())?.observer(observer);
+    let config = settings
+        .config(server.addr())
+        .map_err(RunError::Settings)?
+        .observer(observer);
     let scenario = config.scenario.clone();
-    server
-        .begin_again(config)
-        .map_err(|error| error.to_string())?;
+    server.begin_again(config).map_err(RunError::Again)?;
     finish(number, settings, scenario, server, events)
 }
 
@@ -164,7 +210,7 @@ fn finish(
     scenario: Scenario,
     server: Arc<Server>,
     events: Receiver<ReplayEvent>,
-) -> Result<Run, String> {
+) -> Result<Run, RunError> {
     let journal = Arc::new(Journal::new(server.started()));
     for machine in 0..server.machines().len() {
         if !settings.faults.is_empty() {
@@ -176,7 +222,7 @@ fn finish(
     thread::Builder::new()
         .name(format!("journal-{number}"))
         .spawn(move || keep(&kept, &facts, &events))
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
+        .map_err(RunError::Thread)?;
     Ok(Run {
         number,
         settings,
@@ -231,7 +277,10 @@ mod tests {
             },
         ];
         for settings in refused {
-            let message = player.begin(settings.clone()).expect_err("refused");
+            let message = player
+                .begin(settings.clone())
+                .expect_err("refused")
+                .to_string();
             assert!(!message.contains("begins again"), "{message}");
             assert!(
                 player.current().number == 1 && answers(&player),
@@ -266,7 +315,8 @@ mod tests {
                 machines: 2,
                 ..good
             })
-            .expect_err("no address");
+            .expect_err("no address")
+            .to_string();
         assert!(
             message.contains("the scenario before begins again"),
             "{message}"

@@ -1,11 +1,17 @@
 //! The settings of a run. A link that one page shares has them in its fragment, which no browser
 //! sends to a server.
 
+use std::error::Error;
+use std::fmt;
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use scheduled_events_replay::{Fault, Scenario, ServerConfig};
+use scheduled_events_replay::scenario::RecordingError;
+use scheduled_events_replay::{
+    ConfigError, Fault, FaultError, Scenario, ScenarioError, ServerConfig,
+};
 use serde::{Deserialize, Serialize};
 
 /// A scenario and the settings for playing it.
@@ -42,7 +48,7 @@ impl Settings {
 
     /// The settings for the name of a built-in scenario, the path of a scenario file or of an audit
     /// file, or a shared link.
-    pub(crate) fn load(scenario: &str) -> Result<Self, String> {
+    pub(crate) fn load(scenario: &str) -> Result<Self, SettingsError> {
         if let Some((address, fragment)) = scenario.split_once('#')
             && (address.is_empty() || address.starts_with("http://"))
         {
@@ -52,30 +58,37 @@ impl Settings {
             return Ok(Self::new(scenario, text.to_owned()));
         }
         if !Path::new(scenario).exists() {
-            return Err(format!(
-                "there is no scenario and no file {scenario:?}; {}",
-                Scenario::suggestion(scenario)
-            ));
+            return Err(SettingsError::Missing(scenario.to_owned()));
         }
-        let text = fs::read_to_string(scenario)
-            .map_err(|error| format!("cannot read {scenario}: {error}"))?;
+        let path = || scenario.to_owned();
+        let text = fs::read_to_string(scenario).map_err(|error| SettingsError::Unreadable {
+            path: path(),
+            error,
+        })?;
         let name = Path::new(scenario)
             .file_name()
             .map_or_else(|| scenario.into(), |name| name.to_string_lossy());
-        let settings = Self::new(
-            &name,
-            from_file(&text).map_err(|message| format!("{scenario}: {message}"))?,
-        );
-        Scenario::parse(&settings.text).map_err(|error| format!("{scenario}:{error}"))?;
+        let text = from_file(&text).map_err(|error| SettingsError::Recording {
+            path: path(),
+            error,
+        })?;
+        let settings = Self::new(&name, text);
+        Scenario::parse(&settings.text).map_err(|error| SettingsError::File {
+            path: path(),
+            error,
+        })?;
         Ok(settings)
     }
 
     /// The settings in the fragment of a link: `scenario=NAME` or `text=TOML`, and the other
     /// members by their names.
-    fn from_link(fragment: &str) -> Result<Self, String> {
+    fn from_link(fragment: &str) -> Result<Self, SettingsError> {
         let mut settings = Self::new("", String::new());
         for (name, value) in form_urlencoded::parse(fragment.as_bytes()) {
-            let invalid = |expected| format!("the link has {name}={value}, expected {expected}");
+            let invalid = |expected| SettingsError::LinkValue {
+                part: format!("{name}={value}"),
+                expected,
+            };
             match &*name {
                 "scenario" => settings.name = value.into_owned(),
                 "text" => settings.text = value.into_owned(),
@@ -90,40 +103,22 @@ impl Settings {
                 "fault" => settings.faults.push(value.into_owned()),
                 // The keys of the page are not part of the settings.
                 "token" | "ticket" => {}
-                _ => {
-                    return Err(format!(
-                        "the link has an unknown part {name:?}; is it from a newer version?"
-                    ));
-                }
+                _ => return Err(SettingsError::LinkPart(name.into_owned())),
             }
         }
         if settings.text.is_empty() {
-            let text = Scenario::builtin_source(&settings.name).ok_or_else(|| {
-                format!(
-                    "the link names no scenario of this version: {}",
-                    Scenario::suggestion(&settings.name)
-                )
-            })?;
+            let text = Scenario::builtin_source(&settings.name)
+                .ok_or_else(|| SettingsError::LinkScenario(settings.name.clone()))?;
             text.clone_into(&mut settings.text);
         }
         Ok(settings)
     }
 
-    /// The configuration of a server that plays this, or an error for people.
-    pub(crate) fn config(&self, listen: SocketAddr) -> Result<ServerConfig, String> {
-        let scenario = Scenario::parse(&self.text).map_err(|error| {
-            format!(
-                "line {}, column {} of the scenario: {}",
-                error.line(),
-                error.column(),
-                error.message()
-            )
-        })?;
+    /// The configuration of a server that plays this.
+    pub(crate) fn config(&self, listen: SocketAddr) -> Result<ServerConfig, SettingsError> {
+        let scenario = Scenario::parse(&self.text).map_err(SettingsError::Scenario)?;
         if self.seed > SEED_MAX {
-            return Err(format!(
-                "expected a seed up to {SEED_MAX}, found {}",
-                self.seed
-            ));
+            return Err(SettingsError::Seed(self.seed));
         }
         let mut config = ServerConfig::new(scenario)
             .listen(listen)
@@ -133,22 +128,110 @@ impl Settings {
             .machines(self.machines)
             .seed(self.seed)
             .findings(true);
-        config.check()?;
+        config.check().map_err(SettingsError::Config)?;
         for fault in &self.faults {
-            config = config.fault(fault.parse::<Fault>().map_err(|error| error.to_string())?);
+            config = config.fault(fault.parse::<Fault>().map_err(SettingsError::Fault)?);
         }
         Ok(config)
     }
 }
 
+/// Why there are no settings, or why they cannot be played.
+#[derive(Debug)]
+pub(crate) enum SettingsError {
+    /// There is neither a scenario nor a file of this name.
+    Missing(String),
+    Unreadable {
+        path: String,
+        error: io::Error,
+    },
+    Recording {
+        path: String,
+        error: RecordingError,
+    },
+    /// The file is not a scenario.
+    File {
+        path: String,
+        error: ScenarioError,
+    },
+    /// A part of a link, `NAME=VALUE`.
+    LinkValue {
+        part: String,
+        expected: &'static str,
+    },
+    /// The name of an unknown part of a link.
+    LinkPart(String),
+    /// A link to an unknown scenario.
+    LinkScenario(String),
+    /// The text is not a scenario.
+    Scenario(ScenarioError),
+    Seed(u64),
+    Config(ConfigError),
+    Fault(FaultError),
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => write!(
+                f,
+                "there is no scenario and no file {name:?}; {}",
+                Scenario::suggestion(name)
+            ),
+            Self::Unreadable { path, error } => write!(f, "cannot read {path}: {error}"),
+            Self::Recording { path, error } => write!(f, "{path}: {error}"),
+            Self::File { path, error } => write!(f, "{path}:{error}"),
+            Self::LinkValue { part, expected } => {
+                write!(f, "the link has {part}, expected {expected}")
+            }
+            Self::LinkPart(name) => write!(
+                f,
+                "the link has an unknown part {name:?}; is it from a newer version?"
+            ),
+            Self::LinkScenario(name) => write!(
+                f,
+                "the link names no scenario of this version: {}",
+                Scenario::suggestion(name)
+            ),
+            Self::Scenario(error) => write!(
+                f,
+                "line {}, column {} of the scenario: {}",
+                error.line(),
+                error.column(),
+                error.message()
+            ),
+            Self::Seed(seed) => write!(f, "expected a seed up to {SEED_MAX}, found {seed}"),
+            Self::Config(error) => error.fmt(f),
+            Self::Fault(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SettingsError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable { error, .. } => Some(error),
+            Self::Recording { error, .. } => Some(error),
+            Self::File { error, .. } | Self::Scenario(error) => Some(error),
+            Self::Config(error) => error.source(),
+            Self::Fault(error) => error.source(),
+            Self::Missing(_)
+            | Self::LinkValue { .. }
+            | Self::LinkPart(_)
+            | Self::LinkScenario(_)
+            | Self::Seed(_) => None,
+        }
+    }
+}
+
 /// The text of a scenario file, or that of a recorded audit file as one.
-pub(crate) fn from_file(text: &str) -> Result<String, String> {
+pub(crate) fn from_file(text: &str) -> Result<String, RecordingError> {
     // An audit file is JSON Lines, and its first line may be damaged. No scenario file begins with
     // a brace or has such a line.
     let is_recording = text.trim_start().starts_with('{')
         || text.lines().any(|line| line.starts_with("{\"record\":"));
     if is_recording {
-        Scenario::recorded(text).map_err(|error| error.to_string())
+        Scenario::recorded(text)
     } else {
         Ok(text.to_owned())
     }
@@ -187,7 +270,7 @@ mod tests {
                 "unknown part \"color\"",
             ),
         ] {
-            let message = Settings::load(link).unwrap_err();
+            let message = Settings::load(link).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
         }
     }
@@ -201,6 +284,7 @@ mod tests {
             settings
                 .config(ANYWHERE.parse().expect("an address"))
                 .unwrap_err()
+                .to_string()
         };
         assert!(
             refused(&|it| it.text = "about = 1".into())
@@ -227,6 +311,11 @@ mod tests {
         let damaged =
             from_file(&("nge\"}\n".to_owned() + &change("scheduled", 1))).expect("a recording");
         assert!(damaged.contains("event_type = \"Freeze\""), "{damaged}");
-        assert!(from_file("{}").unwrap_err().contains("watch --audit"));
+        assert!(
+            from_file("{}")
+                .unwrap_err()
+                .to_string()
+                .contains("no record of a watcher")
+        );
     }
 }

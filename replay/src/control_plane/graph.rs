@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::error::{QUOTA_RESETS_AFTER, QUOTA_WINDOW, refusal};
 use super::json;
-use super::query::Query;
+use super::query::{Query, QueryError};
 use super::route::is_accessible;
 use crate::http::ReplayResponse;
 
@@ -58,10 +58,9 @@ fn page(
         let message = "The client has no read permission to any of the subscriptions.";
         return Err(refusal(403, "AccessDenied", message));
     }
-    let query = Query::parse(text).map_err(|error| invalid(&error))?;
-    let all = query
-        .apply(rows(query.table()))
-        .map_err(|error| invalid(&error))?;
+    let refused = |error: QueryError| invalid(&error.to_string());
+    let query = Query::parse(text).map_err(refused)?;
+    let all = query.apply(rows(query.table())).map_err(refused)?;
     let begin = match options["$skipToken"].as_str() {
         Some(token) => offset(token, text),
         None => number("$skip", 0),

@@ -9,6 +9,8 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::error::Error;
+use std::fmt;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -47,7 +49,7 @@ struct Condition {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+pub(crate) enum Token {
     /// A name, a keyword, or a number.
     Word(String),
     Text(String),
@@ -64,9 +66,58 @@ const SIGNS: [&str; 14] = [
 const SUPPORTED: &str = "this emulator has the tables maintenanceresources and resources, the stages where, project, order by, sort by, \
                          take, limit and count, and the comparisons == != =~ !~ in in~ !in !in~ isempty() isnotempty(), joined by and";
 
+/// Why a query is refused.
+#[derive(Debug)]
+pub(crate) enum QueryError {
+    /// Something else stands there, or nothing.
+    Expected {
+        what: &'static str,
+        found: Option<(usize, Token)>,
+    },
+    /// A table, a stage or a comparison that this emulator does not have.
+    Unsupported(String),
+    NoColumn(String),
+    TextWithoutEnd {
+        at: usize,
+    },
+    /// No token begins with this character.
+    NoToken {
+        first: char,
+        at: usize,
+    },
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expected { what, found } => {
+                write!(f, "expected {what}, found ")?;
+                match found {
+                    Some((at, token)) => write!(f, "`{}` at character {at}", token.text())?,
+                    None => f.write_str("the end")?,
+                }
+            }
+            Self::Unsupported(what) => write!(f, "`{what}` is not supported")?,
+            Self::NoColumn(name) => {
+                return write!(f, "there is no column `{name}`; names compare with case");
+            }
+            Self::TextWithoutEnd { at } => {
+                return write!(
+                    f,
+                    "found a text without an end, or with an escape, at character {at}"
+                );
+            }
+            Self::NoToken { first, at } => write!(f, "found `{first}` at character {at}")?,
+        }
+        write!(f, "; {SUPPORTED}")
+    }
+}
+
+impl Error for QueryError {}
+
 impl Query {
-    /// Parses a query. The error has what was expected, where, and the supported syntax.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Parses a query.
+    pub(crate) fn parse(text: &str) -> Result<Self, QueryError> {
         let mut parser = Parser(tokens(text)?.into_iter().peekable());
         let name = parser.word("a table")?;
         let table = TABLES
@@ -89,7 +140,7 @@ impl Query {
     }
 
     /// The rows that match the query.
-    pub(crate) fn apply(&self, mut rows: Vec<Value>) -> Result<Vec<Value>, String> {
+    pub(crate) fn apply(&self, mut rows: Vec<Value>) -> Result<Vec<Value>, QueryError> {
         for stage in &self.stages {
             match stage {
                 Stage::Where(condition) => {
@@ -124,7 +175,7 @@ impl Query {
 }
 
 impl Condition {
-    fn holds(&self, row: &Value) -> Result<bool, String> {
+    fn holds(&self, row: &Value) -> Result<bool, QueryError> {
         let found = text(member(row, &self.member)?);
         let mut is_any = false;
         for value in &self.values {
@@ -140,7 +191,7 @@ impl Condition {
 
 /// The rows in the order of their keys. Rows of equal keys keep their order. There are few rows, so
 /// each is inserted at its place.
-fn ordered(rows: Vec<Value>, keys: &[(Path, bool)]) -> Result<Vec<Value>, String> {
+fn ordered(rows: Vec<Value>, keys: &[(Path, bool)]) -> Result<Vec<Value>, QueryError> {
     let mut ordered: Vec<Value> = Vec::new();
     for row in rows {
         for (key, _) in keys {
@@ -170,16 +221,12 @@ fn order(left: &Value, right: &Value) -> Ordering {
 }
 
 /// A member of a row; null if the row has the column, but the column does not have the member.
-fn member<'a>(row: &'a Value, path: &Path) -> Result<&'a Value, String> {
+fn member<'a>(row: &'a Value, path: &Path) -> Result<&'a Value, QueryError> {
     let mut value = row;
     for (depth, name) in path.iter().enumerate() {
         value = match value.get(name) {
             Some(value) => value,
-            None if depth == 0 => {
-                return Err(format!(
-                    "there is no column `{name}`; names compare with case"
-                ));
-            }
+            None if depth == 0 => return Err(QueryError::NoColumn(name.clone())),
             None => return Ok(&Value::Null),
         };
     }
@@ -198,10 +245,13 @@ fn text(value: &Value) -> Cow<'_, str> {
 impl Token {
     /// Whether it is this sign or keyword.
     fn is(&self, wanted: &str) -> bool {
+        !matches!(self, Self::Text(_)) && self.text() == wanted
+    }
+
+    fn text(&self) -> &str {
         match self {
-            Self::Word(word) => word == wanted,
-            Self::Sign(sign) => *sign == wanted,
-            Self::Text(_) => false,
+            Self::Word(text) | Self::Text(text) => text,
+            Self::Sign(sign) => sign,
         }
     }
 }
@@ -215,7 +265,7 @@ impl Parser {
         self.0.next_if(|(_, token)| token.is(wanted)).is_some()
     }
 
-    fn expect(&mut self, wanted: &str) -> Result<(), String> {
+    fn expect(&mut self, wanted: &'static str) -> Result<(), QueryError> {
         if self.takes(wanted) {
             Ok(())
         } else {
@@ -223,14 +273,14 @@ impl Parser {
         }
     }
 
-    fn word(&mut self, what: &str) -> Result<String, String> {
+    fn word(&mut self, what: &'static str) -> Result<String, QueryError> {
         match self.0.next() {
             Some((_, Token::Word(word))) => Ok(word),
             found => Err(expected(what, found)),
         }
     }
 
-    fn stage(&mut self, stages: &mut Vec<Stage>) -> Result<(), String> {
+    fn stage(&mut self, stages: &mut Vec<Stage>) -> Result<(), QueryError> {
         let name = self.word("a stage")?;
         stages.push(match name.as_str() {
             "where" => {
@@ -269,7 +319,7 @@ impl Parser {
         Ok(())
     }
 
-    fn condition(&mut self) -> Result<Condition, String> {
+    fn condition(&mut self) -> Result<Condition, QueryError> {
         for (function, is_negated) in [("isempty", false), ("isnotempty", true)] {
             if self.takes(function) {
                 self.expect("(")?;
@@ -317,7 +367,7 @@ impl Parser {
 
     /// A column, with `.member` or `["member"]` after it, and alone or as the argument of
     /// `tostring`.
-    fn path(&mut self) -> Result<Path, String> {
+    fn path(&mut self) -> Result<Path, QueryError> {
         let column = self.word("the name of a column")?;
         if column == "tostring" && self.takes("(") {
             let path = self.path()?;
@@ -341,23 +391,16 @@ impl Parser {
     }
 }
 
-fn expected(what: &str, found: Option<(usize, Token)>) -> String {
-    let found = match found {
-        Some((at, Token::Word(found) | Token::Text(found))) => {
-            format!("`{found}` at character {at}")
-        }
-        Some((at, Token::Sign(sign))) => format!("`{sign}` at character {at}"),
-        None => "the end".to_owned(),
-    };
-    format!("expected {what}, found {found}; {SUPPORTED}")
+const fn expected(what: &'static str, found: Option<(usize, Token)>) -> QueryError {
+    QueryError::Expected { what, found }
 }
 
-fn unsupported(what: &str) -> String {
-    format!("`{what}` is not supported; {SUPPORTED}")
+fn unsupported(what: &str) -> QueryError {
+    QueryError::Unsupported(what.to_owned())
 }
 
 /// All tokens with their offsets, without comments.
-fn tokens(query: &str) -> Result<Vec<(usize, Token)>, String> {
+fn tokens(query: &str) -> Result<Vec<(usize, Token)>, QueryError> {
     let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-');
     let mut tokens = Vec::new();
     let mut rest = query;
@@ -374,9 +417,7 @@ fn tokens(query: &str) -> Result<Vec<(usize, Token)>, String> {
             let (text, left) = text
                 .split_once(first)
                 .filter(|(text, _)| !text.contains('\\'))
-                .ok_or_else(|| {
-                    format!("found a text without an end, or with an escape, at character {at}")
-                })?;
+                .ok_or(QueryError::TextWithoutEnd { at })?;
             (Some(Token::Text(text.to_owned())), left)
         } else if let Some((sign, left)) = SIGNS
             .iter()
@@ -388,7 +429,7 @@ fn tokens(query: &str) -> Result<Vec<(usize, Token)>, String> {
         } else if first.is_whitespace() {
             (None, rest.trim_start())
         } else {
-            return Err(format!("found `{first}` at character {at}; {SUPPORTED}"));
+            return Err(QueryError::NoToken { first, at });
         };
         tokens.extend(token.map(|token| (at, token)));
         rest = left;
@@ -575,12 +616,12 @@ mod tests {
             ("resources where name == 'x'", "expected |"),
             ("resources | where name == 'x';", "found `;`"),
         ] {
-            let error = Query::parse(query).expect_err(query);
+            let error = Query::parse(query).expect_err(query).to_string();
             assert!(error.contains(expected), "{query}: {error}");
         }
         let unknown = Query::parse("resources | where nme == 'x'")
             .expect("it")
             .apply(rows());
-        assert!(unknown.is_err_and(|error| error.contains("no column `nme`")));
+        assert!(unknown.is_err_and(|error| error.to_string().contains("no column `nme`")));
     }
 }

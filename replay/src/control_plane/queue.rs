@@ -4,6 +4,7 @@
 //! is needed here, since a shared access signature is part of the address. For Azurite's well-known
 //! account it is a constant.
 
+use std::error::Error;
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -111,36 +112,71 @@ impl fmt::Display for QueueAddressError {
     }
 }
 
-impl std::error::Error for QueueAddressError {}
+impl Error for QueueAddressError {}
+
+/// Why a queue does not do what is asked.
+#[derive(Debug)]
+pub(crate) enum QueueError {
+    Unreachable { queue: String, error: io::Error },
+    NotCreated { queue: String, status: u16 },
+    Refused { queue: String, status: u16 },
+}
+
+impl fmt::Display for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { queue, error } => {
+                write!(f, "the queue {queue} cannot be reached: {error}")
+            }
+            Self::NotCreated { queue, status } => {
+                write!(f, "the queue {queue} answers {status} when it is created")
+            }
+            Self::Refused { queue, status } => write!(f, "the queue {queue} answers {status}"),
+        }
+    }
+}
+
+impl Error for QueueError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreachable { error, .. } => Some(error),
+            Self::NotCreated { .. } | Self::Refused { .. } => None,
+        }
+    }
+}
 
 /// Where the status ends in an answer, such as `HTTP/1.1 201`. The rest is ignored.
 const STATUS_END: usize = 12;
 
 impl QueueAddress {
     /// Creates the queue, unless it exists or the signature does not allow it.
-    pub(crate) fn create(&self) -> Result<(), String> {
+    pub(crate) fn create(&self) -> Result<(), QueueError> {
         match self.request("PUT", "", "")? {
             201 | 204 | 403 | 409 => Ok(()),
-            status => Err(format!(
-                "the queue {self} answers {status} when it is created"
-            )),
+            status => Err(QueueError::NotCreated {
+                queue: self.to_string(),
+                status,
+            }),
         }
     }
 
     /// Adds a message: any bytes, encoded in Base64.
-    pub(crate) fn send(&self, message: &[u8]) -> Result<(), String> {
+    pub(crate) fn send(&self, message: &[u8]) -> Result<(), QueueError> {
         let body = format!(
             "<QueueMessage><MessageText>{}</MessageText></QueueMessage>",
             base64(message)
         );
         match self.request("POST", "/messages", &body)? {
             201 => Ok(()),
-            status => Err(format!("the queue {self} answers {status}")),
+            status => Err(QueueError::Refused {
+                queue: self.to_string(),
+                status,
+            }),
         }
     }
 
     /// Sends a request, and returns the status of its answer.
-    fn request(&self, method: &str, suffix: &str, body: &str) -> Result<u16, String> {
+    fn request(&self, method: &str, suffix: &str, body: &str) -> Result<u16, QueueError> {
         let (host, path) = self
             .url
             .strip_prefix("http://")
@@ -151,8 +187,10 @@ impl QueueAddress {
             "{method} /{path}{suffix}?{query} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nx-ms-version: {VERSION}\r\n\
              Content-Type: application/xml\r\nContent-Length: {length}\r\n\r\n{body}"
         );
-        exchange(host, request.as_bytes())
-            .map_err(|error| format!("the queue {self} cannot be reached: {error}"))
+        exchange(host, request.as_bytes()).map_err(|error| QueueError::Unreachable {
+            queue: self.to_string(),
+            error,
+        })
     }
 }
 

@@ -51,7 +51,7 @@ impl Scenario {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// There is no record of a watcher.
+    /// There is no record of a watcher: it is no audit file, and not a watcher's output as JSON Lines.
     NoRecord,
     /// The watcher saw no event.
     NoEvent,
@@ -62,10 +62,7 @@ pub enum RecordingError {
 impl fmt::Display for RecordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoRecord => write!(
-                f,
-                "it has no record of a watcher; expected the file of `watch --audit`, or the output of `watch --json`"
-            ),
+            Self::NoRecord => write!(f, "it has no record of a watcher"),
             Self::NoEvent => write!(
                 f,
                 "no event was seen in this time, so there is nothing to play"
@@ -690,7 +687,7 @@ mod tests {
             recorded(&[], false)
                 .unwrap_err()
                 .to_string()
-                .contains("watch --audit")
+                .contains("no record of a watcher")
         );
         assert!(recorded(&["no JSON".into(), r#"{"record":"event"}"#.into()], false).is_err());
         assert!(

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::fault::{Fault, FaultScope};
 use crate::scenario::{EventScript, MAX_EVENTS, Scenario};
-use crate::server::{Server, ServerConfig, check_speed};
+use crate::server::{ConfigError, Server, ServerConfig, check_speed};
 use crate::service::ServiceState;
 use crate::timeline::document::{ApprovalResult, EventFacts, ReplayDocument};
 
@@ -57,23 +57,52 @@ pub struct PlayStatus {
 /// Why a server refuses a control: what was found, and what to do instead.
 ///
 /// ```
-/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events_replay::{ConfigError, ControlError, Scenario, Server, ServerConfig};
 ///
 /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
 /// let error = server.set_speed(0.0).expect_err("a speed of 0");
+/// assert_eq!(error, ControlError::Config(ConfigError::Speed));
 /// assert!(error.to_string().contains("speed"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControlError(String);
+#[non_exhaustive]
+pub enum ControlError {
+    /// A server cannot play with this setting.
+    Config(ConfigError),
+    /// There would be more than [`MAX_EVENTS`].
+    TooManyEvents,
+    /// `first-call-delay`, after the first request.
+    FirstCallOver,
+    /// A fault of the control plane, which the server does not have.
+    NoControlPlane,
+}
 
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::TooManyEvents => write!(
+                f,
+                "there are at most {MAX_EVENTS} events: begin again to add others"
+            ),
+            Self::FirstCallOver => f.write_str(
+                "found first-call-delay after the first request: delay the next one with slow-headers:SECONDS@1",
+            ),
+            Self::NoControlPlane => {
+                f.write_str("found a fault of the control plane, and the server has none")
+            }
+        }
     }
 }
 
 impl std::error::Error for ControlError {}
+
+impl From<ConfigError> for ControlError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
 
 /// Control while a scenario plays.
 impl Server {
@@ -108,7 +137,7 @@ impl Server {
     /// # Errors
     /// The speed is not a positive number.
     pub fn set_speed(&self, speed: f64) -> Result<(), ControlError> {
-        check_speed(speed).map_err(|message| ControlError(message.to_owned()))?;
+        check_speed(speed)?;
         self.control(|state, now| state.timeline.set_speed(speed, now));
         Ok(())
     }
@@ -129,12 +158,7 @@ impl Server {
             state.finish_reported &= !is_added;
             is_added
         });
-        let message = || {
-            ControlError(format!(
-                "there are at most {MAX_EVENTS} events: begin again to add others"
-            ))
-        };
-        is_added.then_some(()).ok_or_else(message)
+        is_added.then_some(()).ok_or(ControlError::TooManyEvents)
     }
 
     /// Approves an event in place of a client.
@@ -168,14 +192,11 @@ impl Server {
             };
             Some(outside.planner.inject(fault, since))
         });
-        let message = match is_injected {
-            Some(true) => return Ok(()),
-            Some(false) => {
-                "found first-call-delay after the first request: delay the next one with slow-headers:SECONDS@1"
-            }
-            None => "found a fault of the control plane, and the server has none",
-        };
-        Err(ControlError(message.to_owned()))
+        match is_injected {
+            Some(true) => Ok(()),
+            Some(false) => Err(ControlError::FirstCallOver),
+            None => Err(ControlError::NoControlPlane),
+        }
     }
 
     /// Removes all faults of a machine.
@@ -218,7 +239,7 @@ impl Server {
     /// # Errors
     /// The speed is not a positive number.
     pub fn begin_again(&self, config: ServerConfig) -> Result<(), ControlError> {
-        check_speed(config.speed).map_err(|message| ControlError(message.to_owned()))?;
+        check_speed(config.speed)?;
         let config = config.vm_name(&self.machines()[0].name);
         let timeline = config.timeline();
         let (names, faults) = (&self.service.names, config.faults);

@@ -352,13 +352,13 @@ impl ServerConfig {
     /// assert!(config.machines(0).check().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         check_speed(self.speed)?;
         if self.vm_name.is_empty() || self.vm_name.chars().any(char::is_control) {
-            return Err("the VM name must not be empty or contain control characters");
+            return Err(ConfigError::VmName);
         }
         if !(1..=MAX_MACHINES).contains(&self.machines) {
-            return Err("the number of machines must be from 1 to 1000");
+            return Err(ConfigError::Machines);
         }
         Ok(())
     }
@@ -381,7 +381,9 @@ impl Server {
     /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the
     /// operating system for the addresses.
     pub fn start(config: ServerConfig) -> io::Result<Self> {
-        config.check().map_err(invalid)?;
+        config
+            .check()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         // One more, for the control plane.
         let sockets = 1 + config.machines as usize + most_connections(config.machines as usize);
         allow_open_files((sockets + OTHER_FILES) as u64);
@@ -612,21 +614,48 @@ impl Drop for Server {
     }
 }
 
-pub(crate) fn check_speed(speed: f64) -> Result<(), &'static str> {
-    let is_valid = speed.is_finite() && speed > 0.0;
-    if is_valid {
-        Ok(())
-    } else {
-        Err("the speed must be a number greater than 0, such as 60")
+/// Why a server cannot play with a setting.
+///
+/// ```
+/// use scheduled_events_replay::{ConfigError, Scenario, ServerConfig};
+///
+/// let config = ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?);
+/// assert_eq!(config.vm_name("").check(), Err(ConfigError::VmName));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The speed is not a positive number.
+    Speed,
+    /// The name of the VM is empty or has control characters.
+    VmName,
+    /// The number of machines is not from 1 to [`MAX_MACHINES`].
+    Machines,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Speed => write!(f, "the speed must be a number greater than 0, such as 60"),
+            Self::VmName => write!(
+                f,
+                "the VM name must not be empty or contain control characters"
+            ),
+            Self::Machines => write!(f, "the number of machines must be from 1 to {MAX_MACHINES}"),
+        }
     }
+}
+
+impl std::error::Error for ConfigError {}
+
+pub(crate) fn check_speed(speed: f64) -> Result<(), ConfigError> {
+    let is_valid = speed.is_finite() && speed > 0.0;
+    is_valid.then_some(()).ok_or(ConfigError::Speed)
 }
 
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-fn invalid(message: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 #[cfg(test)]

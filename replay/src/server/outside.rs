@@ -67,7 +67,7 @@ pub(super) fn deliver(queue: &QueueAddress, service: &Service) {
         {
             let result = queue.send(letter.content.as_bytes());
             let is_delivered = result.is_ok();
-            service.report_message(letter.report(result.err()));
+            service.report_message(letter.report(result.err().map(|error| error.to_string())));
             if !is_delivered {
                 schedule.retry(letter, Instant::now());
             }

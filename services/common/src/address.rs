@@ -3,7 +3,10 @@
 //! User information, a query and a fragment can be secrets, such as the signature of a SAS token.
 //! No message shows them.
 
+use std::error::Error;
+use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use reqwest::Url;
 
@@ -16,21 +19,54 @@ const ENDS: [char; 5] = ['"', '\'', '`', '<', '>'];
 /// Punctuation of the sentence, if an address ends with it.
 const PUNCTUATION: [char; 5] = [')', ',', ';', ':', '.'];
 
+/// Why paths cannot be appended to an address. No sentence has the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// It is no URL.
+    NotUrl(<Url as FromStr>::Err),
+    /// It has another scheme, or no host.
+    NotHttp,
+    /// It has a user or a password.
+    HasUser,
+    /// It has a query or a fragment.
+    HasQuery,
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotUrl(error) => return error.fmt(f),
+            Self::NotHttp => "it begins with neither http:// nor https://",
+            Self::HasUser => "it has a user or a password",
+            Self::HasQuery => "it has a query or a fragment",
+        })
+    }
+}
+
+impl Error for AddressError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NotUrl(error) => error.source(),
+            Self::NotHttp | Self::HasUser | Self::HasQuery => None,
+        }
+    }
+}
+
 /// Checks the address of a server to which paths are appended.
 ///
 /// # Errors
-/// A sentence without the address: it is no HTTP address, or it has user information, a query or a
-/// fragment.
-pub fn check(address: &str) -> Result<Url, String> {
-    let url = Url::parse(address).map_err(|error| error.to_string())?;
+/// It is no HTTP address, or it has user information, a query or a fragment.
+pub fn check(address: &str) -> Result<Url, AddressError> {
+    let url = Url::parse(address).map_err(AddressError::NotUrl)?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err("it begins with neither http:// nor https://".to_owned());
+        return Err(AddressError::NotHttp);
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("it has a user or a password".to_owned());
+        return Err(AddressError::HasUser);
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("it has a query or a fragment".to_owned());
+        return Err(AddressError::HasQuery);
     }
     Ok(url)
 }

@@ -1,5 +1,7 @@
 //! The failure of a command.
 
+use std::fmt::Display;
+
 /// Why a command failed, and its exit code.
 pub struct Failure {
     /// 1 or 2.
@@ -10,18 +12,18 @@ pub struct Failure {
 
 impl Failure {
     /// A service cannot be reached, or refuses.
-    pub fn refused(message: impl Into<String>) -> Self {
+    pub fn refused(error: impl Display) -> Self {
         Self {
             exit_code: 1,
-            message: message.into(),
+            message: error.to_string(),
         }
     }
 
     /// The arguments or the configuration are invalid.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(error: impl Display) -> Self {
         Self {
             exit_code: 2,
-            message: message.into(),
+            message: error.to_string(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The HTTP client and the TLS provider of this process.
 
+use std::error::Error;
+use std::fmt;
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
@@ -7,6 +9,37 @@ use crate::address::without_secrets;
 
 /// The time limit of a connection attempt.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
+
+/// Why there is no client, or no body of a response.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// The client cannot be set up.
+    Setup(reqwest::Error),
+    /// The server cannot be reached, or the connection was lost.
+    Connection(reqwest::Error),
+    /// The body is longer than this many bytes.
+    TooLong(usize),
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setup(error) => write!(f, "cannot set up HTTP: {}", reason(error)),
+            Self::Connection(error) => f.write_str(&reason(error)),
+            Self::TooLong(limit) => write!(f, "the response has more than {limit} bytes"),
+        }
+    }
+}
+
+impl Error for HttpError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Setup(error) | Self::Connection(error) => Some(error),
+            Self::TooLong(_) => None,
+        }
+    }
+}
 
 /// Installs the TLS provider. It must run before the first connection of any library; further calls
 /// do nothing.
@@ -23,11 +56,9 @@ pub fn install_tls() {
 /// roots, and whose requests end after `time`.
 ///
 /// # Errors
-/// A sentence if the client cannot be set up.
-pub fn client(time: Duration) -> Result<reqwest::Client, String> {
-    builder(time)
-        .build()
-        .map_err(|error| format!("cannot set up HTTP: {}", reason(&error)))
+/// [`HttpError::Setup`].
+pub fn client(time: Duration) -> Result<reqwest::Client, HttpError> {
+    builder(time).build().map_err(HttpError::Setup)
 }
 
 /// The settings of [`client`], for a client that needs more, such as a certificate authority of its
@@ -60,12 +91,12 @@ pub fn builder(time: Duration) -> reqwest::ClientBuilder {
 /// The body of a response, if it has at most `limit` bytes.
 ///
 /// # Errors
-/// A sentence: it is longer, or the connection failed.
-pub async fn body(mut response: reqwest::Response, limit: usize) -> Result<Vec<u8>, String> {
+/// It is longer, or the connection failed.
+pub async fn body(mut response: reqwest::Response, limit: usize) -> Result<Vec<u8>, HttpError> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(HttpError::Connection)? {
         if body.len() + chunk.len() > limit {
-            return Err(format!("the response has more than {limit} bytes"));
+            return Err(HttpError::TooLong(limit));
         }
         body.extend_from_slice(&chunk);
     }
@@ -74,7 +105,7 @@ pub async fn body(mut response: reqwest::Response, limit: usize) -> Result<Vec<u
 
 /// The error with its causes: reqwest prints only the outermost one. Its addresses are without user
 /// information and queries.
-pub fn reason(error: &dyn std::error::Error) -> String {
+pub fn reason(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

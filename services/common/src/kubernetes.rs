@@ -1,9 +1,10 @@
 //! The client of the Kubernetes API, for nodes and for Leases.
 
 use std::env;
+use std::fmt;
 use std::time::Duration;
 
-use kube::config::KubeConfigOptions;
+use kube::config::{InClusterError, KubeConfigOptions, KubeconfigError};
 use kube::{Client, Config, Error};
 
 use crate::address::without_secrets;
@@ -16,40 +17,76 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// that.
 pub const SILENCE_MAX: Duration = Duration::from_secs(40);
 
+/// Why there is no client.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The credential of the pod cannot be used.
+    ServiceAccount(InClusterError),
+    /// The user's kubeconfig cannot be used.
+    Kubeconfig(KubeconfigError),
+    /// The kubeconfig forbids to verify certificates.
+    SkipsVerification,
+    /// The client cannot be set up.
+    Setup(Error),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ServiceAccount(error) => {
+                write!(f, "cannot use the pod's service account: {}", reason(error))
+            }
+            Self::Kubeconfig(error) => write!(
+                f,
+                "this is no pod, and there is no kubeconfig that can be used (set KUBECONFIG): {}",
+                reason(error)
+            ),
+            Self::SkipsVerification => f.write_str(
+                "the kubeconfig has insecure-skip-tls-verify, but certificates are always verified: \
+                    give certificate-authority instead",
+            ),
+            Self::Setup(error) => {
+                write!(f, "cannot set up the Kubernetes client: {}", reason(error))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::ServiceAccount(error) => Some(error),
+            Self::Kubeconfig(error) => Some(error),
+            Self::SkipsVerification => None,
+            Self::Setup(error) => Some(error),
+        }
+    }
+}
+
 /// A client with the credential of the pod, or of the user's kubeconfig.
 ///
 /// # Errors
-/// A sentence: there is no credential, or it is of a kind that this program does not use.
-pub async fn connect() -> Result<Client, String> {
+/// There is no credential, or it is of a kind that this program does not use.
+pub async fn connect() -> Result<Client, ConnectError> {
     install_tls();
     let in_cluster =
         env::var_os("KUBERNETES_SERVICE_HOST").is_some() && env::var_os("KUBECONFIG").is_none();
     let mut config = if in_cluster {
-        Config::incluster()
-            .map_err(|error| format!("cannot use the pod's service account: {}", reason(&error)))?
+        Config::incluster().map_err(ConnectError::ServiceAccount)?
     } else {
         let config = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
-        config.map_err(|error| {
-            format!(
-                "this is no pod, and there is no kubeconfig that can be used (set KUBECONFIG): {}",
-                reason(&error)
-            )
-        })?
+        config.map_err(ConnectError::Kubeconfig)?
     };
     if config.accept_invalid_certs {
-        return Err(
-            "the kubeconfig has insecure-skip-tls-verify, but certificates are always verified: \
-                    give certificate-authority instead"
-                .into(),
-        );
+        return Err(ConnectError::SkipsVerification);
     }
     // No request goes through a proxy, least of all because of an environment variable.
     config.proxy_url = None;
     config.connect_timeout = Some(CONNECT_TIME);
     config.read_timeout = Some(SILENCE_MAX);
     config.write_timeout = Some(SILENCE_MAX);
-    Client::try_from(config)
-        .map_err(|error| format!("cannot set up the Kubernetes client: {}", reason(&error)))
+    Client::try_from(config).map_err(ConnectError::Setup)
 }
 
 /// The HTTP status of a refusal; `None` if the server was not reached.

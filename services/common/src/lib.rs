@@ -3,8 +3,8 @@
 //! [`http`] makes the client that everything uses, with the one TLS provider of the process, `kubernetes` does so for the
 //! Kubernetes API, and [`metadata`] asks the metadata service. [`toml_file`] reads configurations, and [`config`] the keys that several have;
 //! [`names`] are those of machines, [`address`] are those of stores, and [`secret`] is what is never printed. [`program`] runs a command
-//! that prints with [`output`] and [`table`], logs with [`log`], ends with a [`failure`] if it fails, and is supervised by systemd and
-//! Prometheus with [`supervision`].
+//! that prints with [`output`] and [`table`], logs with [`log`], ends with a [`failure`] if it fails, and is supervised by systemd with
+//! [`supervision`].
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,6 @@ pub mod random;
 pub mod secret;
 pub mod supervision;
 pub mod table;
-pub mod temporary;
 pub mod toml_file;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Secrets: read from files, never printed.
 
+use std::error::Error;
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -34,6 +35,51 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Why there is no secret. No sentence has the file's content.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// The system cannot read the file.
+    Unreadable {
+        /// The file, as [`shown_file`] returns it.
+        file: String,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// The file, as [`shown_file`] returns it, has other content.
+    NotSecret(String),
+    /// The file, as [`shown_file`] returns it, is a systemd credential, and this process has none.
+    NoCredentials(String),
+}
+
+impl fmt::Display for SecretError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { file, error } => {
+                write!(f, "cannot read the secret {file}: {error}")
+            }
+            Self::NotSecret(file) => write!(
+                f,
+                "the file {file} is no secret: expected one line of at most {SECRET_MAX} bytes"
+            ),
+            Self::NoCredentials(file) => write!(
+                f,
+                "the secret {file} names a systemd credential, and CREDENTIALS_DIRECTORY is not set: add `LoadCredential=NAME:PATH` to \
+                 the unit, or give a path"
+            ),
+        }
+    }
+}
+
+impl Error for SecretError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable { error, .. } => Some(error),
+            Self::NotSecret(_) | Self::NoCredentials(_) => None,
+        }
+    }
+}
+
 /// A file with a secret: a path, or the name of a systemd credential. It is read for each request,
 /// so that a new secret needs no restart.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -50,38 +96,32 @@ impl SecretFile {
     /// Reads it, without the white space at its ends.
     ///
     /// # Errors
-    /// A sentence about the file; it does not have the file's content.
-    pub fn read(&self) -> Result<Secret, String> {
+    /// The file cannot be read, or has other content.
+    pub fn read(&self) -> Result<Secret, SecretError> {
         let path = self.path()?;
-        let name = self.name();
-        let cannot = |error: &dyn fmt::Display| format!("cannot read the secret {name}: {error}");
         let mut text = String::new();
-        let file = File::open(&path).map_err(|error| cannot(&error))?;
-        file.take(SECRET_MAX + 1)
-            .read_to_string(&mut text)
-            .map_err(|error| cannot(&error))?;
+        File::open(&path)
+            .and_then(|file| file.take(SECRET_MAX + 1).read_to_string(&mut text))
+            .map_err(|error| SecretError::Unreadable {
+                file: self.name(),
+                error,
+            })?;
         let secret = text.trim();
         if text.len() as u64 > SECRET_MAX || secret.is_empty() || secret.contains(char::is_control)
         {
-            return Err(format!(
-                "the file {name} is no secret: expected one line of at most {SECRET_MAX} bytes"
-            ));
+            return Err(SecretError::NotSecret(self.name()));
         }
         Ok(Secret::new(secret))
     }
 
     /// The file. A name without `/` is a systemd credential.
-    fn path(&self) -> Result<PathBuf, String> {
+    fn path(&self) -> Result<PathBuf, SecretError> {
         if self.0.as_os_str().as_encoded_bytes().contains(&b'/') {
             return Ok(self.0.clone());
         }
         match std::env::var_os("CREDENTIALS_DIRECTORY") {
             Some(folder) => Ok(Path::new(&folder).join(&self.0)),
-            None => Err(format!(
-                "the secret {} names a systemd credential, and CREDENTIALS_DIRECTORY is not set: add `LoadCredential=NAME:PATH` to \
-                 the unit, or give a path",
-                self.name()
-            )),
+            None => Err(SecretError::NoCredentials(self.name())),
         }
     }
 

@@ -1,15 +1,10 @@
-//! Reports about the running daemon: for systemd, and for the metrics file.
+//! Reports about the running daemon, for systemd.
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::io;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
-
-use crate::temporary;
 
 /// The longest status line.
 const STATUS_MAX: usize = 300;
@@ -89,65 +84,4 @@ pub fn asked_to_stop() -> io::Result<impl Future<Output = ()>> {
 fn notify(states: &[NotifyState<'_>]) {
     // Nothing depends on it, and the log has the same information.
     let _ = sd_notify::notify(states);
-}
-
-/// Replaces a metrics file by this text. Other users may read it: the metrics collector is one.
-///
-/// # Errors
-/// Those of the file system, and [`io::ErrorKind::WouldBlock`] if another process writes the file.
-pub fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    // An earlier process left it, or somebody else created a link.
-    let temporary = Path::new(&temporary);
-    temporary::remove_left(temporary)?;
-    let mut file = temporary::create(temporary, 0o644)?;
-    let result = (|| {
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(temporary, path)
-    })();
-    if result.is_err() {
-        let _ = fs::remove_file(temporary);
-    }
-    result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_with_metrics_is_replaced_and_readable() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("fleet.prom");
-        let precious = folder.path().join("precious");
-        fs::write(&precious, "kept").expect("written");
-        std::os::unix::fs::symlink(&precious, folder.path().join("fleet.prom.tmp"))
-            .expect("a link");
-        replace(&path, "up 1\n").expect("written");
-        assert_eq!(fs::read_to_string(&path).expect("the file"), "up 1\n");
-        assert_eq!(
-            fs::metadata(&path).expect("the file").permissions().mode() & 0o777,
-            0o644
-        );
-        assert_eq!(fs::read_to_string(&precious).expect("the file"), "kept");
-        // The temporary file of a killed process is removed, but not that of one that still writes.
-        let temporary = folder.path().join("fleet.prom.tmp");
-        fs::write(&temporary, "half").expect("written");
-        replace(&path, "up 0\n").expect("written");
-        assert!(!temporary.exists());
-        let writer = temporary::create(&temporary, 0o600).expect("a writer");
-        assert_eq!(
-            replace(&path, "up 1\n").expect_err("it is refused").kind(),
-            io::ErrorKind::WouldBlock
-        );
-        assert!(temporary.exists());
-        drop(writer);
-        replace(&path, "up 1\n").expect("written");
-        // A failure leaves none either.
-        fs::remove_file(&path).expect("removed");
-        fs::create_dir(&path).expect("a folder");
-        assert!(replace(&path, "up 1\n").is_err() && !temporary.exists());
-    }
 }

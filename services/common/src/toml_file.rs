@@ -1,31 +1,89 @@
 //! Reading a configuration file: an error names the file, the line and the column.
 
-use std::path::Path;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use scheduled_events_core::Position;
 use serde::Deserialize as _;
-use serde::de::{Deserializer, Error as _};
+use serde::de::{self, Deserializer};
 
 use crate::address::without_secrets;
 
 /// An error in a configuration: its offset, where it has one, and a sentence about it.
 pub type Invalid = (Option<usize>, String);
 
+/// Why a configuration cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The system cannot read the file.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// The file has an error.
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Where the error is, if it has a place.
+        position: Option<Position>,
+        /// A sentence about it.
+        message: String,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, error } => {
+                write!(f, "cannot read {}: {error}", path.display())
+            }
+            Self::Invalid {
+                path,
+                position,
+                message,
+            } => {
+                write!(f, "{}", path.display())?;
+                if let Some(position) = position {
+                    write!(f, ":{position}")?;
+                }
+                write!(f, ": {message}")
+            }
+        }
+    }
+}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable { error, .. } => Some(error),
+            Self::Invalid { .. } => None,
+        }
+    }
+}
+
 /// Reads a file that `parse` understands.
 ///
 /// # Errors
-/// A sentence that begins with `FILE:LINE:COLUMN: ` where the error has a place.
-pub fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<T, String> {
-    let name = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
-    parse(&text).map_err(|(offset, message)| match offset {
-        Some(offset) => format!(
-            "{name}:{}: {message}",
-            Position::of(text.as_bytes(), offset)
-        ),
-        None => format!("{name}: {message}"),
+/// The file cannot be read, or is invalid. The sentence begins with `FILE:LINE:COLUMN: ` where the
+/// error has a place.
+pub fn load<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, Invalid>,
+) -> Result<T, LoadError> {
+    let text = std::fs::read_to_string(path).map_err(|error| LoadError::Unreadable {
+        path: path.to_owned(),
+        error,
+    })?;
+    parse(&text).map_err(|(offset, message)| LoadError::Invalid {
+        path: path.to_owned(),
+        position: offset.map(|offset| Position::of(text.as_bytes(), offset)),
+        message,
     })
 }
 
@@ -46,10 +104,10 @@ pub fn invalid(error: toml::de::Error) -> Invalid {
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let expected = "expected a duration such as \"2s\"";
     let text = String::deserialize(deserializer).map_err(|error| {
-        D::Error::custom(format!("{}: {expected}", error.to_string().trim_end()))
+        de::Error::custom(format!("{}: {expected}", error.to_string().trim_end()))
     })?;
     humantime::parse_duration(&text)
-        .map_err(|error| D::Error::custom(format!("found {text:?}, {expected}: {error}")))
+        .map_err(|error| de::Error::custom(format!("found {text:?}, {expected}: {error}")))
 }
 
 /// The error with its line and column, for tests.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use scheduled_events_common::toml_file::{self, Invalid};
+use scheduled_events_common::toml_file::{self, Invalid, LoadError};
 use scheduled_events_gate::config::Config as GateConfig;
 use scheduled_events_node::config::Config as NodeConfig;
 use scheduled_events_relay::file::RelayFile;
@@ -16,7 +16,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads a file. An error begins with `FILE:LINE:COLUMN: ` where it has a place.
-    pub(crate) fn load(path: &Path) -> Result<Self, String> {
+    pub(crate) fn load(path: &Path) -> Result<Self, LoadError> {
         toml_file::load(path, Self::parse)
     }
 
@@ -28,7 +28,7 @@ impl Config {
 }
 
 /// Reads the file for the relay, which needs targets.
-pub(crate) fn load_relay(path: &Path) -> Result<RelayFile, String> {
+pub(crate) fn load_relay(path: &Path) -> Result<RelayFile, LoadError> {
     toml_file::load(path, parse_relay)
 }
 

@@ -14,12 +14,13 @@ use crate::protocol::{Answer, GateStep, GroupHealth, Participant, Progress, Shar
 use crate::register::{
     EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkRegister, Marked, Stamp,
 };
-use crate::store::{decode, encode, read, swap};
+use crate::store::{self, decode, encode, read, swap};
 use scheduled_events_common::names::Name;
 use scheduled_events_common::random::part_of;
 
 /// Up to how many machines an event keeps their marks in its own register. Marks of larger events
-/// are registers of their own, where the engine has such.
+/// are registers of their own, where the engine has such: in one register, from 1,000 machines on,
+/// the marks refuse each other for so long that answers are late (docs/inside/performance.md).
 const MARKS_IN_EVENT_MAX: usize = 64;
 
 /// Approximate time of one register write; N writers at once need about N times as long.
@@ -172,104 +173,139 @@ impl GateRun {
         question: Question,
     ) -> Result<Answer, EngineError> {
         self.progress.forget_reads();
-        // All machines of an event ask at the same time whether they may prepare, and mark
-        // themselves.
-        let is_crowded = question == Question::Prepare && self.split_registers(engine).is_none();
-        let markers = if is_crowded {
-            self.participant.event.resources.len()
-        } else {
-            1
-        };
         let mut conflicts = 0;
         loop {
-            let since_go = self.go_seen.map(|at| at.elapsed());
-            let step = match question {
-                Question::Prepare => self.participant.prepare(&self.progress),
-                Question::Approve => self
-                    .participant
-                    .approve(&self.progress, since_go.or(Some(Duration::ZERO))),
-                Question::Withdraw => self.participant.withdraw(&self.progress),
-                Question::StandDown => self.participant.stand_down(&self.progress),
-            };
-            match step {
+            let is_done = match self.next_step(question) {
                 GateStep::Answer(answer) => return Ok(answer),
-                GateStep::ReadEvent => {
-                    pause(markers, conflicts).await;
-                    let register = self.read_event(engine).await?;
-                    self.saw_event(Arc::new(register));
-                }
-                GateStep::ReadGroup(index) => {
-                    // The event's other machines are about to take the same slots.
-                    pause(self.participant.shares[index].slots.len(), conflicts).await;
-                    let (register, revision) =
-                        read(engine, &group_key(&self.participant.shares[index].group)).await?;
-                    self.group_revisions[index] = revision;
-                    self.progress.saw_group(index, Arc::new(register));
-                }
-                GateStep::LookAtMembers => {
-                    let (shares, health): (Vec<_>, Vec<_>) = members
-                        .look(&self.participant.event)
-                        .await?
-                        .into_iter()
-                        .unzip();
-                    self.set_shares(&Participant {
-                        shares,
-                        ..self.participant.clone()
-                    });
-                    self.progress.saw_members(health.into());
-                }
-                GateStep::LookAtReserver(machine) => {
-                    let is_silent = members.seems_silent(&machine).await?;
-                    self.progress.saw_reserver(machine, is_silent);
-                }
-                GateStep::ChangeEvent(change) => {
-                    // The caller may drop this future while the swap is in progress. Then it is
-                    // unknown whether the swap was carried out.
-                    let before = self.progress.clone();
-                    self.progress.event_unknown();
-                    let changed = self.change_event(engine, &change, &before).await?;
-                    self.progress = before;
-                    if let Some(register) = changed {
-                        let register = Arc::new(register);
-                        self.progress.wrote_event(&change, register.clone());
-                        conflicts = 0;
-                        self.saw_event(register);
-                    } else {
-                        self.progress.event_conflict();
-                        conflicts += 1;
-                    }
-                }
+                GateStep::ChangeEvent(change) => self.commit_event(engine, &change).await?,
                 GateStep::ChangeGroup(index, change) => {
-                    let mut register = self
-                        .progress
-                        .group(index)
-                        .map(|group| (**group).clone())
-                        .unwrap_or_default();
-                    change.apply(&mut register, now());
-                    let key = group_key(&self.participant.shares[index].group);
-                    let before = self.progress.clone();
-                    self.progress.group_unknown(index);
-                    let swap = swap(
-                        engine,
-                        &key,
-                        self.group_revisions[index].as_ref(),
-                        &register,
-                    )
-                    .await?;
-                    self.progress = before;
-                    match swap {
-                        Swap::Done(revision) => {
-                            self.group_revisions[index] = Some(revision);
-                            self.progress
-                                .wrote_group(index, &change, Arc::new(register));
-                            conflicts = 0;
-                        }
-                        Swap::Conflict => {
-                            self.progress.group_conflict(index);
-                            conflicts += 1;
-                        }
-                    }
+                    self.commit_group(engine, index, &change).await?
                 }
+                read => {
+                    if let Some(writers) = self.writers(engine, question, &read) {
+                        pause(writers, conflicts).await;
+                    }
+                    self.fetch(engine, members, read).await?;
+                    continue;
+                }
+            };
+            conflicts = if is_done { 0 } else { conflicts + 1 };
+        }
+    }
+
+    /// The protocol's next step, from what is known.
+    fn next_step(&self, question: Question) -> GateStep {
+        let since_go = self.go_seen.map_or(Duration::ZERO, |at| at.elapsed());
+        match question {
+            Question::Prepare => self.participant.prepare(&self.progress),
+            Question::Approve => self.participant.approve(&self.progress, Some(since_go)),
+            Question::Withdraw => self.participant.withdraw(&self.progress),
+            Question::StandDown => self.participant.stand_down(&self.progress),
+        }
+    }
+
+    /// About how many machines are about to change the register that a step reads; `None` if it
+    /// reads none that this machine changes.
+    fn writers(&self, engine: &dyn Engine, question: Question, read: &GateStep) -> Option<usize> {
+        match read {
+            // All machines of an event ask at the same time whether they may prepare, and mark
+            // themselves.
+            GateStep::ReadEvent
+                if question == Question::Prepare && self.split_registers(engine).is_none() =>
+            {
+                Some(self.participant.event.resources.len())
+            }
+            GateStep::ReadEvent => Some(1),
+            // The event's other machines are about to take the same slots.
+            GateStep::ReadGroup(index) => Some(self.participant.shares[*index].slots.len()),
+            _ => None,
+        }
+    }
+
+    /// Reads what a step needs.
+    async fn fetch(
+        &mut self,
+        engine: &dyn Engine,
+        members: &dyn Members,
+        read: GateStep,
+    ) -> Result<(), EngineError> {
+        match read {
+            GateStep::ReadEvent => {
+                let register = self.read_event(engine).await?;
+                self.saw_event(Arc::new(register));
+            }
+            GateStep::ReadGroup(index) => {
+                let key = group_key(&self.participant.shares[index].group);
+                let (register, revision) = store::read(engine, &key).await?;
+                self.group_revisions[index] = revision;
+                self.progress.saw_group(index, Arc::new(register));
+            }
+            GateStep::LookAtMembers => {
+                let looked = members.look(&self.participant.event).await?;
+                let (shares, health): (Vec<_>, Vec<_>) = looked.into_iter().unzip();
+                self.set_shares(&Participant {
+                    shares,
+                    ..self.participant.clone()
+                });
+                self.progress.saw_members(health.into());
+            }
+            GateStep::LookAtReserver(machine) => {
+                let is_silent = members.seems_silent(&machine).await?;
+                self.progress.saw_reserver(machine, is_silent);
+            }
+            GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) | GateStep::Answer(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Changes the event's register; `false` if another machine did so meanwhile.
+    ///
+    /// The caller may drop this future while the swap is in progress. Then it is unknown whether the
+    /// swap was carried out.
+    async fn commit_event(
+        &mut self,
+        engine: &dyn Engine,
+        change: &EventChange,
+    ) -> Result<bool, EngineError> {
+        let before = self.progress.clone();
+        self.progress.event_unknown();
+        let changed = self.change_event(engine, change, &before).await?;
+        self.progress = before;
+        let is_done = changed.is_some();
+        if let Some(register) = changed.map(Arc::new) {
+            self.progress.wrote_event(change, register.clone());
+            self.saw_event(register);
+        } else {
+            self.progress.event_conflict();
+        }
+        Ok(is_done)
+    }
+
+    /// Changes a group's register, as [`Self::commit_event`] does the event's.
+    async fn commit_group(
+        &mut self,
+        engine: &dyn Engine,
+        index: usize,
+        change: &GroupChange,
+    ) -> Result<bool, EngineError> {
+        let group = self.progress.group(index);
+        let mut register = group.map(|group| (**group).clone()).unwrap_or_default();
+        change.apply(&mut register, now());
+        let key = group_key(&self.participant.shares[index].group);
+        let before = self.progress.clone();
+        self.progress.group_unknown(index);
+        let expected = self.group_revisions[index].as_ref();
+        let swap = swap(engine, &key, expected, &register).await?;
+        self.progress = before;
+        match swap {
+            Swap::Done(revision) => {
+                self.group_revisions[index] = Some(revision);
+                self.progress.wrote_group(index, change, Arc::new(register));
+                Ok(true)
+            }
+            Swap::Conflict => {
+                self.progress.group_conflict(index);
+                Ok(false)
             }
         }
     }

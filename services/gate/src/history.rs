@@ -95,6 +95,8 @@ enum Service {
     /// No record says so.
     #[default]
     Untouched,
+    /// A rule prepared for it, and it names only other machines.
+    PreparedForOthers,
     /// This machine was prepared for it, or tried a preparation or a recovery.
     Out,
     /// It has recovered, at this time.
@@ -148,7 +150,7 @@ impl History {
                 self.apply_type(&event);
                 self.was_asked(&event);
                 if outcome == GateOutcome::LastCall {
-                    // A preparation for another machine does not take this one out of service.
+                    // One for another machine takes no slot for this one.
                     self.of(&event).is_called = event.mine != Some(false);
                 }
             }
@@ -156,7 +158,12 @@ impl History {
                 self.apply_type(&event);
                 self.was_asked(&event);
                 let known = self.of(&event);
-                known.service = Service::Out;
+                // A preparation for another machine does not take this one out of service.
+                if event.mine != Some(false) {
+                    known.service = Service::Out;
+                } else if known.service != Service::Out {
+                    known.service = Service::PreparedForOthers;
+                }
                 if std::mem::take(&mut known.is_called) {
                     self.last_calls.push_back(key(&event));
                 }
@@ -193,6 +200,16 @@ impl History {
     /// record what it is asked.
     pub fn end_past(&mut self) {
         self.has_past = true;
+    }
+
+    /// Records that this machine is out of service, which the watcher knows, and that its recovery
+    /// may be from this event. If a recovery from it is recorded, the machine is out for another.
+    pub fn expect_recovery(&mut self, event: &EventMembers<'_>) {
+        self.apply_type(event);
+        let service = &mut self.of(event).service;
+        if !matches!(service, Service::Back(_)) {
+            *service = Service::Out;
+        }
     }
 
     fn apply_type(&mut self, event: &EventMembers<'_>) {
@@ -254,7 +271,12 @@ impl History {
     }
 
     fn of(&mut self, event: &EventMembers<'_>) -> &mut EventHistory {
-        self.events.entry(key(event)).or_default()
+        let known = self.events.entry(key(event)).or_default();
+        // The event has grown: the preparation is this machine's, too.
+        if known.service == Service::PreparedForOthers && event.mine != Some(false) {
+            known.service = Service::Out;
+        }
+        known
     }
 
     fn event(&mut self, id: &str) -> &mut EventHistory {
@@ -292,7 +314,7 @@ impl History {
         match event.service {
             Service::Back(recovered) => Some(recovered.max(over_since)),
             Service::Out => None,
-            Service::Untouched => {
+            Service::Untouched | Service::PreparedForOthers => {
                 let is_certain = event.is_known_from_start && !event.occurrence.has_started;
                 let recovery_time = if is_certain {
                     Duration::ZERO
@@ -356,4 +378,51 @@ impl History {
 /// The event's id, as the history has it.
 fn key(event: &EventMembers<'_>) -> String {
     event.event_id.to_string().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduled_events::record::ReadRecord;
+
+    use super::*;
+
+    fn apply(history: &mut History, lines: &[&str], now: Instant) {
+        for line in lines {
+            let record = ReadRecord::from_line(line).expect("a record");
+            record.with(|record| history.apply(record, now));
+        }
+    }
+
+    #[test]
+    fn a_preparation_for_another_machine_leaves_this_one_in_service() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(3600);
+        let prepared = r#"{"record":"prepare","event_id":"o","event_type":"Reboot","outcome":"begun","mine":false}"#;
+        let named = r#"{"record":"change","change":"updated","event_id":"o","mine":true}"#;
+        let no_longer = r#"{"record":"change","change":"updated","event_id":"o","mine":false}"#;
+        let over = r#"{"record":"change","change":"completed","event_id":"o","mine":true}"#;
+        let history = |lines: &[&str]| {
+            let mut history = History::default();
+            apply(&mut history, lines, start);
+            history
+        };
+        let of_another = history(&[prepared]);
+        assert!(of_another.is_in_service() && !of_another.is_out_for("o"));
+        // From when on the event names this machine, the preparation is its own.
+        for lines in [
+            &[prepared, named, over][..],
+            &[named, prepared, named, over],
+            &[
+                &prepared.replace("false", "true"),
+                no_longer,
+                prepared,
+                over,
+            ],
+        ] {
+            let own = history(lines);
+            assert!(!own.is_in_service() && own.is_out_for("o"), "{lines:?}");
+            let within = Duration::from_secs(60);
+            assert_eq!(own.in_service_since("o", later, within), None, "{lines:?}");
+        }
+    }
 }

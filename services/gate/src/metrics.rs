@@ -1,10 +1,10 @@
 //! The metrics file of the daemon.
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use scheduled_events_common::supervision::replace;
+use scheduled_events::files::replace_readable;
+use scheduled_events::metrics::exposition::{Family, FamilyKind, number};
 
 /// The values in the metrics file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,54 +30,51 @@ impl Metrics {
         for (name, kind, help, value) in [
             (
                 "forced_total",
-                "counter",
+                FamilyKind::Counter,
                 "Events of this machine that started without a decision of the gate.",
-                self.forced,
+                number(self.forced),
             ),
             (
                 "events",
-                "gauge",
+                FamilyKind::Gauge,
                 "Events that the gate was asked about and that are not over.",
-                self.events as u64,
+                number(self.events),
             ),
             (
                 "forgotten_total",
-                "counter",
+                FamilyKind::Counter,
                 "Machines that were silent for so long that this daemon deleted their registers.",
-                self.forgotten,
+                number(self.forgotten),
             ),
             (
                 "freed_total",
-                "counter",
+                FamilyKind::Counter,
                 "Places of silent machines that this daemon has freed after an event.",
-                self.freed,
+                number(self.freed),
             ),
             (
                 "limits_differ",
-                "gauge",
+                FamilyKind::Gauge,
                 "Machines that had other limits of a group than this one at the last look.",
-                self.limits_differ as u64,
+                number(self.limits_differ),
             ),
             (
                 "engine_up",
-                "gauge",
+                FamilyKind::Gauge,
                 "Whether the store of the registers answers, and what was read of it is valid.",
-                u64::from(self.engine_up),
+                number(self.engine_up),
             ),
         ] {
-            let name = format!("scheduled_events_fleet_{name}");
-            // Writing to a string does not fail.
-            let _ = write!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
-            );
+            let mut family = Family::new(name, help, kind);
+            family.set(&[], value);
+            family.write("scheduled_events_fleet_", &mut text);
         }
         text
     }
 
     /// Replaces the file, which other users may read: the metrics collector is one.
     pub(crate) fn write(self, path: &Path) -> io::Result<()> {
-        replace(path, &self.text())
+        replace_readable(path, self.text().as_bytes())
     }
 }
 

@@ -3,14 +3,16 @@
 //! Unknown keys are errors, since a misspelt key would silently mean a default. An error names
 //! file, line and column.
 
+use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::Url;
 use scheduled_events::hooks::CommandLine;
-use scheduled_events_common::address;
+use scheduled_events_common::address::{self, AddressError};
 use scheduled_events_common::secret::SecretFile;
-use scheduled_events_common::toml_file::{self, Invalid, duration, invalid};
+use scheduled_events_common::toml_file::{self, Invalid, LoadError, duration, invalid};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
@@ -211,12 +213,56 @@ pub struct Agents {
     pub tag: Option<String>,
 }
 
+/// Why the value of a setting, or of an argument, is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// This is no id of a subscription.
+    Subscription(String),
+    /// `management` is no address of a server.
+    Management {
+        /// The value, without secrets.
+        found: String,
+        /// What is wrong with it.
+        error: AddressError,
+    },
+    /// `management` is this value, without secrets, to which no token may be sent.
+    NotPrivate(String),
+}
+
+impl fmt::Display for SettingError {
+    /// The value that was found, and the values that are expected.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subscription(found) => write!(
+                f,
+                "found {found:?}, expected the id of a subscription, such as {SUBSCRIPTION}"
+            ),
+            Self::Management { found, error } => write!(f, "`management` is {found:?}: {error}"),
+            Self::NotPrivate(found) => write!(
+                f,
+                "`management` is {found:?}: it is not https, and tokens are sent there"
+            ),
+        }
+    }
+}
+
+impl Error for SettingError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Management { error, .. } => Some(error),
+            Self::Subscription(_) | Self::NotPrivate(_) => None,
+        }
+    }
+}
+
 impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// A sentence that begins with `FILE:LINE:COLUMN: ` where the error has a place.
-    pub fn load(path: &Path) -> Result<Self, String> {
+    /// The file cannot be read, or is invalid. The sentence begins with `FILE:LINE:COLUMN: ` where
+    /// the error has a place.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
         toml_file::load(path, Self::parse)
     }
 
@@ -261,7 +307,9 @@ impl Config {
                 return problem("`queue.emulator` is set, and `queue.url` is not on this machine");
             }
         }
-        let management = config.management_url().map_err(|why| (None, why))?;
+        let management = config
+            .management_url()
+            .map_err(|why| (None, why.to_string()))?;
         if config.identity.kind == IdentityKind::Emulator && !address::is_here(&management) {
             return problem(
                 "`identity.kind` is \"emulator\", and `management` is not on this machine",
@@ -292,18 +340,18 @@ impl Config {
     /// The address of Azure Resource Manager.
     ///
     /// # Errors
-    /// A sentence about the setting `management`.
-    pub fn management_url(&self) -> Result<Url, String> {
+    /// The setting `management` is invalid.
+    pub fn management_url(&self) -> Result<Url, SettingError> {
         let given = self
             .management
             .as_deref()
             .unwrap_or(self.cloud.management());
-        let problem = |why: &str| format!("`management` is {:?}: {why}", address::shown(given));
-        let url = address::check(given).map_err(|why| problem(&why))?;
-        if !address::is_private(&url) {
-            return Err(problem("it is not https, and tokens are sent there"));
+        let found = address::shown(given);
+        match address::check(given) {
+            Ok(url) if address::is_private(&url) => Ok(url),
+            Ok(_) => Err(SettingError::NotPrivate(found)),
+            Err(error) => Err(SettingError::Management { found, error }),
         }
-        Ok(url)
     }
 }
 
@@ -339,8 +387,8 @@ fn subscriptions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Strin
 /// Checks a subscription's id.
 ///
 /// # Errors
-/// A sentence: the value that was found, and the values that are expected.
-pub fn check_subscription(id: &str) -> Result<(), String> {
+/// [`SettingError::Subscription`].
+pub fn check_subscription(id: &str) -> Result<(), SettingError> {
     let is_hyphen = |index: usize| SUBSCRIPTION.as_bytes().get(index) == Some(&b'-');
     let fits = |(index, byte): (usize, u8)| {
         if is_hyphen(index) {
@@ -352,9 +400,7 @@ pub fn check_subscription(id: &str) -> Result<(), String> {
     if id.len() == SUBSCRIPTION.len() && id.bytes().enumerate().all(fits) {
         return Ok(());
     }
-    Err(format!(
-        "found {id:?}, expected the id of a subscription, such as {SUBSCRIPTION}"
-    ))
+    Err(SettingError::Subscription(id.to_owned()))
 }
 
 fn reconcile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
@@ -407,7 +453,7 @@ fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error
             address::shown(&found)
         ))
     };
-    let url = address::check(&found).map_err(|why| problem(&why))?;
+    let url = address::check(&found).map_err(|why| problem(&why.to_string()))?;
     if !address::is_private(&url) {
         return Err(problem("it is not https"));
     }

@@ -5,6 +5,8 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::error::Error;
+use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use crate::machine::Machine;
 use crate::message::{Kept, Message};
 use crate::notice::{Notice, Notices, ended, key_of, subscription_of, with_notification};
 use crate::shared::Shared;
-use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
+use crate::store::{Entry, MachineFacts, RegistersError, Saved, SavedEvent, StoreError};
 
 /// How many events that are over are remembered.
 const ENDED_MAX: usize = 20_000;
@@ -55,7 +57,35 @@ pub struct Dispatch {
     /// when.
     missing_from_queue: RefCell<HashMap<String, Instant>>,
     /// Reports why the hub must stop.
-    stop: mpsc::Sender<String>,
+    stop: mpsc::Sender<StateLost>,
+}
+
+/// Why the hub must stop: it may not, or cannot, keep the state of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateLost {
+    /// The id of the machine.
+    pub resource_id: String,
+    /// The refusal.
+    pub error: StoreError,
+}
+
+impl fmt::Display for StateLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource_id, error } = self;
+        match error {
+            StoreError::Taken => write!(
+                f,
+                "another hub has written the state of {resource_id}: it has taken over"
+            ),
+            error => write!(f, "the state of {resource_id} cannot be kept: {error}"),
+        }
+    }
+}
+
+impl Error for StateLost {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 /// The progress of each event, by its key.
@@ -155,7 +185,7 @@ impl EventLedger {
 
 impl Dispatch {
     /// Passes notices on to machines, which it starts. It sends a reason to stop to `stop`.
-    pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
+    pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<StateLost>) -> Rc<Self> {
         let (ledger, agent_tagged) = (RefCell::default(), RefCell::default());
         let (registered, refused, missing_from_queue) =
             (RefCell::default(), RefCell::default(), RefCell::default());
@@ -332,14 +362,11 @@ impl Dispatch {
         let dispatch = self.clone();
         let id = id.to_owned();
         tokio::task::spawn_local(async move {
-            if let Err(why) = machine.run().await {
-                let why = match why {
-                    StoreError::Taken => {
-                        format!("another hub has written the state of {id}: it has taken over")
-                    }
-                    StoreError::Engine(why) => format!("the state of {id} cannot be kept: {why}"),
-                };
-                let _ = dispatch.stop.try_send(why);
+            if let Err(error) = machine.run().await {
+                let _ = dispatch.stop.try_send(StateLost {
+                    resource_id: id,
+                    error,
+                });
                 machine.wait_for_end().await;
             }
         });
@@ -417,7 +444,7 @@ impl Dispatch {
 
     /// Sets the machines that now have a daemon of the fleet. If that is unknown, nothing changes,
     /// and the reason is logged.
-    pub fn set_registered(&self, found: Result<HashSet<Name>, String>) {
+    pub fn set_registered(&self, found: Result<HashSet<Name>, RegistersError>) {
         match found {
             Ok(names) => drop(self.registered.replace(Some(names))),
             Err(why) => {

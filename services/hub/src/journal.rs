@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use scheduled_events::audit::Audit;
+use scheduled_events::audit::{Audit, AuditError};
 use scheduled_events::record::{Record, TimedRecord};
 use scheduled_events_common::log;
 use scheduled_events_core::UnixSeconds;
@@ -44,12 +44,11 @@ impl Journal {
     /// Opens the audit file.
     ///
     /// # Errors
-    /// A sentence about the file.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    /// The file cannot be used.
+    pub fn open(path: &Path) -> Result<Self, AuditError> {
         let audit = Audit::open(path, |note| {
             log::printable(&format!("{}: {note}", note.severity().word()));
-        })
-        .map_err(|error| error.to_string())?;
+        })?;
         Ok(Self {
             audit: Arc::new(audit),
             waiting: RefCell::default(),

@@ -1,19 +1,18 @@
 //! The metrics file, for Prometheus.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
+use scheduled_events::files::replace_readable;
+use scheduled_events::metrics::exposition::{Family, FamilyKind, number};
 use scheduled_events::record::HookOutcome;
 use scheduled_events_common::log;
-use scheduled_events_common::supervision::replace;
 use scheduled_events_core::Change;
 
 /// Counters since the start. Labels are words of this program, never of an event.
 #[derive(Debug)]
 pub struct Metrics {
-    counters: RefCell<BTreeMap<(&'static str, String), u64>>,
+    counters: RefCell<[Family; COUNTERS.len()]>,
     has_failed: Cell<bool>,
 }
 
@@ -36,112 +35,112 @@ pub struct Gauges {
     pub reconciled: i64,
 }
 
-/// The counters: name, label and help.
-const COUNTERS: [(&str, &str, &str); 6] = [
-    (
-        "changes_total",
-        "change",
-        "Changes of events, once for each machine.",
-    ),
-    ("commands_total", "command", "Commands that ended."),
+/// The counters: name and help.
+const COUNTERS: [(&str, &str); 6] = [
+    ("changes_total", "Changes of events, once for each machine."),
+    ("commands_total", "Commands that ended."),
     (
         "approvals_total",
-        "result",
         "Approvals of a machine's events, by the answer of Azure.",
     ),
-    ("messages_total", "result", "Messages of the queue."),
-    (
-        "notices_total",
-        "arrival",
-        "What messages and rows say about events.",
-    ),
-    ("problems_total", "where", "Requests that failed."),
+    ("messages_total", "Messages of the queue."),
+    ("notices_total", "What messages and rows say about events."),
+    ("problems_total", "Requests that failed."),
 ];
 
 /// Counters that start at 0: Prometheus sees no increase in a counter that appears with 1.
-const FROM_ZERO: [(&str, &str); 13] = [
-    ("commands_total", "command=\"prepare\",outcome=\"ready\""),
-    ("commands_total", "command=\"prepare\",outcome=\"failed\""),
+const FROM_ZERO: [(&str, &[(&str, &str)]); 13] = [
     (
         "commands_total",
-        "command=\"prepare\",outcome=\"timed-out\"",
+        &[("command", "prepare"), ("outcome", "ready")],
     ),
-    ("commands_total", "command=\"recover\",outcome=\"done\""),
-    ("commands_total", "command=\"recover\",outcome=\"failed\""),
-    ("approvals_total", "result=\"approved\""),
-    ("approvals_total", "result=\"failed\""),
-    ("messages_total", "result=\"applied\""),
-    ("messages_total", "result=\"left-out\""),
-    ("messages_total", "result=\"set-aside\""),
-    ("messages_total", "result=\"missing\""),
-    ("problems_total", "where=\"queue\""),
-    ("problems_total", "where=\"graph\""),
+    (
+        "commands_total",
+        &[("command", "prepare"), ("outcome", "failed")],
+    ),
+    (
+        "commands_total",
+        &[("command", "prepare"), ("outcome", "timed-out")],
+    ),
+    (
+        "commands_total",
+        &[("command", "recover"), ("outcome", "done")],
+    ),
+    (
+        "commands_total",
+        &[("command", "recover"), ("outcome", "failed")],
+    ),
+    ("approvals_total", &[("result", "approved")]),
+    ("approvals_total", &[("result", "failed")]),
+    ("messages_total", &[("result", "applied")]),
+    ("messages_total", &[("result", "left-out")]),
+    ("messages_total", &[("result", "set-aside")]),
+    ("messages_total", &[("result", "missing")]),
+    ("problems_total", &[("where", "queue")]),
+    ("problems_total", &[("where", "graph")]),
 ];
+
+/// How the names of all metrics start.
+const PREFIX: &str = "scheduled_events_hub_";
 
 impl Default for Metrics {
     fn default() -> Self {
-        let counters = FROM_ZERO.map(|(name, labels)| ((name, labels.to_owned()), 0));
-        Self {
-            counters: RefCell::new(counters.into()),
+        let counters = COUNTERS.map(|(name, help)| Family::new(name, help, FamilyKind::Counter));
+        let metrics = Self {
+            counters: RefCell::new(counters),
             has_failed: Cell::default(),
+        };
+        for (name, labels) in FROM_ZERO {
+            metrics.add(name, labels, 0.0);
         }
+        metrics
     }
 }
 
 impl Metrics {
     /// Counts a change of a machine's event.
     pub fn changed(&self, change: Change) {
-        self.count("changes_total", &format!("change=\"{}\"", change.word()));
+        self.add("changes_total", &[("change", change.word())], 1.0);
     }
 
     /// Counts a command that ended.
     pub fn command(&self, is_recovery: bool, outcome: HookOutcome) {
         let command = if is_recovery { "recover" } else { "prepare" };
-        self.count(
-            "commands_total",
-            &format!("command=\"{command}\",outcome=\"{}\"", outcome.word()),
-        );
+        let labels = [("command", command), ("outcome", outcome.word())];
+        self.add("commands_total", &labels, 1.0);
     }
 
     /// Counts Azure's answer to an approval.
     pub fn approval(&self, is_approved: bool) {
-        self.count(
-            "approvals_total",
-            if is_approved {
-                "result=\"approved\""
-            } else {
-                "result=\"failed\""
-            },
-        );
+        let result = if is_approved { "approved" } else { "failed" };
+        self.add("approvals_total", &[("result", result)], 1.0);
     }
 
     /// Counts a message that was read: `applied`, `left-out` or `set-aside`; or one that is
     /// `missing`.
     pub fn message(&self, result: &str) {
-        self.count("messages_total", &format!("result=\"{result}\""));
+        self.add("messages_total", &[("result", result)], 1.0);
     }
 
     /// Counts a notice: `news`, `repeated`, `late`, `other-subscription` or `invalid`.
     pub fn notice(&self, arrival: &str) {
-        self.count("notices_total", &format!("arrival=\"{arrival}\""));
+        self.add("notices_total", &[("arrival", arrival)], 1.0);
     }
 
     /// Counts a failed request: to the `queue` or the `graph`.
     pub fn problem(&self, place: &str) {
-        self.count("problems_total", &format!("where=\"{place}\""));
+        self.add("problems_total", &[("where", place)], 1.0);
     }
 
-    fn count(&self, name: &'static str, labels: &str) {
-        *self
-            .counters
-            .borrow_mut()
-            .entry((name, labels.to_owned()))
-            .or_default() += 1;
+    fn add(&self, name: &str, labels: &[(&str, &str)], value: f64) {
+        if let Some(index) = COUNTERS.iter().position(|(known, _)| *known == name) {
+            self.counters.borrow_mut()[index].add(labels, value);
+        }
     }
 
     /// Replaces the file.
     pub fn write(&self, path: &Path, gauges: Gauges) {
-        let failed = replace(path, &self.text(gauges));
+        let failed = replace_readable(path, self.text(gauges).as_bytes());
         if let Err(error) = &failed
             && !self.has_failed.get()
         {
@@ -164,66 +163,56 @@ impl Metrics {
             reconciled,
         } = gauges;
         let mut text = String::new();
-        let counters = self.counters.borrow();
-        // Writing to a string does not fail.
-        for (name, _, help) in COUNTERS {
-            let _ = write!(
-                text,
-                "# HELP scheduled_events_hub_{name} {help}\n# TYPE scheduled_events_hub_{name} counter\n"
-            );
-            for ((_, labels), value) in counters.iter().filter(|((found, _), _)| *found == name) {
-                let _ = writeln!(text, "scheduled_events_hub_{name}{{{labels}}} {value}");
-            }
+        for family in self.counters.borrow().iter() {
+            family.write(PREFIX, &mut text);
         }
         for (name, kind, help, value) in [
             (
                 "machines",
-                "gauge",
+                FamilyKind::Gauge,
                 "Machines that have an open event or are out of service.",
-                machines.to_string(),
+                number(machines),
             ),
             (
                 "events",
-                "gauge",
+                FamilyKind::Gauge,
                 "Events that are not over.",
-                events.to_string(),
+                number(events),
             ),
             (
                 "commands_waiting",
-                "gauge",
+                FamilyKind::Gauge,
                 "Commands that wait for their turn.",
-                waiting.to_string(),
+                number(waiting),
             ),
             (
                 "audit_records_lost_total",
-                "counter",
+                FamilyKind::Counter,
                 "Records that the audit file lacks.",
-                lost.to_string(),
+                number(lost),
             ),
             (
                 "state_save_failures_total",
-                "counter",
+                FamilyKind::Counter,
                 "Failed attempts to write the state of a machine.",
-                save_failures.to_string(),
+                number(save_failures),
             ),
             (
                 "approval_requests_total",
-                "counter",
+                FamilyKind::Counter,
                 "Requests to approve one event or a list.",
-                requests.to_string(),
+                number(requests),
             ),
             (
                 "reconciled_timestamp_seconds",
-                "gauge",
+                FamilyKind::Gauge,
                 "When Resource Graph answered last.",
-                reconciled.to_string(),
+                number(reconciled),
             ),
         ] {
-            let name = format!("scheduled_events_hub_{name}");
-            let _ = write!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
-            );
+            let mut family = Family::new(name, help, kind);
+            family.set(&[], value);
+            family.write(PREFIX, &mut text);
         }
         text
     }
@@ -232,8 +221,6 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PREFIX: &str = "scheduled_events_hub_";
 
     #[test]
     fn the_page_has_every_metric_and_the_alerts_have_no_other_ones() {
@@ -321,7 +308,15 @@ mod tests {
         }
         let started: Vec<_> = FROM_ZERO
             .iter()
-            .map(|(name, labels)| count(&format!("{name}{{{labels}}}")))
+            .map(|(name, labels)| {
+                let labels = labels
+                    .iter()
+                    .map(|(name, value)| format!("{name}=\"{value}\""));
+                count(&format!(
+                    "{name}{{{}}}",
+                    labels.collect::<Vec<_>>().join(",")
+                ))
+            })
             .collect();
         assert!(started.iter().all(Option::is_some), "{started:?}");
     }

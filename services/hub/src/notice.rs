@@ -4,10 +4,16 @@
 //! members that core leaves out, since no decision depends on them: the region and the zone, which
 //! hooks receive.
 
+use std::error::Error;
+use std::fmt;
 use std::rc::Rc;
+use std::str::Utf8Error;
 
+use base64::DecodeError;
 use scheduled_events::record::{EventRecord, event_key};
-use scheduled_events_core::{MachineId, Notification, Notifications, ResourceId, Text, VmNames};
+use scheduled_events_core::{
+    MachineId, Notification, Notifications, ParseError, Position, ResourceId, Text, VmNames,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -51,17 +57,66 @@ pub struct Notices {
     pub is_queued: bool,
 }
 
+/// Why a message or a row cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NoticeError {
+    /// It was received this many times, and never deleted.
+    NeverDeleted(i64),
+    /// A message of the queue is not Base64.
+    NotBase64(DecodeError),
+    /// It is not UTF-8.
+    NotUtf8(Utf8Error),
+    /// It is not JSON.
+    NotJson(serde_json::Error),
+    /// It has not the form of a notification.
+    NotNotification(ParseError, Position),
+    /// It is about an event of a machine, in a form that this version does not know.
+    UnknownForm,
+    /// None of its events can be followed.
+    NoEvent(Vec<String>),
+}
+
+impl fmt::Display for NoticeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverDeleted(received) => {
+                write!(f, "it was received {received} times and never deleted")
+            }
+            Self::NotBase64(error) => write!(f, "it is not Base64: {error}"),
+            Self::NotUtf8(error) => write!(f, "it is not UTF-8: {error}"),
+            Self::NotJson(error) => write!(f, "it is not JSON: {error}"),
+            Self::NotNotification(error, position) => write!(f, "{position}: {}", error.message()),
+            Self::UnknownForm => f.write_str(
+                "it is about an event of a machine, in a form that is not known: is there a newer version?",
+            ),
+            Self::NoEvent(problems) => f.write_str(&problems.join("; ")),
+        }
+    }
+}
+
+impl Error for NoticeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NotBase64(error) => Some(error),
+            Self::NotUtf8(error) => Some(error),
+            Self::NotJson(error) => Some(error),
+            Self::NotNotification(error, _) => Some(error),
+            Self::NeverDeleted(_) | Self::UnknownForm | Self::NoEvent(_) => None,
+        }
+    }
+}
+
 /// Reads a message, an array of messages, or an array of rows.
 ///
 /// # Errors
 /// Why the body cannot be read.
-pub fn read(body: &[u8]) -> Result<Notices, String> {
+pub fn read(body: &[u8]) -> Result<Notices, NoticeError> {
     let mut found = Notices::default();
-    let text = std::str::from_utf8(body).map_err(|error| format!("it is not UTF-8: {error}"))?;
+    let text = std::str::from_utf8(body).map_err(NoticeError::NotUtf8)?;
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.starts_with('[') {
-        let messages: Vec<&RawValue> =
-            serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+        let messages: Vec<&RawValue> = serde_json::from_str(text).map_err(NoticeError::NotJson)?;
         // A message that cannot be read must not hide the others.
         for (index, message) in messages.into_iter().enumerate() {
             if let Err(why) = found.read(message.get()) {
@@ -79,24 +134,19 @@ pub fn read(body: &[u8]) -> Result<Notices, String> {
 }
 
 impl Notices {
-    fn read(&mut self, message: &str) -> Result<(), String> {
+    fn read(&mut self, message: &str) -> Result<(), NoticeError> {
         let notifications = Notifications::parse(message.as_bytes()).map_err(|error| {
-            let position = error.position(message.as_bytes());
-            format!("{position}: {}", error.message())
+            NoticeError::NotNotification(error, error.position(message.as_bytes()))
         })?;
         if notifications.is_empty() && is_of_a_machine(message) {
-            return Err(
-                "it is about an event of a machine, in a form that is not known: is there a newer version?".into()
-            );
+            return Err(NoticeError::UnknownForm);
         }
         self.left_out += notifications.left_out();
         let message: Rc<str> = message.into();
         let places = Places::of(&message);
         for notification in &notifications {
-            match Notice::new(&notification, &message, &places, &mut self.problems) {
-                Ok(notice) => self.notices.push(notice),
-                Err(why) => self.problems.push(why),
-            }
+            let notice = Notice::new(&notification, &message, &places, &mut self.problems);
+            self.notices.extend(notice);
         }
         Ok(())
     }
@@ -115,28 +165,30 @@ fn is_of_a_machine(message: &str) -> bool {
 }
 
 impl Notice {
+    /// `None` if the resource is none that has events.
     fn new(
         notification: &Notification<'_>,
         message: &Rc<str>,
         places: &Places,
         problems: &mut Vec<String>,
-    ) -> Result<Self, String> {
+    ) -> Option<Self> {
         let event = EventRecord::new(notification.event(), VmNames::UNKNOWN);
-        let problem = |why: &dyn std::fmt::Display| {
-            format!(
+        let mut problem = |why: &dyn fmt::Display| {
+            problems.push(format!(
                 "event {} of {:?}: {why}",
                 event.event_id,
                 notification.resource_id().to_string()
-            )
+            ));
         };
-        let resource = notification.resource().map_err(|why| problem(&why))?;
+        let resource = notification.resource().map_err(|why| problem(&why)).ok()?;
+        let named = notification.machines().map_err(|why| problem(&why)).ok()?;
         let mut machines = Vec::new();
-        for machine in notification.machines().map_err(|why| problem(&why))? {
+        for machine in named {
             match machine {
                 Ok(machine) => machines.push((machine.to_string(), machine.name().to_string())),
                 // The other machines are followed. The event is not approved, since this one is
                 // never ready.
-                Err(why) => problems.push(problem(&why)),
+                Err(why) => problem(&why),
             }
         }
         // An event of a machine affects that machine, even if it does not list it.
@@ -145,7 +197,7 @@ impl Notice {
         {
             machines.push((machine.to_string(), machine.name().to_string()));
         }
-        Ok(Self {
+        Some(Self {
             message: message.clone(),
             key: event_key(&event.event_id),
             state: notification.state().word().to_string(),
@@ -328,12 +380,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        assert!(read(b"{]").expect_err("not JSON").starts_with("1:2: "));
-        assert!(
-            read(b"\xff")
-                .expect_err("not UTF-8")
-                .starts_with("it is not UTF-8")
-        );
+        let why = |body: &[u8]| read(body).expect_err("an error").to_string();
+        assert!(why(b"{]").starts_with("1:2: "));
+        assert!(why(b"\xff").starts_with("it is not UTF-8"));
         let other = br#"{"type":"microsoft.maintenance/scheduledevents","id":"/x","properties":{"EventId":"A"}}"#;
         let read = read(other).expect("it can be read");
         assert_eq!(

@@ -1,29 +1,36 @@
 //! `run`: sources, machines, and reports about them, until the hub is stopped.
 
+use std::error::Error;
+use std::fmt;
 use std::future::pending;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use scheduled_events::policy_file;
+use scheduled_events::audit::AuditError;
+use scheduled_events::policy_file::{self, LoadError};
+use scheduled_events_common::http::HttpError;
 use scheduled_events_common::log;
 use scheduled_events_common::supervision::Supervisor;
 use scheduled_events_common::supervision::{asked_to_stop, notify_stopping};
 use scheduled_events_core::Action;
+use scheduled_events_gate::engine::EngineError;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::azure::arm::Arm;
-use crate::azure::identity::Identity;
-use crate::azure::queue::Queue;
-use crate::config::{Approve, Config};
-use crate::dispatch::Dispatch;
+use crate::azure::identity::{Identity, IdentityError};
+use crate::azure::queue::{Queue, QueueError};
+use crate::config::{Approve, Config, SettingError};
+use crate::dispatch::{Dispatch, StateLost};
+use crate::gates::GateError;
 use crate::journal::Journal;
 use crate::message::Message;
 use crate::metrics::Gauges;
 use crate::shared::Shared;
 use crate::source::{ask_graph, check_access, read_queue};
-use crate::store::Store;
+use crate::store::{RegistersError, Store, StoreError};
 
 /// How long commands have to end when the hub stops.
 const STOP_TIME: Duration = Duration::from_secs(15);
@@ -35,13 +42,81 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 /// run at a time.
 const OPEN_FILES: u64 = 4096;
 
+/// Why the hub cannot start, or has stopped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The policy cannot be loaded.
+    Policy(LoadError),
+    /// A setting is invalid.
+    Setting(SettingError),
+    /// HTTP cannot be set up.
+    Http(HttpError),
+    /// The identity cannot be used.
+    Identity(IdentityError),
+    /// The queue cannot be used.
+    Queue(QueueError),
+    /// The audit file cannot be used.
+    Audit(AuditError),
+    /// The store cannot be opened.
+    Store(RegistersError),
+    /// The states of machines cannot be read.
+    States(EngineError),
+    /// The gate of the fleet cannot be used.
+    Gate(GateError),
+    /// The system reports no signals.
+    Signals(io::Error),
+    /// Another hub works, or may do so from now on.
+    Turn(StoreError),
+    /// The state of a machine cannot be kept.
+    State(StateLost),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::States(error) => write!(f, "cannot read the states of machines: {error}"),
+            error => fmt::Display::fmt(error.inner(), f),
+        }
+    }
+}
+
+impl Error for RunError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::States(error) => Some(error),
+            error => error.inner().source(),
+        }
+    }
+}
+
+impl RunError {
+    /// The error of what failed.
+    fn inner(&self) -> &(dyn Error + 'static) {
+        match self {
+            Self::Policy(error) => error,
+            Self::Setting(error) => error,
+            Self::Http(error) => error,
+            Self::Identity(error) => error,
+            Self::Queue(error) => error,
+            Self::Audit(error) => error,
+            Self::Store(error) => error,
+            Self::States(error) => error,
+            Self::Gate(error) => error,
+            Self::Signals(error) => error,
+            Self::Turn(error) => error,
+            Self::State(error) => error,
+        }
+    }
+}
+
 /// Runs the hub until it is stopped.
 ///
 /// # Errors
-/// A sentence: a file cannot be used, or another hub has taken over.
-pub async fn run(config: Config) -> Result<(), String> {
+/// A file or a service cannot be used, or another hub has taken over.
+pub async fn run(config: Config) -> Result<(), RunError> {
     allow_open_files();
-    let policy = policy_file::load(&config.policy).map_err(|error| error.to_string())?;
+    let policy = policy_file::load(&config.policy).map_err(RunError::Policy)?;
     warn(
         &config,
         policy
@@ -49,18 +124,20 @@ pub async fn run(config: Config) -> Result<(), String> {
             .iter()
             .any(|rule| rule.action == Action::Prepare),
     );
-    let identity = Identity::new(&config.identity, config.cloud)?;
-    let arm = Arm::new(config.management_url()?, identity.clone())?;
+    let identity = Identity::new(&config.identity, config.cloud).map_err(RunError::Identity)?;
+    let management = config.management_url().map_err(RunError::Setting)?;
+    let arm = Arm::new(management, identity.clone()).map_err(RunError::Http)?;
     let queue = config
         .queue
         .as_ref()
         .map(|queue| Queue::new(queue, &identity))
-        .transpose()?
+        .transpose()
+        .map_err(RunError::Queue)?
         .map(Rc::new);
-    let journal = Rc::new(Journal::open(&config.audit)?);
-    let store = Rc::new(Store::open(&config).await?);
+    let journal = Rc::new(Journal::open(&config.audit).map_err(RunError::Audit)?);
+    let store = Rc::new(Store::open(&config).await.map_err(RunError::Store)?);
     let (stop, mut stopped) = mpsc::channel(1);
-    let asked_to_stop = asked_to_stop().map_err(|error| error.to_string())?;
+    let asked_to_stop = asked_to_stop().map_err(RunError::Signals)?;
     tokio::pin!(asked_to_stop);
     let mut supervisor = Supervisor::new();
     supervisor.show("waiting for its turn");
@@ -70,15 +147,16 @@ pub async fn run(config: Config) -> Result<(), String> {
         () = &mut asked_to_stop => return Ok(()),
     }
     let kept = tokio::select! {
-        kept = store.load() => kept.map_err(|why| format!("cannot read the states of machines: {why}"))?,
-        why = store.hold() => return Err(why),
+        kept = store.load() => kept.map_err(RunError::States)?,
+        why = store.hold() => return Err(RunError::Turn(why)),
         () = keep_alive(&supervisor) => return Ok(()),
         () = &mut asked_to_stop => {
             store.release().await;
             return Ok(());
         }
     };
-    let shared = Shared::new(config, policy, arm.clone(), store, journal)?;
+    let shared =
+        Shared::new(config, policy, arm.clone(), store, journal).map_err(RunError::Gate)?;
     let dispatch = Dispatch::new(shared.clone(), stop);
     log::line(&format!(
         "running: {} machines from an earlier run",
@@ -99,8 +177,8 @@ pub async fn run(config: Config) -> Result<(), String> {
     let result = tokio::select! {
         () = sources => Ok(()),
         () = supervise(&dispatch, &mut supervisor) => Ok(()),
-        why = shared.store.hold() => Err(why),
-        Some(why) = stopped.recv() => Err(why),
+        why = shared.store.hold() => Err(RunError::Turn(why)),
+        Some(why) = stopped.recv() => Err(RunError::State(why)),
         () = &mut asked_to_stop => Ok(()),
     };
     notify_stopping();

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::approvals::Approvals;
 use crate::azure::arm::Arm;
 use crate::config::Config;
-use crate::gates::Gates;
+use crate::gates::{GateError, Gates};
 use crate::hooks::Pool;
 use crate::journal::Journal;
 use crate::message::Message;
@@ -55,14 +55,14 @@ impl Shared {
     /// The shared state of a hub with this configuration.
     ///
     /// # Errors
-    /// A sentence: the configuration of the fleet is invalid, or the audit file cannot be read.
+    /// The configuration of the fleet is invalid, or the audit file cannot be read.
     pub fn new(
         config: Config,
         policy: Policy,
         arm: Arm,
         store: Rc<Store>,
         journal: Rc<Journal>,
-    ) -> Result<Rc<Self>, String> {
+    ) -> Result<Rc<Self>, GateError> {
         let pool = || Pool::new(config.hooks.at_once);
         Ok(Rc::new(Self {
             pool: pool(),

@@ -7,6 +7,7 @@
 //! were not among them.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,12 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::azure::arm::{Arm, ArmError};
-use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, tagged};
+use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, not_understood, tagged};
 use crate::azure::identity::Identity;
-use crate::azure::queue::{BATCH, INVISIBLE, Queue, QueueMessage};
+use crate::azure::queue::{BATCH, INVISIBLE, Queue, QueueError, QueueMessage};
 use crate::dispatch::Dispatch;
 use crate::message::Kept;
-use crate::notice::{self, Notices};
+use crate::notice::{self, NoticeError, Notices};
 use crate::shared::Shared;
 
 /// How many messages are processed at a time.
@@ -108,15 +109,13 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
     }
 }
 
-/// Passes on the content of a message. The error is the reason why the message cannot be read.
-fn deliver(dispatch: &Rc<Dispatch>, message: &QueueMessage) -> Result<Kept, String> {
+/// Passes on the content of a message.
+fn deliver(dispatch: &Rc<Dispatch>, message: &QueueMessage) -> Result<Kept, NoticeError> {
     if message.received > RECEIVED_MAX {
-        return Err(format!(
-            "it was received {} times and never deleted",
-            message.received
-        ));
+        return Err(NoticeError::NeverDeleted(message.received));
     }
-    let content = message.content.as_ref().map_err(Clone::clone)?;
+    let content = message.content.as_ref();
+    let content = content.map_err(|error| NoticeError::NotBase64(error.clone()))?;
     let notices = notice::read(content)?;
     let Shared {
         journal,
@@ -127,11 +126,10 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &QueueMessage) -> Result<Kept, Stri
     if !notices.problems.is_empty() {
         let why = notices.problems.join("; ");
         if notices.notices.is_empty() {
-            notices
-                .problems
-                .iter()
-                .for_each(|_| metrics.notice("invalid"));
-            return Err(why);
+            for _ in &notices.problems {
+                metrics.notice("invalid");
+            }
+            return Err(NoticeError::NoEvent(notices.problems));
         }
         // It is deleted, together with its readable part.
         journal.set_aside(&why, content, clock.time_of_day().seconds());
@@ -149,7 +147,7 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &QueueMessage) -> Result<Kept, Stri
 
 /// Copies a message once the audit file can be written, and deletes it once the file has it. If
 /// that fails, it appears again.
-async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &QueueMessage, why: &str) {
+async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &QueueMessage, why: &NoticeError) {
     let Shared {
         journal,
         metrics,
@@ -170,7 +168,7 @@ async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &QueueMessage, w
             .content
             .as_deref()
             .unwrap_or(message.text.as_bytes());
-        journal.set_aside(why, content, clock.time_of_day().seconds());
+        journal.set_aside(&why.to_string(), content, clock.time_of_day().seconds());
         metrics.message("set-aside");
         if journal.sync().await {
             queue.delete(message).await
@@ -183,7 +181,7 @@ async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &QueueMessage, w
     }
 }
 
-fn queue_failed(dispatch: &Dispatch, why: &str) {
+fn queue_failed(dispatch: &Dispatch, why: &QueueError) {
     dispatch.shared.metrics.problem("queue");
     log::printable(&format!("warning: {why}"));
 }
@@ -233,8 +231,8 @@ pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, interval: Duration) {
                 sleep(interval).await;
             }
             Err(error) => {
-                sleep(problem.failed(&dispatch, &format!("cannot ask Resource Graph: {error}")))
-                    .await;
+                let why = format_args!("cannot ask Resource Graph: {error}");
+                sleep(problem.failed(&dispatch, &why)).await;
             }
         }
     }
@@ -330,10 +328,8 @@ async fn ask_about(
         &dispatch.shared.config.subscriptions,
         &events.query(),
         async |page| {
-            let notices = notice::read(page.as_bytes());
-            let notices = notices.map_err(|why| {
-                ArmError::NotSent(format!("Resource Graph answers with a row that {why}"))
-            })?;
+            let notices = notice::read(page.as_bytes())
+                .map_err(|error| not_understood("answers with a row that", error))?;
             answer.has_unreadable |= !notices.problems.is_empty();
             answer
                 .keys
@@ -367,7 +363,7 @@ impl Problem {
         }
     }
 
-    fn failed(&mut self, dispatch: &Dispatch, why: &str) -> Duration {
+    fn failed(&mut self, dispatch: &Dispatch, why: &dyn Display) -> Duration {
         dispatch.shared.metrics.problem(self.place);
         if !std::mem::replace(&mut self.is_known, true) {
             log::printable(&format!("warning: {why}; this is tried again"));

@@ -14,17 +14,21 @@
 //! [`REQUEST_TIME`]: crate::azure::transport::REQUEST_TIME
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use scheduled_events::files::lock::FileLock;
+use scheduled_events::files::lock::{FileLock, LockError};
 use scheduled_events::hooks::register_commands;
 use scheduled_events_common::hexadecimal::hexadecimal;
 use scheduled_events_common::log;
+use scheduled_events_common::toml_file::LoadError;
 use scheduled_events_core::EventOrder;
 use scheduled_events_gate::config::Config as FleetConfig;
 use scheduled_events_gate::engine::folder::FolderEngine;
-use scheduled_events_gate::engine::{self, Engine, EngineError, Revision, Swap};
+use scheduled_events_gate::engine::{self, Engine, EngineError, OpenError, Revision, Swap};
 use scheduled_events_gate::store::{self, Invalid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -105,13 +109,77 @@ pub struct SavedEvent {
     pub order: EventOrder,
 }
 
-/// Why a write failed.
+/// Why this hub must no longer act.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoreError {
-    /// Another hub has taken over: this one must no longer act.
+    /// Another hub has taken over.
     Taken,
-    /// The engine does not answer.
-    Engine(String),
+    /// Another hub may take over.
+    Silent,
+    /// Another version of this program uses the store.
+    OtherVersion,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Taken => "another hub has taken over",
+            Self::Silent => "the store has not answered for so long that another hub may take over",
+            Self::OtherVersion => {
+                "another version of this program has written it: run the same version everywhere"
+            }
+        })
+    }
+}
+
+impl Error for StoreError {}
+
+/// Why registers cannot be used: those of the hub, or those of a fleet.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RegistersError {
+    /// The folder for the states of machines cannot be used.
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// Another process uses that folder.
+    Lock(LockError),
+    /// The configuration of the fleet or the store cannot be used.
+    Config(LoadError),
+    /// The engine that it names cannot be opened.
+    Open(OpenError),
+    /// The engine does not answer, or refuses.
+    Engine(EngineError),
+}
+
+impl fmt::Display for RegistersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder { path, error } => {
+                write!(f, "cannot use the folder {}: {error}", path.display())
+            }
+            Self::Lock(error) => error.fmt(f),
+            Self::Config(error) => error.fmt(f),
+            Self::Open(error) => error.fmt(f),
+            Self::Engine(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for RegistersError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Folder { error, .. } => Some(error),
+            Self::Lock(error) => error.source(),
+            Self::Config(error) => error.source(),
+            Self::Open(error) => error.source(),
+            Self::Engine(error) => error.source(),
+        }
+    }
 }
 
 /// The last written state of a machine.
@@ -163,15 +231,16 @@ impl Store {
     /// running.
     ///
     /// # Errors
-    /// A sentence: the folder cannot be used, or the store's configuration is invalid.
-    pub async fn open(config: &Config) -> Result<Self, String> {
+    /// The folder cannot be used, or the store's configuration is invalid.
+    pub async fn open(config: &Config) -> Result<Self, RegistersError> {
         let folder = &config.state;
-        let problem =
-            |error: std::io::Error| format!("cannot use the folder {}: {error}", folder.display());
-        std::fs::create_dir_all(folder).map_err(problem)?;
+        std::fs::create_dir_all(folder).map_err(|error| RegistersError::Folder {
+            path: folder.clone(),
+            error,
+        })?;
         let path = folder.join("lock");
-        let lock = FileLock::acquire_at(&path, &path, "state folder")
-            .map_err(|error| error.to_string())?;
+        let lock =
+            FileLock::acquire_at(&path, &path, "state folder").map_err(RegistersError::Lock)?;
         let ended = register_commands(lock.commands());
         if ended > 0 {
             log::line(&format!(
@@ -181,7 +250,7 @@ impl Store {
         let engine = match &config.store {
             // This process holds the lock.
             None => Box::new(FolderEngine::of_one_process(folder)),
-            Some(file) => open_store(file).await?,
+            Some(file) => open_registers(file).await?,
         };
         let take_over_after = config
             .store
@@ -256,7 +325,7 @@ impl Store {
     }
 
     /// Renews this hub's lease. Returns why it must stop.
-    pub async fn hold(&self) -> String {
+    pub async fn hold(&self) -> StoreError {
         let Some(patience) = self.take_over_after else {
             return std::future::pending().await;
         };
@@ -267,10 +336,7 @@ impl Store {
                 // A single late renewal does no harm: this hub has refused all actions that were
                 // due meanwhile.
                 Ok(None) if Instant::now() < end => {}
-                _ => {
-                    return "the store has not answered for so long that another hub may take over"
-                        .into();
-                }
+                _ => return StoreError::Silent,
             }
         }
         unreachable!("the loop has no end")
@@ -279,7 +345,7 @@ impl Store {
     /// Renews this hub's lease once, and repeats the write until the store answers. Returns why
     /// this hub must stop, if it must. Writes of machines' states do not delay it, however many
     /// there are.
-    async fn beat(&self, beat: u64, pause: Duration) -> Option<String> {
+    async fn beat(&self, beat: u64, pause: Duration) -> Option<StoreError> {
         let next = Holder {
             writer: self.writer.clone(),
             beat,
@@ -305,7 +371,7 @@ impl Store {
                             self.holder.replace(revision);
                             continue;
                         }
-                        Ok(_) => return Some("another hub has taken over".into()),
+                        Ok(_) => return Some(StoreError::Taken),
                         Err(why) => why,
                     }
                 }
@@ -486,10 +552,7 @@ impl Store {
                 ));
                 true
             }
-            Some(Err(Invalid::Format(_))) => {
-                let why = "another version of this program has written it: run the same version everywhere";
-                return Err(StoreError::Engine(why.to_owned()));
-            }
+            Some(Err(Invalid::Format(_))) => return Err(StoreError::OtherVersion),
         };
         if !is_own {
             return Err(StoreError::Taken);
@@ -524,13 +587,13 @@ async fn in_time<T>(
 /// and changes nothing.
 ///
 /// # Errors
-/// A sentence: the engine does not answer, or its configuration is invalid.
-pub async fn look(config: &Config) -> Result<(Vec<Saved>, Vec<String>), String> {
+/// The engine does not answer, or its configuration is invalid.
+pub async fn look(config: &Config) -> Result<(Vec<Saved>, Vec<String>), RegistersError> {
     let engine = match &config.store {
         None => Box::new(FolderEngine::new(&config.state)),
-        Some(file) => open_store(file).await?,
+        Some(file) => open_registers(file).await?,
     };
-    let (found, problems) = read_all(&*engine).await.map_err(|why| why.to_string())?;
+    let (found, problems) = read_all(&*engine).await.map_err(RegistersError::Engine)?;
     Ok((
         found.into_iter().map(|(saved, _)| saved).collect(),
         problems,
@@ -551,9 +614,13 @@ async fn read_all(
     Ok((machines, problems))
 }
 
-/// The engine of a store that hubs share.
-async fn open_store(file: &Path) -> Result<Box<dyn Engine>, String> {
-    engine::open(&FleetConfig::load(file)?).await
+/// The engine of the registers that a fleet's configuration names.
+///
+/// # Errors
+/// [`RegistersError::Config`] or [`RegistersError::Open`].
+pub async fn open_registers(file: &Path) -> Result<Box<dyn Engine>, RegistersError> {
+    let config = FleetConfig::load(file).map_err(RegistersError::Config)?;
+    engine::open(&config).await.map_err(RegistersError::Open)
 }
 
 /// Leaves out the longest messages until a register can hold the rest. After a restart, Resource

@@ -95,10 +95,7 @@ async fn show(
     if !shown.pending {
         // Another event of this machine may be open, or the node may still be out of service:
         // `uncordon` ends that.
-        let other = other_event(config, event)
-            .await
-            .map_err(NodeError::Failed)?;
-        if let Some(other) = other {
+        if let Some(other) = other_event(config, event).await? {
             shown = Shown {
                 pending: true,
                 reason: other,
@@ -115,9 +112,7 @@ async fn show(
 }
 
 async fn publish(api: &NodeApi, node: &Node, shown: &Shown) -> Result<(), NodeError> {
-    api.publish(node, false, shown.event, &shown.text)
-        .await
-        .map_err(NodeError::Failed)
+    api.publish(node, false, shown.event, &shown.text).await
 }
 
 fn of_change(change: &str, event: &HookEvent) -> Shown {
@@ -150,20 +145,23 @@ fn of_change(change: &str, event: &HookEvent) -> Shown {
 }
 
 /// The type of another event of this machine that the metadata service announces.
-async fn other_event(config: &Config, event: &HookEvent) -> Result<Option<String>, String> {
+async fn other_event(config: &Config, event: &HookEvent) -> Result<Option<String>, NodeError> {
     let endpoint = &config.metadata;
     let machine = match &config.machine {
         Some(machine) => Name::from(machine.as_str()),
         None => Name::from(
             metadata::compute(endpoint)
                 .await
-                .map_err(|why| format!("{why}; set `machine`"))?
+                .map_err(|why| NodeError::failed(format!("{why}; set `machine`")))?
                 .name,
         ),
     };
-    let body = metadata::events(endpoint).await?;
-    let document = Document::parse(&body)
-        .map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;
+    let body = metadata::events(endpoint)
+        .await
+        .map_err(NodeError::failed)?;
+    let document = Document::parse(&body).map_err(|error| {
+        NodeError::failed(format!("{endpoint}: the document is invalid: {error}"))
+    })?;
     let other = document.events().find(|other| {
         let is_same = other
             .event_id()

@@ -1,5 +1,6 @@
 //! The requests about a node and its pods: each has a time limit, and none is repeated here.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::plan::{Answer, Removal};
 use crate::record::{FIELD_MANAGER, PROGRESS};
-use scheduled_events_common::kubernetes::{connect, describe, status_code};
+use scheduled_events_common::kubernetes::{ConnectError, connect, describe, status_code};
 
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -45,7 +46,8 @@ pub fn condition_of(node: &Node) -> Option<&NodeCondition> {
 }
 
 /// Why a request about a node failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
+#[non_exhaustive]
 pub enum NodeError {
     /// The node changed meanwhile. With its new version the request can succeed.
     Conflict,
@@ -54,7 +56,7 @@ pub enum NodeError {
     /// A repetition does not help.
     Refused(String),
     /// A repetition may help.
-    Failed(String),
+    Failed(Box<dyn Error + Send + Sync>),
 }
 
 impl fmt::Display for NodeError {
@@ -62,12 +64,27 @@ impl fmt::Display for NodeError {
         match self {
             Self::Conflict => f.write_str("it changed meanwhile"),
             Self::NotFound => f.write_str("it does not exist"),
-            Self::Refused(message) | Self::Failed(message) => f.write_str(message),
+            Self::Refused(message) => f.write_str(message),
+            Self::Failed(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for NodeError {}
+impl Error for NodeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Failed(error) => error.source(),
+            Self::Conflict | Self::NotFound | Self::Refused(_) => None,
+        }
+    }
+}
+
+impl NodeError {
+    /// What a repetition may help against.
+    pub(crate) fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Failed(error.into())
+    }
+}
 
 /// The API, for one node.
 #[derive(Clone)]
@@ -80,8 +97,8 @@ impl NodeApi {
     /// For the node with this name.
     ///
     /// # Errors
-    /// A sentence: there is no credential.
-    pub async fn connect(name: &str) -> Result<Self, String> {
+    /// There is no credential.
+    pub async fn connect(name: &str) -> Result<Self, ConnectError> {
         Ok(Self {
             client: connect().await?,
             name: name.to_owned(),
@@ -169,14 +186,14 @@ impl NodeApi {
     /// Publishes an Event about the node.
     ///
     /// # Errors
-    /// A sentence.
+    /// [`NodeError::Failed`].
     pub async fn publish(
         &self,
         node: &Node,
         warning: bool,
         reason: &str,
         text: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), NodeError> {
         let reporter = Reporter {
             controller: FIELD_MANAGER.into(),
             instance: Some(self.name.clone()),
@@ -194,14 +211,18 @@ impl NodeApi {
             secondary: None,
         };
         let published = limited(recorder.publish(&event, &node.object_ref(&()))).await;
-        published.map_err(|error| error.map_or_else(timed_out, |error| describe(&error)))
+        published.map_err(|error| {
+            NodeError::failed(error.map_or_else(timed_out, |error| describe(&error)))
+        })
     }
 
     /// Requests the removal of a pod.
     pub async fn remove(&self, removal: &Removal) -> Answer {
         match tokio::time::timeout(REQUEST_TIME, self.send_removal(removal)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(message)) => Answer::Failed { message },
+            Ok(Err(error)) => Answer::Failed {
+                message: describe(&error),
+            },
             Err(_) => Answer::Failed {
                 message: timed_out(),
             },
@@ -210,7 +231,7 @@ impl NodeApi {
 
     /// Builds the request itself, since the client's own eviction leaves out the grace period, and
     /// hides the pause that a server asks for in a header.
-    async fn send_removal(&self, removal: &Removal) -> Result<Answer, String> {
+    async fn send_removal(&self, removal: &Removal) -> Result<Answer, kube::Error> {
         let pod = &removal.pod;
         let url = Request::new(Pod::url_path(&(), Some(&pod.namespace)));
         let grace_period_seconds = removal.grace_seconds.map(i64::from);
@@ -245,15 +266,11 @@ impl NodeApi {
                     ..DeleteOptions::default()
                 }),
             };
-            let body = serde_json::to_vec(&eviction).map_err(|error| error.to_string())?;
+            let body = serde_json::to_vec(&eviction).map_err(kube::Error::SerdeError)?;
             url.create_subresource("eviction", &pod.name, &PostParams::default(), body)
         };
-        let request = request.map_err(|error| error.to_string())?.map(Body::from);
-        let response = self
-            .client
-            .send(request)
-            .await
-            .map_err(|error| describe(&error))?;
+        let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
+        let response = self.client.send(request).await?;
         let code = response.status().as_u16();
         let header = response
             .headers()
@@ -335,7 +352,7 @@ async fn node_result<T>(
 ) -> Result<T, NodeError> {
     limited(request).await.map_err(|error| {
         let Some(error) = error else {
-            return NodeError::Failed(timed_out());
+            return NodeError::failed(timed_out());
         };
         let message = describe(&error);
         match status_code(&error) {
@@ -343,7 +360,7 @@ async fn node_result<T>(
             Some(404) => NodeError::NotFound,
             // An operator can grant rights and credentials later, but not within one run of a hook.
             Some(400 | 401 | 403 | 405 | 415 | 422) => NodeError::Refused(message),
-            _ => NodeError::Failed(message),
+            _ => NodeError::failed(message),
         }
     })
 }

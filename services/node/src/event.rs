@@ -1,8 +1,10 @@
 //! The event that a hook gets on its standard input.
 
-use std::io::{IsTerminal, Read};
+use std::error::Error;
+use std::fmt;
+use std::io::{self, IsTerminal, Read};
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{self, Timestamp};
 use serde::Deserialize;
 
 /// The longest input that is read. An event of a thousand machines has some 70 KiB.
@@ -23,12 +25,64 @@ pub struct HookEvent {
     pub mine: Option<bool>,
 }
 
+/// Why standard input has no event.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HookEventError {
+    /// The system cannot read it.
+    Unreadable(io::Error),
+    /// It is too long.
+    TooLong,
+    /// It is not an event.
+    NotEvent(serde_json::Error),
+    /// The event has an invalid time.
+    NotBefore {
+        /// The time.
+        found: String,
+        /// What is wrong with it.
+        error: jiff::Error,
+    },
+}
+
+impl fmt::Display for HookEventError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => {
+                write!(f, "cannot read the event on standard input: {error}")
+            }
+            Self::TooLong => write!(
+                f,
+                "the event on standard input has more than {INPUT_MAX} bytes"
+            ),
+            Self::NotEvent(error) => write!(
+                f,
+                "standard input is not an event as hooks get it, in JSON: {error}"
+            ),
+            Self::NotBefore { found, error } => write!(
+                f,
+                "`not_before` is {found:?}, expected a time in RFC 3339: {error}"
+            ),
+        }
+    }
+}
+
+impl Error for HookEventError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(error),
+            Self::TooLong => None,
+            Self::NotEvent(error) => Some(error),
+            Self::NotBefore { error, .. } => Some(error),
+        }
+    }
+}
+
 impl HookEvent {
     /// Reads standard input; `None` if it is a terminal, or empty.
     ///
     /// # Errors
-    /// A sentence: the input is too long, or not an event.
-    pub fn from_stdin() -> Result<Option<Self>, String> {
+    /// The input cannot be read, is too long, or is not an event.
+    pub fn from_stdin() -> Result<Option<Self>, HookEventError> {
         let stdin = std::io::stdin();
         if stdin.is_terminal() {
             return Ok(None);
@@ -37,11 +91,9 @@ impl HookEvent {
         let mut input = stdin.lock().take(INPUT_MAX + 1);
         input
             .read_to_string(&mut text)
-            .map_err(|error| format!("cannot read the event on standard input: {error}"))?;
+            .map_err(HookEventError::Unreadable)?;
         if text.len() as u64 > INPUT_MAX {
-            return Err(format!(
-                "the event on standard input has more than {INPUT_MAX} bytes"
-            ));
+            return Err(HookEventError::TooLong);
         }
         if text.trim().is_empty() {
             return Ok(None);
@@ -52,11 +104,9 @@ impl HookEvent {
     /// Reads an event.
     ///
     /// # Errors
-    /// A sentence about the error.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let event: Self = serde_json::from_str(text).map_err(|error| {
-            format!("standard input is not an event as hooks get it, in JSON: {error}")
-        })?;
+    /// It is not an event, or its time is invalid.
+    pub fn parse(text: &str) -> Result<Self, HookEventError> {
+        let event: Self = serde_json::from_str(text).map_err(HookEventError::NotEvent)?;
         event.start()?;
         Ok(event)
     }
@@ -64,13 +114,14 @@ impl HookEvent {
     /// When it starts at the earliest.
     ///
     /// # Errors
-    /// A sentence: the time is invalid.
-    pub fn start(&self) -> Result<Option<Timestamp>, String> {
+    /// The time is invalid.
+    pub fn start(&self) -> Result<Option<Timestamp>, HookEventError> {
         let Some(text) = &self.not_before else {
             return Ok(None);
         };
-        let time = text.parse().map_err(|error| {
-            format!("`not_before` is {text:?}, expected a time in RFC 3339: {error}")
+        let time = text.parse().map_err(|error| HookEventError::NotBefore {
+            found: text.clone(),
+            error,
         })?;
         Ok(Some(time))
     }
@@ -114,7 +165,7 @@ mod tests {
                 "`not_before` is \"tomorrow\"",
             ),
         ] {
-            let error = HookEvent::parse(text).unwrap_err();
+            let error = HookEvent::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

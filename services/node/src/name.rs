@@ -1,14 +1,37 @@
 //! Finds this machine's node.
 
+use std::error::Error;
+use std::fmt;
+
 use crate::config::Config;
-use scheduled_events_common::metadata::{self, Compute};
+use scheduled_events_common::metadata::{self, Compute, MetadataError};
+
+/// The node's name is not configured, and the metadata service has no answer.
+#[derive(Debug)]
+pub struct NameUnknown(pub MetadataError);
+
+impl fmt::Display for NameUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the node's name is unknown: use --node, NODE_NAME, or `node.name` in the configuration ({})",
+            self.0
+        )
+    }
+}
+
+impl Error for NameUnknown {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
 
 /// The name of this machine's node: from the command line, the environment variable `NODE_NAME`,
 /// the configuration, the machine's name, or instance metadata.
 ///
 /// # Errors
-/// A sentence: there is none of these.
-pub async fn node_name(argument: Option<&str>, config: &Config) -> Result<String, String> {
+/// There is none of these.
+pub async fn node_name(argument: Option<&str>, config: &Config) -> Result<String, NameUnknown> {
     let given = argument.map(str::to_owned).or_else(|| {
         std::env::var("NODE_NAME")
             .ok()
@@ -20,10 +43,8 @@ pub async fn node_name(argument: Option<&str>, config: &Config) -> Result<String
     if let Some(known) = known {
         return Ok(known);
     }
-    let compute = metadata::compute(&config.metadata).await.map_err(|why| {
-        format!("the node's name is unknown: use --node, NODE_NAME, or `node.name` in the configuration ({why})")
-    })?;
-    Ok(node_of(&compute))
+    let compute = metadata::compute(&config.metadata).await;
+    compute.map(|found| node_of(&found)).map_err(NameUnknown)
 }
 
 /// The node of a machine as instance metadata describes it.

@@ -5,6 +5,8 @@
 //! names the version of the object that it is based on: the list of taints, which others change
 //! too, can only be replaced as a whole.
 
+use std::fmt;
+
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -200,10 +202,36 @@ pub fn put_back(node: &Node) -> Option<Value> {
 }
 
 /// Why a node cannot go back into service yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotReady {
+    /// Its status is from before the boot.
+    BeforeBoot,
+    /// It reports that it is not, with this reason.
+    Reported(String),
+    /// It does not report whether it is.
+    Unknown,
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BeforeBoot => f.write_str("the node's status is from before the boot"),
+            Self::Reported(reason) => {
+                write!(f, "the node is not ready: {}", reason.escape_debug())
+            }
+            Self::Unknown => f.write_str("the node does not report whether it is ready"),
+        }
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+/// Checks that a node can go back into service.
 ///
 /// # Errors
-/// A sentence: it is not ready, or its report is from before the boot.
-pub fn check_ready(node: &Node, boot_id: Option<&str>) -> Result<(), String> {
+/// It is not ready, or its report is from before the boot.
+pub fn check_ready(node: &Node, boot_id: Option<&str>) -> Result<(), NotReady> {
     let status = node.status.as_ref();
     let reported = status
         .and_then(|status| status.node_info.as_ref())
@@ -211,7 +239,7 @@ pub fn check_ready(node: &Node, boot_id: Option<&str>) -> Result<(), String> {
     // Only if the record shows that this node reports the boot id of this program.
     let on_node = record_of(node).is_some_and(|record| record.boot_id.is_some());
     if on_node && boot_id.is_some() && reported != boot_id {
-        return Err("the node's status is from before the boot".into());
+        return Err(NotReady::BeforeBoot);
     }
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let ready = conditions
@@ -221,14 +249,12 @@ pub fn check_ready(node: &Node, boot_id: Option<&str>) -> Result<(), String> {
     match ready {
         Some(ready) if ready.status == "True" => Ok(()),
         Some(ready) => {
-            let reason = ready
-                .message
-                .as_deref()
-                .or(ready.reason.as_deref())
-                .unwrap_or("no reason given");
-            Err(format!("the node is not ready: {}", reason.escape_debug()))
+            let reason = ready.message.as_deref().or(ready.reason.as_deref());
+            Err(NotReady::Reported(
+                reason.unwrap_or("no reason given").to_owned(),
+            ))
         }
-        None => Err("the node does not report whether it is ready".into()),
+        None => Err(NotReady::Unknown),
     }
 }
 
@@ -536,6 +562,7 @@ mod tests {
         assert!(
             check_ready(&after, Some("boot-2"))
                 .unwrap_err()
+                .to_string()
                 .contains("before the boot")
         );
         let booted = apply(&after, json!({"status": {"nodeInfo": info("boot-2")}}));
@@ -555,7 +582,7 @@ mod tests {
         assert_eq!(check_ready(&remote, Some("elsewhere")), Ok(()));
         let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "message": "PLEG\n"}]}});
         assert_eq!(
-            check_ready(&apply(&before, not_ready), None),
+            check_ready(&apply(&before, not_ready), None).map_err(|error| error.to_string()),
             Err("the node is not ready: PLEG\\n".into())
         );
         assert!(check_ready(&node(json!({})), None).is_err());

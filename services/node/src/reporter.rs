@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use crate::api::{NodeApi, NodeError};
+use crate::api::NodeApi;
 use crate::print;
 
 /// How long a command waits at its end for reports that are not sent yet.
@@ -55,9 +55,7 @@ impl Reporter {
                         text,
                     } => (
                         "publish an Event",
-                        api.publish(&node, warning, reason, &text)
-                            .await
-                            .map_err(NodeError::Failed),
+                        api.publish(&node, warning, reason, &text).await,
                     ),
                 };
                 if let Err(error) = result {

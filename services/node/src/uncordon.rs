@@ -72,7 +72,7 @@ async fn attempt(
 ) -> Result<(Node, String), NodeError> {
     let node = api.get().await?;
     if let (Some(record), Some(endpoint)) = (record_of(&node), endpoint) {
-        let open = open_events(endpoint).await.map_err(NodeError::Failed)?;
+        let open = open_events(endpoint).await?;
         if let Some(event) = record
             .events
             .iter()
@@ -90,7 +90,7 @@ async fn attempt(
     let Some(patch) = put_back(&node) else {
         return Ok((node, "was not taken out of service".into()));
     };
-    check_ready(&node, boot_id).map_err(NodeError::Failed)?;
+    check_ready(&node, boot_id).map_err(NodeError::failed)?;
     let node = api.patch(&patch).await?;
     let outcome = match cordon {
         Cordon::Ours => "is back in service".to_owned(),
@@ -107,10 +107,14 @@ async fn attempt(
 }
 
 /// The ids of the events in the metadata service's document, in lower case.
-async fn open_events(endpoint: &str) -> Result<Vec<String>, String> {
-    let body = metadata::events(endpoint).await?;
+async fn open_events(endpoint: &str) -> Result<Vec<String>, NodeError> {
+    let body = metadata::events(endpoint)
+        .await
+        .map_err(NodeError::failed)?;
     let document = Document::parse(&body).map_err(|error| {
-        format!("cannot ask {endpoint} whether the event is over: the document is invalid: {error}")
+        NodeError::failed(format!(
+            "cannot ask {endpoint} whether the event is over: the document is invalid: {error}"
+        ))
     })?;
     Ok(document
         .events()

@@ -1,25 +1,20 @@
-//! Reads the audit file as it grows, through rotation, truncation and replacement.
+//! Reads the audit file after a position, which outlives this process.
 //!
-//! The watcher renames `FILE` to `FILE.1`, that one to `FILE.2` and so on, and numbers its lines
-//! across all of them. The position is therefore the number of a line, together with a digest of
-//! the line: if the line with that number differs, the files were replaced, and all of them are
-//! read.
+//! The watcher numbers its lines across all files of a rotation. The position is therefore the
+//! number of a line, together with a digest of the line: if the line with that number differs, the
+//! files were replaced, and all of them are read. [`AuditReader`] knows only what it has read
+//! itself.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
-use std::iter;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use scheduled_events::audit::earlier_files;
-use scheduled_events::limits::AUDIT_LINE_MAX;
+use scheduled_events::audit::AuditReader;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use scheduled_events_common::hexadecimal::hexadecimal;
-
-/// How much is read at once, in bytes.
-const CHUNK: usize = 256 * 1024;
 
 /// A line that was delivered: its number and a digest of its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,13 +32,11 @@ pub struct Line {
     pub text: String,
     /// Its number and digest.
     pub position: Position,
-    /// Where it begins in its file.
-    start: u64,
 }
 
 impl Line {
     /// The line, if it is a JSON object with a number. A crash can leave other lines.
-    fn new(bytes: &[u8], start: u64) -> Option<Self> {
+    fn new(bytes: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Numbered {
             sequence: u64,
@@ -60,13 +53,7 @@ impl Line {
                 sequence,
                 digest: digest(bytes),
             },
-            start,
         })
-    }
-
-    /// Where the line after it begins.
-    fn end(&self) -> u64 {
-        self.start + self.text.len() as u64 + 1
     }
 }
 
@@ -92,7 +79,11 @@ pub struct Tail {
     path: PathBuf,
     /// The last line that was read.
     position: Option<Position>,
-    reader: Option<Reader>,
+    /// Continues after the position and the lines that are found; `None` before the position is
+    /// searched for.
+    reader: Option<AuditReader>,
+    /// What the search has read after the position.
+    found: VecDeque<Line>,
 }
 
 impl Tail {
@@ -103,6 +94,7 @@ impl Tail {
             path: path.to_owned(),
             position,
             reader: None,
+            found: VecDeque::new(),
         }
     }
 
@@ -130,282 +122,95 @@ impl Tail {
 
     fn read_next(&mut self, max: usize) -> io::Result<Batch> {
         let mut batch = Batch::default();
+        // Whether the reader has just searched all files, and whether it begins one.
+        let (mut is_searched, mut from_start) = (false, false);
         loop {
-            let Some(mut reader) = self.reader.take() else {
-                let Some((reader, replaced)) = locate(&self.path, self.position.as_ref())? else {
-                    return Ok(batch);
-                };
-                self.use_located(reader, replaced, &mut batch);
+            let Some(reader) = &mut self.reader else {
+                batch.replaced |= self.search()?;
+                is_searched = true;
                 continue;
             };
-            if !reader.is_intact()? {
-                continue;
-            }
-            // Examined before the lines are read: these then include all lines from before the
-            // rename.
-            let moved = !is_same_file(&reader.file, &self.path);
-            let lines = reader.read_lines(max)?;
-            if !lines.is_empty() {
-                reader.file.sync_data()?;
-                self.reader = Some(reader);
-                for line in &lines {
-                    let expected = self
-                        .position
-                        .as_ref()
-                        .map_or(line.position.sequence, |last| last.sequence + 1);
-                    batch.lost += line.position.sequence.saturating_sub(expected);
-                    self.position = Some(line.position.clone());
+            if self.found.is_empty() {
+                let next = reader.read_some(max)?;
+                if next.lines.is_empty() {
+                    return Ok(batch);
                 }
-                batch.lines = lines;
-                return Ok(batch);
+                from_start |= next.from_start;
+                self.found = next
+                    .lines
+                    .iter()
+                    .filter_map(|line| Line::new(line))
+                    .collect();
             }
-            if moved
-                && let Some((next, replaced)) = locate(&self.path, self.position.as_ref())?
-                && identity(&next.file)? != identity(&reader.file)?
+            let (Some(first), last) = (self.found.front(), self.position.as_ref()) else {
+                continue;
+            };
+            // The files may have been replaced, or rotated away.
+            if from_start
+                && !is_searched
+                && last.is_some_and(|last| last.sequence + 1 != first.position.sequence)
             {
-                self.use_located(next, replaced, &mut batch);
+                self.reader = None;
                 continue;
             }
-            self.reader = Some(reader);
+            reader.sync()?;
+            let count = max.min(self.found.len());
+            batch.lines.extend(self.found.drain(..count));
+            for line in &batch.lines {
+                let expected = self
+                    .position
+                    .as_ref()
+                    .map_or(line.position.sequence, |last| last.sequence + 1);
+                batch.lost += line.position.sequence.saturating_sub(expected);
+                self.position = Some(line.position.clone());
+            }
             return Ok(batch);
         }
     }
 
-    fn use_located(&mut self, reader: Reader, replaced: bool, batch: &mut Batch) {
-        if replaced {
-            self.position = None;
-            batch.replaced = true;
-        }
-        self.reader = Some(reader);
-    }
-}
-
-/// A file that is read line by line.
-#[derive(Debug)]
-struct Reader {
-    file: File,
-    /// Where the next line begins.
-    offset: u64,
-    /// The length of the line before `offset` with its line feed, and its digest.
-    last: Option<(usize, String)>,
-    /// Whether `offset` is within a line that is too long.
-    in_long_line: bool,
-}
-
-impl Reader {
-    fn new(file: File) -> Self {
-        Self {
-            file,
-            offset: 0,
-            last: None,
-            in_long_line: false,
-        }
-    }
-
-    /// Continues at `offset`, after this line.
-    fn go_to(&mut self, offset: u64, last: Option<&Line>) {
-        self.offset = offset;
-        self.last = last.map(|line| (line.text.len() + 1, line.position.digest.clone()));
-        self.in_long_line = false;
-    }
-
-    /// Whether the file still has the line that was read last, at its place.
-    fn is_intact(&self) -> io::Result<bool> {
-        let length = self.file.metadata()?.len();
-        let Some((last, expected)) = self.last.as_ref().filter(|_| length > self.offset) else {
-            return Ok(length >= self.offset);
-        };
-        let mut bytes = vec![0; *last];
-        match self
-            .file
-            .read_exact_at(&mut bytes, self.offset - *last as u64)
-        {
-            Ok(()) => Ok(bytes.pop() == Some(b'\n') && digest(&bytes) == *expected),
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The next whole lines, at most `max`. Lines that are not records are skipped.
-    fn read_lines(&mut self, max: usize) -> io::Result<Vec<Line>> {
-        let mut lines = Vec::new();
-        let mut size = CHUNK;
-        loop {
-            let mut bytes = vec![0; size];
-            let count = read_at(&self.file, &mut bytes, self.offset)?;
-            bytes.truncate(count);
-            let mut start = 0;
-            while let Some(length) = bytes[start..].iter().position(|byte| *byte == b'\n')
-                && lines.len() < max
-            {
-                let line = Line::new(&bytes[start..start + length], self.offset)
-                    .filter(|_| !self.in_long_line);
-                self.in_long_line = false;
-                start += length + 1;
-                self.offset += length as u64 + 1;
-                self.last = line
-                    .as_ref()
-                    .map(|line| (length + 1, line.position.digest.clone()));
-                lines.extend(line);
-            }
-            if !lines.is_empty() || count < size {
-                return Ok(lines);
-            }
-            if start > 0 {
-                size = CHUNK;
-            } else if size < AUDIT_LINE_MAX {
-                size *= 2;
-            } else {
-                self.offset += count as u64;
-                self.last = None;
-                self.in_long_line = true;
-            }
-        }
-    }
-}
-
-/// Fills the buffer from `offset` up to the end of the file, at most.
-fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut count = 0;
-    while count < buffer.len() {
-        match file.read_at(&mut buffer[count..], offset + count as u64) {
-            Ok(0) => break,
-            Ok(read) => count += read,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(count)
-}
-
-/// The file with the line after `position`, and whether these files differ from those that had
-/// `position`; `None` if there is no file.
-fn locate(path: &Path, position: Option<&Position>) -> io::Result<Option<(Reader, bool)>> {
-    let mut readers = open_all(path)?;
-    let mut replaced = false;
-    let mut first = 0;
-    if let Some(position) = position {
-        match find(&mut readers, position)? {
-            Found::At(index) => first = index,
-            Found::Replaced => {
-                replaced = true;
-                for reader in &mut readers {
-                    reader.go_to(0, None);
-                }
-            }
-        }
-    }
-    for index in first..readers.len() {
-        let reader = &mut readers[index];
-        let (offset, last) = (reader.offset, reader.last.clone());
-        if let Some(line) = reader.read_lines(1)?.pop() {
-            // The text before the line is no record.
-            reader.go_to(line.start, None);
-            reader.last = last.filter(|_| offset == line.start);
-            return Ok(Some((readers.swap_remove(index), replaced)));
-        }
-    }
-    Ok(readers.pop().map(|reader| (reader, replaced)))
-}
-
-/// Where a position is.
-enum Found {
-    /// In or before the file with this index. The file's reader continues after it.
-    At(usize),
-    /// Nowhere: the numbers began again, or another line has its number.
-    Replaced,
-}
-
-fn find(readers: &mut [Reader], position: &Position) -> io::Result<Found> {
-    let mut later = None;
-    for (index, reader) in readers.iter_mut().enumerate().rev() {
-        let mut is_first = true;
-        loop {
-            let lines = reader.read_lines(usize::MAX)?;
-            if is_first
-                && lines
-                    .first()
-                    .is_some_and(|line| line.position.sequence > position.sequence)
-            {
-                reader.go_to(0, None);
-                later = Some(index);
-                break;
-            }
-            if lines.is_empty() {
-                if is_first {
+    /// Reads up to the position: up to its line, or otherwise up to where it was before lines were
+    /// lost. Returns whether these files differ from those that had it; all of them are read then.
+    fn search(&mut self) -> io::Result<bool> {
+        let new_reader = || AuditReader::new(&self.path).refuse_links();
+        let mut reader = new_reader();
+        self.found.clear();
+        let mut replaced = false;
+        if let Some(position) = &self.position {
+            'files: loop {
+                let next = reader.read_some(usize::MAX)?.lines;
+                if next.is_empty() {
                     break;
                 }
-                // The position's line was at the end of this file, and is lost, or never was in
-                // these files.
-                return Ok(later.map_or(Found::Replaced, Found::At));
-            }
-            is_first = false;
-            for line in lines {
-                if line.position == *position {
-                    reader.go_to(line.end(), Some(&line));
-                    return Ok(Found::At(index));
-                }
-                if line.position.sequence == position.sequence {
-                    return Ok(Found::Replaced);
-                }
-                if line.position.sequence > position.sequence {
-                    reader.go_to(line.start, None);
-                    return Ok(Found::At(index));
+                let mut lines = next.iter().filter_map(|line| Line::new(line));
+                while let Some(line) = lines.next() {
+                    // Without a line as new as the position's, the numbers began again.
+                    replaced = true;
+                    match line.position.sequence.cmp(&position.sequence) {
+                        Ordering::Less => continue,
+                        Ordering::Equal if line.position != *position => break 'files,
+                        Ordering::Equal => {}
+                        Ordering::Greater => self.found.push_back(line),
+                    }
+                    self.found.extend(lines);
+                    replaced = false;
+                    break 'files;
                 }
             }
         }
-    }
-    Ok(Found::At(later.unwrap_or(readers.len().saturating_sub(1))))
-}
-
-/// Opens the files that exist, the oldest first.
-fn open_all(path: &Path) -> io::Result<Vec<Reader>> {
-    let mut readers: Vec<Reader> = Vec::new();
-    let mut identities = Vec::new();
-    // In this order a file that is renamed meanwhile is seen once or twice, and never missed.
-    for name in iter::once(path.to_owned()).chain(earlier_files(path).rev()) {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let flags = i32::try_from(flags.bits()).unwrap_or_default();
-        let file = match OpenOptions::new()
-            .read(true)
-            .custom_flags(flags)
-            .open(&name)
-        {
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            opened => opened?,
-        };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other(format!(
-                "{} is not a regular file",
-                name.display()
-            )));
+        if replaced {
+            reader = new_reader();
+            self.position = None;
         }
-        let identity = identity(&file)?;
-        if !identities.contains(&identity) {
-            identities.push(identity);
-            readers.push(Reader::new(file));
-        }
+        self.reader = Some(reader);
+        Ok(replaced)
     }
-    readers.reverse();
-    Ok(readers)
-}
-
-fn identity(file: &File) -> io::Result<(u64, u64)> {
-    file.metadata()
-        .map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// Whether the path names this file.
-fn is_same_file(file: &File, path: &Path) -> bool {
-    let found = path
-        .symlink_metadata()
-        .map(|metadata| (metadata.dev(), metadata.ino()));
-    matches!((found, identity(file)), (Ok(found), Ok(expected)) if found == expected)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use scheduled_events::limits::AUDIT_LINE_MAX;
 
     use super::*;
 

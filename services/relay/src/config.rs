@@ -140,7 +140,7 @@ pub enum Signal {
 impl RelayConfig {
     /// Refuses targets with the same name, and keys without effect.
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        self.check_proxy().map_err(|message| (None, message))?;
+        self.check_proxy()?;
         let targets = &self.targets;
         if targets.is_empty() {
             return Err((
@@ -187,32 +187,35 @@ impl RelayConfig {
                     ));
                 }
             }
-            target
-                .check_members()
-                .map_err(|message| (place, format!("target {name:?}: {message}")))?;
+            target.check_members()?;
         }
         Ok(())
     }
 }
 
 impl RelayConfig {
-    fn check_proxy(&self) -> Result<(), String> {
+    fn check_proxy(&self) -> Result<(), Invalid> {
         let Some(proxy) = &self.proxy else {
             return match self.proxy_credentials_file {
                 None => Ok(()),
-                Some(_) => Err("`relay.proxy_credentials_file` needs a `proxy`".to_owned()),
+                Some(_) => Err((
+                    None,
+                    "`relay.proxy_credentials_file` needs a `proxy`".to_owned(),
+                )),
             };
         };
         let name = address::shown(proxy);
         let url = address::check(proxy).map_err(|why| {
             let advice =
                 "expected one such as \"http://proxy.example.com:3128\"; credentials are in `proxy_credentials_file`";
-            format!("`relay.proxy` is {name:?}: {why}; {advice}")
+            (
+                None,
+                format!("`relay.proxy` is {name:?}: {why}; {advice}"),
+            )
         })?;
         if self.proxy_credentials_file.is_some() && !address::is_private(&url) {
-            return Err(format!(
-                "`relay.proxy` is {name:?}, to which the credentials would be sent in clear: expected https"
-            ));
+            let problem = "to which the credentials would be sent in clear: expected https";
+            return Err((None, format!("`relay.proxy` is {name:?}, {problem}")));
         }
         Ok(())
     }
@@ -220,7 +223,12 @@ impl RelayConfig {
 
 impl TargetConfig {
     /// Refuses keys that belong to other kinds of targets, where they would have no effect.
-    fn check_members(&self) -> Result<(), String> {
+    fn check_members(&self) -> Result<(), Invalid> {
+        let invalid = |message: &str| {
+            let name = self.name.get_ref();
+            let place = Some(self.name.span().start);
+            Err((place, format!("target {name:?}: {message}")))
+        };
         let is = |kinds: &[Kind]| kinds.contains(&self.kind);
         let webhook = is(&[Kind::Webhook]);
         for (name, present, expected) in [
@@ -240,19 +248,19 @@ impl TargetConfig {
             ),
         ] {
             if present && !expected {
-                return Err(format!(
+                return invalid(&format!(
                     "`{name}` has no effect on a target of this kind; remove it"
                 ));
             }
         }
         if self.url.is_some() && self.url_file.is_some() {
-            return Err("`url` and `url_file` exclude each other".to_owned());
+            return invalid("`url` and `url_file` exclude each other");
         }
         if self.content_type.is_some() && self.template.is_none() {
-            return Err("`content_type` needs a `template`".to_owned());
+            return invalid("`content_type` needs a `template`");
         }
         if self.template.is_some() && self.format.is_some() {
-            return Err("`template` and `format` exclude each other".to_owned());
+            return invalid("`template` and `format` exclude each other");
         }
         Ok(())
     }

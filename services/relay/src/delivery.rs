@@ -7,6 +7,7 @@
 //! it in a file of its own, so that one record does not delay the others.
 
 use std::collections::VecDeque;
+use std::io;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -14,10 +15,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::audit::{Line, Position, Tail};
 use crate::config::{Start, TargetConfig};
+use crate::error::RelayError;
 use crate::file::RelayFile;
 use crate::record::Record;
 use crate::state::{Folder, State, StateFile};
-use crate::targets::{self, Failure, Filter, Item, Target};
+use crate::targets::{self, Filter, Item, RequestError, Target};
 use crate::transport::{Outcome, Request, Transport};
 use scheduled_events_common::log;
 use scheduled_events_common::random::part_of;
@@ -83,38 +85,38 @@ impl Delivery {
     /// Sets up the delivery to a target. Its position is saved before this returns.
     ///
     /// # Errors
-    /// A sentence about the target's settings or its state.
+    /// The target's settings or its state cannot be used.
     pub fn open(
         config: &TargetConfig,
         file: &RelayFile,
         folder: &Folder,
         machine: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RelayError> {
         let name = config.name.get_ref().clone();
-        let failed = |reason: String| format!("target {name:?}: {reason}");
+        let failed = |error| RelayError::Target {
+            name: name.clone(),
+            error,
+        };
+        let cannot = |what: &str| RelayError::io(format!("target {name:?}: cannot {what}"));
         let target = targets::open(config, machine).map_err(failed)?;
         if config.records.is_some() && !target.has_choice() {
             return Err(failed(
-                "`records` has no effect on a target of this kind; remove it".to_owned(),
+                "`records` has no effect on a target of this kind; remove it".into(),
             ));
         }
         let transport =
             Transport::new(config.ca.as_deref(), &file.metadata, &file.relay).map_err(failed)?;
         let audit = &file.audit;
         let file = folder.file(&name);
-        let loaded = file
-            .load()
-            .map_err(|error| failed(format!("cannot read its state: {error}")))?;
+        let loaded = file.load().map_err(cannot("read its state"))?;
         let is_new = loaded.is_none();
         let mut state = loaded.unwrap_or_default();
         let mut tail = Tail::new(audit, state.position.clone());
         if is_new && config.start == Start::End {
             let end = tail.skip_to_end();
-            state.position =
-                end.map_err(|error| failed(format!("cannot read {}: {error}", audit.display())))?;
+            state.position = end.map_err(cannot(&format!("read {}", audit.display())))?;
         }
-        file.save(&state)
-            .map_err(|error| failed(format!("cannot save its state: {error}")))?;
+        file.save(&state).map_err(cannot("save its state"))?;
         Ok(Self {
             filter: Filter::new(config),
             name,
@@ -157,9 +159,9 @@ impl Delivery {
             return failed;
         }
         if self.waiting.is_empty()
-            && let Err(reason) = self.read()
+            && let Err(error) = self.read()
         {
-            return self.failed(&reason, None);
+            return self.failed(&format!("cannot read the audit file: {error}"), None);
         }
         if self.waiting.is_empty() {
             if !self.saved && self.saved_at.elapsed() > SAVE_IDLE {
@@ -174,11 +176,11 @@ impl Delivery {
         }
         let outcome = match self.target.requests(&next.items) {
             Ok(requests) => self.send(&requests).await,
-            Err(Failure::Later(reason)) => Outcome::Later(reason, None),
+            Err(RequestError::Setting(error)) => Outcome::Later(error.to_string(), None),
             // It would fail in the same way again.
-            Err(Failure::Rejected(reason)) => {
+            Err(error) => {
                 self.rejections = REJECTIONS_MAX;
-                Outcome::Rejected(reason)
+                Outcome::Rejected(error.to_string())
             }
         };
         match outcome {
@@ -199,11 +201,8 @@ impl Delivery {
     }
 
     /// Reads the next records of the audit file.
-    fn read(&mut self) -> Result<(), String> {
-        let batch = self
-            .tail
-            .read(READ_MAX)
-            .map_err(|error| format!("cannot read the audit file: {error}"))?;
+    fn read(&mut self) -> io::Result<()> {
+        let batch = self.tail.read(READ_MAX)?;
         if batch.replaced {
             self.log("the audit file is another one than before; all its records are forwarded");
         }
@@ -304,8 +303,8 @@ impl Delivery {
         }
         let outcome = match self.target.refresh(&self.state.events) {
             Ok(requests) => self.send(&requests).await,
-            Err(Failure::Later(reason)) => Outcome::Later(reason, None),
-            Err(Failure::Rejected(reason)) => Outcome::Rejected(reason),
+            Err(RequestError::Setting(error)) => Outcome::Later(error.to_string(), None),
+            Err(error) => Outcome::Rejected(error.to_string()),
         };
         match outcome {
             Outcome::Later(reason, wait) => return Some(self.failed(&reason, wait)),

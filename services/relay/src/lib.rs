@@ -5,11 +5,13 @@
 //! target that is down delays no other. In the order in which a record passes through them:
 //! [`audit`] reads the file; [`record`] is one of its lines; [`state`] is what is saved;
 //! [`delivery`] is the task of one target; [`events`] are those that are open; [`targets`] turn
-//! records into requests; [`transport`] sends them. [`message`] writes text for people.
+//! records into requests; [`transport`] sends them. [`message`] writes text for people, and
+//! [`error`] says why nothing is forwarded.
 
 pub mod audit;
 pub mod config;
 pub mod delivery;
+pub mod error;
 pub mod events;
 pub mod file;
 pub mod message;
@@ -24,6 +26,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use delivery::Delivery;
+use error::RelayError;
 use file::RelayFile;
 
 use scheduled_events_common::log;
@@ -36,8 +39,8 @@ const STOP_TIME: Duration = Duration::from_secs(5);
 /// Forwards records until a signal asks it to end.
 ///
 /// # Errors
-/// A sentence: the state cannot be used, or another process uses it.
-pub async fn run(file: &RelayFile) -> Result<(), String> {
+/// The state or a target cannot be used, or another process uses the state.
+pub async fn run(file: &RelayFile) -> Result<(), RelayError> {
     let machine = machine_name(file).await;
     let folder = state::Folder::open(&file.relay.state)?;
     let (stop, stopped) = watch::channel(false);
@@ -54,12 +57,11 @@ pub async fn run(file: &RelayFile) -> Result<(), String> {
             "warning: the audit file {name} does not exist yet: nothing is forwarded until the watcher writes it"
         ));
     }
-    let asked_to_stop =
-        asked_to_stop().map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let asked_to_stop = asked_to_stop().map_err(RelayError::io("cannot wait for signals"))?;
     tokio::select! {
         () = asked_to_stop => {}
         // Tasks end only when they are asked to.
-        Some(ended) = tasks.join_next() => return Err(format!("a target's task ended: {ended:?}")),
+        Some(ended) = tasks.join_next() => return Err(RelayError::Ended(format!("{ended:?}"))),
     }
     // Requests that are sent but not yet saved would be sent again after the next start.
     let _ = stop.send(true);

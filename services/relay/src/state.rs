@@ -9,11 +9,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use scheduled_events::files::temporary;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Position;
+use crate::error::RelayError;
 use crate::events::OpenEvents;
-use scheduled_events_common::{log, temporary};
+use scheduled_events_common::log;
 
 /// The largest state file that is read, in bytes.
 const SIZE_MAX: u64 = 64 * 1024 * 1024;
@@ -45,31 +47,27 @@ impl Folder {
     /// Creates the folder if needed, and locks it.
     ///
     /// # Errors
-    /// A sentence: it cannot be written, or another process uses it.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    /// It cannot be written, or another process uses it.
+    pub fn open(path: &Path) -> Result<Self, RelayError> {
         let name = path.display();
         fs::create_dir_all(path)
-            .map_err(|error| format!("cannot create the folder {name}: {error}"))?;
+            .map_err(RelayError::io(format!("cannot create the folder {name}")))?;
         let lock_path = path.join("lock");
         let lock = private().create(true).append(true).open(&lock_path);
-        let lock =
-            lock.map_err(|error| format!("cannot write {}: {error}", lock_path.display()))?;
+        let lock_name = lock_path.display();
+        let lock = lock.map_err(RelayError::io(format!("cannot write {lock_name}")))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => {
-                format!(
-                    "another process relays with the state in {name}; end it, or choose another folder in `relay.state`"
-                )
-            }
-            error => format!("cannot lock {}: {error}", lock_path.display()),
+            rustix::io::Errno::WOULDBLOCK => RelayError::InUse(path.to_owned()),
+            error => RelayError::io(format!("cannot lock {lock_name}"))(error.into()),
         })?;
         // A target that is no longer configured would never remove its own. Other programs may have
         // files here, too.
-        let entries = fs::read_dir(path)
-            .map_err(|error| format!("cannot read the folder {name}: {error}"))?;
+        let entries =
+            fs::read_dir(path).map_err(RelayError::io(format!("cannot read the folder {name}")))?;
         for left in entries.flatten().map(|entry| entry.path()) {
             if left.to_str().is_some_and(|left| left.ends_with(TEMPORARY)) {
-                let removed = temporary::remove_left(&left);
-                removed.map_err(|error| format!("cannot remove {}: {error}", left.display()))?;
+                let what = format!("cannot remove {}", left.display());
+                temporary::remove_left(&left).map_err(RelayError::io(what))?;
             }
         }
         Ok(Self {
@@ -128,17 +126,10 @@ impl StateFile {
     /// Those of the file system. The old file stays then.
     pub fn save(&self, state: &State) -> io::Result<()> {
         let new = self.folder.join(format!("{}{TEMPORARY}", self.name));
-        temporary::remove_left(&new)?;
-        let mut file = temporary::create(&new, 0o600)?;
-        let written = (|| {
+        temporary::replace(&self.path("json"), &new, |mut file| {
             file.write_all(&serde_json::to_vec(state)?)?;
-            file.sync_data()?;
-            fs::rename(&new, self.path("json"))
-        })();
-        if written.is_err() {
-            let _ = fs::remove_file(&new);
-        }
-        written?;
+            file.sync_data()
+        })?;
         File::open(&self.folder)?.sync_all()
     }
 
@@ -194,7 +185,8 @@ mod tests {
         let writing = folder.path().join("hook.relay.json.new");
         fs::write(&writing, "{").expect("written");
         assert!(
-            Folder::open(folder.path()).is_err_and(|why| why.contains("another process relays"))
+            Folder::open(folder.path())
+                .is_err_and(|why| why.to_string().contains("another process relays"))
         );
         assert!(writing.exists() && folder.path().join("hook.json").exists());
         // A failure leaves none.

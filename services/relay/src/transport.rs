@@ -16,9 +16,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::config::RelayConfig;
+use crate::error::SettingError;
 use scheduled_events_common::address::{self, HIDDEN, without_secrets};
-use scheduled_events_common::http;
-use scheduled_events_common::secret::Secret;
+use scheduled_events_common::http::{self, HttpError};
+use scheduled_events_common::secret::{Secret, SecretFile};
 
 /// How long a request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(20);
@@ -78,12 +79,12 @@ impl Address {
     /// Checks an address.
     ///
     /// # Errors
-    /// A sentence without the address.
-    pub fn new(url: &Secret) -> Result<Self, String> {
+    /// It cannot be used. The sentence does not have the address.
+    pub fn new(url: &Secret) -> Result<Self, SettingError> {
         let parsed =
-            Url::parse(url.reveal()).map_err(|error| format!("the address is invalid: {error}"))?;
+            Url::parse(url.reveal()).map_err(SettingError::malformed("the address is invalid"))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            return Err("the address has a user or a password; use `header_files`".to_owned());
+            return Err("the address has a user or a password; use `header_files`".into());
         }
         match parsed.scheme() {
             "https" | "http" => Ok(Self {
@@ -93,22 +94,19 @@ impl Address {
                 is_here: address::is_here(&parsed),
             }),
             // A secret that is no address can look like a scheme.
-            _ => Err("the address does not begin with `https`".to_owned()),
+            _ => Err("the address does not begin with `https`".into()),
         }
     }
 
     /// The address, if secrets may be sent to it.
     ///
     /// # Errors
-    /// A sentence: it is on another machine, and not `https`.
-    pub fn private(self) -> Result<Self, String> {
+    /// It is on another machine, and not `https`.
+    pub fn private(self) -> Result<Self, SettingError> {
         if self.is_private {
             return Ok(self);
         }
-        Err(
-            "the address begins with `http`, and the request has a secret: expected `https`"
-                .to_owned(),
-        )
+        Err("the address begins with `http`, and the request has a secret: expected `https`".into())
     }
 
     /// The path, the query, and both together, as far as they exist.
@@ -134,7 +132,7 @@ impl Address {
     ///
     /// # Errors
     /// None for a checked address.
-    pub fn join(&self, path: &str) -> Result<Self, String> {
+    pub fn join(&self, path: &str) -> Result<Self, SettingError> {
         let (base, query) = self
             .url
             .reveal()
@@ -180,32 +178,38 @@ impl Transport {
     /// is the address of the metadata service, to which no proxy leads.
     ///
     /// # Errors
-    /// A sentence: a file cannot be read, or has no certificate or no credentials.
-    pub fn new(ca: Option<&Path>, metadata: &str, relay: &RelayConfig) -> Result<Self, String> {
+    /// A file cannot be read, or has no certificate or no credentials.
+    pub fn new(
+        ca: Option<&Path>,
+        metadata: &str,
+        relay: &RelayConfig,
+    ) -> Result<Self, SettingError> {
         let mut builder = http::builder(REQUEST_TIME);
         if let Some(path) = ca {
-            let name = path.display();
-            let pem =
-                std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+            let name = path.display().to_string();
+            let pem = std::fs::read(path).map_err(SettingError::unreadable(&name))?;
             let certificates =
-                Certificate::from_pem_bundle(&pem).map_err(|error| format!("{name}: {error}"))?;
+                Certificate::from_pem_bundle(&pem).map_err(SettingError::malformed(&name))?;
             if certificates.is_empty() {
-                return Err(format!("{name} has no certificate, expected PEM"));
+                return Err(SettingError::Invalid(format!(
+                    "{name} has no certificate, expected PEM"
+                )));
             }
             builder = builder.tls_certs_merge(certificates);
         }
         let mut proxy_secrets = Vec::new();
         if let Some(address) = &relay.proxy {
-            let proxy = Proxy::all(address)
-                .map_err(|error| format!("`relay.proxy`: {}", http::reason(&error)))?;
+            let proxy = Proxy::all(address).map_err(|error| {
+                SettingError::Invalid(format!("`relay.proxy`: {}", http::reason(&error)))
+            })?;
             // Requests without TLS to this machine itself must not go to another one.
             let mut proxy = proxy.no_proxy(NoProxy::from_string("localhost,127.0.0.0/8,::1"));
             if let Some(file) = &relay.proxy_credentials_file {
                 let setting = "relay.proxy_credentials_file";
-                let secret = file.read().map_err(|why| format!("`{setting}`: {why}"))?;
+                let secret = read(setting, file)?;
                 let credentials = secret.reveal().split_once(':');
                 let (user, password) =
-                    credentials.ok_or(format!("`{setting}` has no USER:PASSWORD"))?;
+                    credentials.ok_or("`relay.proxy_credentials_file` has no USER:PASSWORD")?;
                 proxy = proxy.basic_auth(user, password);
                 proxy_secrets.extend([
                     Secret::new(password),
@@ -216,7 +220,7 @@ impl Transport {
         }
         let client = builder
             .build()
-            .map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
+            .map_err(|error| SettingError::Http(HttpError::Setup(error)))?;
         let (metadata, proxy) = (
             metadata.trim_end_matches('/').to_owned(),
             relay.proxy.as_deref().map(address::shown),
@@ -241,7 +245,7 @@ impl Transport {
             None => None,
             Some(identity) => match self.token(identity).await {
                 Ok(token) => Some(token),
-                Err(reason) => return Outcome::Later(reason, None),
+                Err(outcome) => return outcome,
             },
         };
         let redact = |text: &str| {
@@ -309,7 +313,7 @@ impl Transport {
         let body = match http::body(response, ANSWER_MAX).await {
             Ok(body) => String::from_utf8_lossy(&body).into_owned(),
             // The status decides.
-            Err(reason) => reason,
+            Err(reason) => reason.to_string(),
         };
         if let Some(outcome) = classify(status.as_u16(), &body, &redact) {
             return outcome;
@@ -330,8 +334,8 @@ impl Transport {
 }
 
 impl Transport {
-    /// The token of a managed identity, cached for half of its life.
-    async fn token(&mut self, identity: &Identity) -> Result<Secret, String> {
+    /// The token of a managed identity, cached for half of its life; without one, when to try again.
+    async fn token(&mut self, identity: &Identity) -> Result<Secret, Outcome> {
         #[derive(Deserialize)]
         struct Token {
             access_token: String,
@@ -344,7 +348,9 @@ impl Transport {
         {
             return Ok(token.clone());
         }
-        let failed = |reason: String| format!("the metadata service returns no token: {reason}");
+        let later = |reason: String| Outcome::Later(reason, None);
+        let failed =
+            |reason: &str| later(format!("the metadata service returns no token: {reason}"));
         let url = format!("{}/metadata/identity/oauth2/token", self.metadata);
         let query = [
             ("api-version", "2018-02-01"),
@@ -353,25 +359,29 @@ impl Transport {
         let query = query
             .into_iter()
             .chain(identity.client_id.as_deref().map(|id| ("client_id", id)));
-        let url = Url::parse_with_params(&url, query).map_err(|error| failed(error.to_string()))?;
+        let url =
+            Url::parse_with_params(&url, query).map_err(|error| failed(&error.to_string()))?;
         let query = url.query().unwrap_or_default().to_owned();
-        let request = http::client(TOKEN_TIME)?
+        let request = http::client(TOKEN_TIME)
+            .map_err(|error| later(error.to_string()))?
             .get(url)
             .header("Metadata", "true");
         let response = request
             .send()
             .await
-            .map_err(|error| failed(http::reason(&error)))?;
+            .map_err(|error| failed(&http::reason(&error)))?;
         let status = response.status();
-        let body = http::body(response, ANSWER_MAX).await.map_err(failed)?;
+        let body = http::body(response, ANSWER_MAX)
+            .await
+            .map_err(|error| failed(&error.to_string()))?;
         if !status.is_success() {
             let text = without_secrets(&String::from_utf8_lossy(&body).replace(&query, HIDDEN));
             let text: String = text.chars().take(EXCERPT).collect();
-            return Err(failed(format!("status {}: {text}", status.as_u16())));
+            return Err(failed(&format!("status {}: {text}", status.as_u16())));
         }
         // The error itself could show the token.
         let token: Token =
-            serde_json::from_slice(&body).map_err(|_| failed("its answer has none".to_owned()))?;
+            serde_json::from_slice(&body).map_err(|_| failed("its answer has none"))?;
         let seconds = token
             .expires_in
             .as_u64()
@@ -382,6 +392,14 @@ impl Transport {
         self.token = Some((token_secret.clone(), until));
         Ok(token_secret)
     }
+}
+
+/// Reads the secret of a setting.
+pub(crate) fn read(setting: &str, file: &SecretFile) -> Result<Secret, SettingError> {
+    file.read().map_err(|error| SettingError::Secret {
+        setting: setting.to_owned(),
+        error,
+    })
 }
 
 /// The pause that an answer asks for: a number of seconds, or a time by the server's own clock.

@@ -125,7 +125,7 @@ const OTHERS: [(&str, &str); 27] = [
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 19] = [
+const NO_MESSAGES: [&str; 20] = [
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
     "…; start Azurite first: npx azurite-queue",
@@ -134,6 +134,7 @@ const NO_MESSAGES: [&str; 19] = [
     "the answer is not HTTP",
     "; did you mean `…`?",
     "; using it needs --allow-endpoint",
+    "; expected the file of `watch --audit`, or the output of `watch --json`",
     "did you mean `…`? ",
     "did you mean …? ",
     "out of service; …",

@@ -45,7 +45,7 @@ pub(super) async fn check_address(
 ) -> Response {
     let mut response = match control.keys.check_address(request.headers()) {
         Ok(()) => next.run(request).await,
-        Err(message) => Refusal(StatusCode::FORBIDDEN, message).into_response(),
+        Err(error) => Refusal(StatusCode::FORBIDDEN, error.to_string()).into_response(),
     };
     for (name, value) in SECURITY {
         response

@@ -1,5 +1,7 @@
 //! The keys of the control, and whether a request has one.
 
+use std::error::Error;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +27,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(port: u16) -> Result<Self, String> {
+    pub(super) fn new(port: u16) -> Result<Self, NoRandomNumbers> {
         let ticket = Mutex::new(Some(random_key()?));
         Ok(Self {
             port,
@@ -89,7 +91,7 @@ impl Keys {
         name.is_some_and(|name| ["127.0.0.1", "localhost"].contains(&name))
     }
 
-    pub(super) fn check_address(&self, headers: &HeaderMap) -> Result<(), String> {
+    pub(super) fn check_address(&self, headers: &HeaderMap) -> Result<(), ForeignRequest> {
         let text = |name| {
             headers
                 .get(name)
@@ -97,26 +99,67 @@ impl Keys {
         };
         let host = text(HOST).unwrap_or_default();
         if headers.get_all(HOST).iter().count() != 1 || !self.is_own_host(&host) {
-            return Err(format!("found Host: {host}, expected {}", self.authority()));
+            return Err(ForeignRequest::Host {
+                found: host.into_owned(),
+                expected: self.authority(),
+            });
         }
         if let Some(origin) = text(ORIGIN)
             && origin.strip_prefix("http://") != Some(&*host)
         {
-            return Err(format!("found Origin: {origin}, expected http://{host}"));
+            return Err(ForeignRequest::Origin {
+                found: origin.into_owned(),
+                host: host.into_owned(),
+            });
         }
         Ok(())
     }
 }
+
+/// Why there can be no keys.
+#[derive(Debug)]
+pub(crate) struct NoRandomNumbers(getrandom::Error);
+
+impl fmt::Display for NoRandomNumbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the system has no random numbers: {}", self.0)
+    }
+}
+
+impl Error for NoRandomNumbers {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// A header that only a request for another address, or of another site, has.
+#[derive(Debug)]
+pub(super) enum ForeignRequest {
+    Host { found: String, expected: String },
+    Origin { found: String, host: String },
+}
+
+impl fmt::Display for ForeignRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host { found, expected } => write!(f, "found Host: {found}, expected {expected}"),
+            Self::Origin { found, host } => {
+                write!(f, "found Origin: {found}, expected http://{host}")
+            }
+        }
+    }
+}
+
+impl Error for ForeignRequest {}
 
 fn same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
 /// 128 random bits as hexadecimal digits.
-fn random_key() -> Result<String, String> {
+fn random_key() -> Result<String, NoRandomNumbers> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| format!("the system has no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(NoRandomNumbers)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 

@@ -14,7 +14,7 @@ mod routes;
 use std::sync::Arc;
 
 use crate::run::Player;
-use keys::Keys;
+use keys::{Keys, NoRandomNumbers};
 
 /// The control of a player.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    pub(crate) fn new(player: Arc<Player>, port: u16) -> Result<Self, String> {
+    pub(crate) fn new(player: Arc<Player>, port: u16) -> Result<Self, NoRandomNumbers> {
         Ok(Self {
             player,
             keys: Arc::new(Keys::new(port)?),

@@ -72,7 +72,7 @@ impl Authority {
 
 /// Reads and writes a register, and returns the error if there is one.
 fn try_out(config: &EtcdConfig) -> Result<(), String> {
-    let engine = EtcdEngine::new(config)?;
+    let engine = EtcdEngine::new(config).map_err(|error| error.to_string())?;
     block_on(async {
         engine
             .read("groups/web")

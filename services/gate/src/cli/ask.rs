@@ -50,7 +50,7 @@ pub fn ask(config: &Config) -> Result<ExitCode, Failure> {
     let event: &RawValue = serde_json::from_str(&event).map_err(|error| {
         Failure::usage(format!("standard input is not an event as JSON: {error}"))
     })?;
-    let reply = exchange(&config.socket, &phase, event, REPLY_TIME).map_err(Failure::refused)?;
+    let reply = exchange(&config.socket, &phase, event, REPLY_TIME)?;
     if !reply.why.is_empty() {
         // Names are escaped already.
         log::line(&Printable(&reply.why).to_string());
@@ -67,20 +67,24 @@ fn exchange(
     phase: &str,
     event: &RawValue,
     patience: Duration,
-) -> Result<Reply, String> {
+) -> Result<Reply, Failure> {
     let socket = path.display();
-    let problem = |error: std::io::Error| match error.kind() {
-        // The error of a socket whose time limit has passed.
-        ErrorKind::WouldBlock => {
-            let seconds = patience.as_secs_f32();
-            format!(
-                "the daemon at {socket} did not answer within {seconds} s: it may be stopped, or wait for a disk"
-            )
-        }
-        _ => format!("the daemon at {socket} does not answer: {error}"),
+    let problem = |error: std::io::Error| {
+        Failure::refused(match error.kind() {
+            // The error of a socket whose time limit has passed.
+            ErrorKind::WouldBlock => {
+                let seconds = patience.as_secs_f32();
+                format!(
+                    "the daemon at {socket} did not answer within {seconds} s: it may be stopped, or wait for a disk"
+                )
+            }
+            _ => format!("the daemon at {socket} does not answer: {error}"),
+        })
     };
     let mut stream = UnixStream::connect(path).map_err(|error| {
-        format!("no daemon listens at {socket} ({error}); is `scheduled-events-fleet run` running?")
+        Failure::refused(format!(
+            "no daemon listens at {socket} ({error}); is `scheduled-events-fleet run` running?"
+        ))
     })?;
     stream.set_read_timeout(Some(patience)).map_err(problem)?;
     stream.set_write_timeout(Some(patience)).map_err(problem)?;
@@ -93,8 +97,9 @@ fn exchange(
     BufReader::new(stream.take(LINE_MAX as u64))
         .read_line(&mut reply)
         .map_err(problem)?;
-    serde_json::from_str(&reply)
-        .map_err(|error| format!("the daemon at {socket} gave no answer: {error}"))
+    serde_json::from_str(&reply).map_err(|error| {
+        Failure::refused(format!("the daemon at {socket} gave no answer: {error}"))
+    })
 }
 
 #[cfg(test)]
@@ -109,7 +114,8 @@ mod tests {
         let path = folder.path().join("socket");
         let event = RawValue::from_string("{}".into()).expect("JSON");
         let ask = || {
-            exchange(&path, "prepare", &event, Duration::from_millis(500)).expect_err("no answer")
+            let reply = exchange(&path, "prepare", &event, Duration::from_millis(500));
+            reply.expect_err("no answer").message
         };
         assert!(ask().starts_with(&format!("no daemon listens at {}", path.display())));
         // Accepts no connection, like a process that is stopped.

@@ -20,26 +20,27 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// It does not answer.
 pub fn probe(config: &Config) -> Result<(), Failure> {
-    knock(&config.socket, PATIENCE).map_err(Failure::refused)
+    knock(&config.socket, PATIENCE)
 }
 
 /// Connects, sends nothing, and waits until the daemon closes the connection. For a process that is
 /// stuck, the kernel accepts connections, but does not close them.
-fn knock(path: &Path, patience: Duration) -> Result<(), String> {
+fn knock(path: &Path, patience: Duration) -> Result<(), Failure> {
     let socket = path.display();
     let mut stream = UnixStream::connect(path)
-        .map_err(|error| format!("no daemon listens at {socket}: {error}"))?;
+        .map_err(|error| Failure::refused(format!("no daemon listens at {socket}: {error}")))?;
     let waited = stream
         .shutdown(Shutdown::Write)
         .and_then(|()| stream.set_read_timeout(Some(patience)))
         .and_then(|()| stream.read(&mut [0]));
     match waited {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(format!(
-            "the daemon at {socket} did not answer within {} s",
-            patience.as_secs_f32()
-        )),
-        Err(error) => Err(format!("the daemon at {socket} does not answer: {error}")),
+        Err(error) => Err(Failure::refused(if error.kind() == ErrorKind::WouldBlock {
+            let seconds = patience.as_secs_f32();
+            format!("the daemon at {socket} did not answer within {seconds} s")
+        } else {
+            format!("the daemon at {socket} does not answer: {error}")
+        })),
     }
 }
 
@@ -57,16 +58,18 @@ mod tests {
         assert!(
             knock(100)
                 .expect_err("nobody")
+                .message
                 .starts_with("no daemon listens at ")
         );
         let listener = UnixListener::bind(&path).expect("a socket");
         assert!(
             knock(200)
                 .expect_err("stuck")
+                .message
                 .ends_with(" did not answer within 0.2 s")
         );
         let thread = std::thread::spawn(move || listener.incoming().take(2).for_each(drop));
-        assert_eq!(knock(60_000), Ok(()));
+        assert!(knock(60_000).is_ok());
         scheduled_events_test_support::wait::join(thread);
     }
 }

@@ -32,14 +32,15 @@ pub async fn run(config: Config) -> Result<(), Failure> {
     let zone = Some(asked.zone).filter(|zone| !zone.is_empty());
     let daemon = Daemon::new(config, machine, zone, engine);
     let end = async {
-        asked_to_stop().map_err(|error| error.to_string())?.await;
+        asked_to_stop().map_err(Failure::refused)?.await;
         Ok(())
     };
     let socket = daemon.socket().to_owned();
+    let ready = || log::line(&format!("ready at {}", socket.display()));
     let result = tokio::select! {
-        result = daemon.run(|| log::line(&format!("ready at {}", socket.display()))) => result,
+        result = daemon.run(ready) => result.map_err(Failure::refused),
         result = end => result,
     };
     notify_stopping();
-    result.map_err(Failure::refused)
+    result
 }

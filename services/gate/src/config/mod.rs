@@ -16,7 +16,7 @@ use window::WindowConfig;
 
 use scheduled_events_common::config::{default_audit, default_metadata, machine, metadata, path};
 use scheduled_events_common::secret::SecretFile;
-use scheduled_events_common::toml_file::{self, Invalid, duration, invalid};
+use scheduled_events_common::toml_file::{self, Invalid, LoadError, duration, invalid};
 
 /// How many heartbeats at least a machine must miss before it is silent: one may be late or fail.
 const SILENT_AFTER_BEATS: u32 = 3;
@@ -235,8 +235,9 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// A sentence that begins with `FILE:LINE:COLUMN: ` where the error has a place.
-    pub fn load(path: &Path) -> Result<Self, String> {
+    /// The file cannot be read, or is invalid. The sentence begins with `FILE:LINE:COLUMN: ` where
+    /// the error has a place.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
         toml_file::load(path, Self::parse)
     }
 

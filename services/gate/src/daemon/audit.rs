@@ -16,15 +16,12 @@ use crate::history::History;
 #[derive(Debug)]
 pub(super) struct AuditFile {
     reader: AuditReader,
-    /// How many records were applied.
-    pub(super) records: u64,
 }
 
 impl AuditFile {
     pub(super) fn new(path: &Path) -> Self {
         Self {
             reader: AuditReader::new(path),
-            records: 0,
         }
     }
 
@@ -37,7 +34,6 @@ impl AuditFile {
         self.reader.read_new(&mut |line| {
             if let Some(record) = ReadRecord::from_line(line) {
                 record.with(|record| history.apply(record, now));
-                self.records += 1;
             }
         })?;
         history.end_past();

@@ -7,23 +7,32 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
-use super::{ANSWER_TIME, Daemon, Source, UngatedStarts, machine_key};
+use super::{ANSWER_TIME, AnswerError, Daemon, Source, UngatedStarts, machine_key};
 use crate::config::GroupConfig;
 use crate::driver;
-use crate::engine::{EngineError, Swap};
+use crate::engine::{EngineError, Revision, Swap};
 use crate::register::MachineRegister;
 use crate::store;
 
 /// How soon a machine that does not come back repeats a failed heartbeat.
 const LEAVING_RETRY: Duration = Duration::from_secs(2);
 
+/// The heartbeat of this process. [`Daemon::run_heartbeat`] has it as long as it runs.
+#[derive(Default)]
+pub(super) struct Heartbeat {
+    beat: u64,
+    /// The revision of the last write, if its reply has arrived.
+    pub(super) last: Option<Revision>,
+}
+
 impl Daemon {
     pub(super) async fn run_heartbeat(&self) {
+        let mut heartbeat = self.heartbeat.lock().await;
         loop {
-            let result = self.beat_or_report().await;
+            let result = self.beat_or_report(&mut heartbeat).await;
             // The register of a machine that leaves cannot wait for the next heartbeat: a Preempt
             // has 30 seconds.
-            let is_urgent = result.is_err() && self.is_leaving.get();
+            let is_urgent = result.is_err() && self.history.borrow().is_leaving();
             let pause = if is_urgent {
                 self.config.heartbeat.min(LEAVING_RETRY)
             } else {
@@ -39,26 +48,22 @@ impl Daemon {
 
     /// Raises the heartbeat, and reports a store that does not answer in time: a mount may hang for
     /// ever.
-    async fn beat_or_report(&self) -> Result<(), EngineError> {
-        let mut beat = pin!(self.beat_once());
+    async fn beat_or_report(&self, heartbeat: &mut Heartbeat) -> Result<(), EngineError> {
+        let mut beat = pin!(self.beat_once(heartbeat));
         if let Ok(result) = timeout(ANSWER_TIME, &mut beat).await {
             return result;
         }
-        let why = format!(
-            "the engine did not answer within {} s",
-            ANSWER_TIME.as_secs()
-        );
         self.problems
-            .report(Subject::Heartbeat, Err(EngineError(why)));
+            .report(Subject::Heartbeat, Err(AnswerError::Late));
         beat.await
     }
 
     /// Raises the heartbeat with one write over the last one of this process, without a read. It
     /// reads the register only at the start, after a lost reply, and after another writer has
     /// changed it.
-    pub(super) async fn beat_once(&self) -> Result<(), EngineError> {
+    pub(super) async fn beat_once(&self, heartbeat: &mut Heartbeat) -> Result<(), EngineError> {
         let key = machine_key(&self.machine);
-        let mut last = self.last_beat.take();
+        let mut last = heartbeat.last.take();
         let (is_first, mut is_alone) = (last.is_none(), true);
         for attempt in 0..2 {
             if last.is_none() {
@@ -67,11 +72,11 @@ impl Daemon {
                     .borrow_mut()
                     .get_or_insert_with(|| UngatedStarts::of(&found));
                 // An operator freed a register that is gone, or a machine forgot it.
-                is_alone &= is_first || found.beat <= self.beat.get();
-                self.beat.set(self.beat.get().max(found.beat));
+                is_alone &= is_first || found.beat <= heartbeat.beat;
+                heartbeat.beat = heartbeat.beat.max(found.beat);
                 last = revision;
             }
-            let beat = self.beat.get() + 1;
+            let beat = heartbeat.beat + 1;
             match store::swap(
                 &*self.engine,
                 &key,
@@ -84,8 +89,7 @@ impl Daemon {
             .await?
             {
                 Swap::Done(revision) => {
-                    self.beat.set(beat);
-                    *self.last_beat.borrow_mut() = Some(revision);
+                    (heartbeat.beat, heartbeat.last) = (beat, Some(revision));
                     break;
                 }
                 Swap::Conflict => {
@@ -95,16 +99,16 @@ impl Daemon {
                     is_alone &= attempt == 0;
                     // Or the registers come from a backup, and hold slots that were given back
                     // since.
-                    self.next_look.set(Some(Instant::now()));
+                    self.slots.borrow_mut().next_look = Some(Instant::now());
                 }
             }
             last = None;
         }
         let why = || {
             let machine = &self.machine;
-            EngineError(format!(
+            format!(
                 "another process raises the heartbeat of {machine}: give each machine its own `machine`"
-            ))
+            )
         };
         self.problems.report(
             Subject::MachineName,
@@ -131,7 +135,7 @@ impl Daemon {
             machine: Some(self.machine.clone()),
             beat: 0,
             written: self.engine.clock().map(|clock| clock.now.0),
-            leaving: self.is_leaving.get(),
+            leaving: self.history.borrow().is_leaving(),
             by_hub: matches!(self.source, Source::Hub),
             limits: self.of_groups(|group| group.max_unavailable.to_string()),
             digests: Some(self.of_groups(GroupConfig::digest)),

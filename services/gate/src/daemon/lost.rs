@@ -5,18 +5,44 @@
 //! an event in the document keeps its slots, and so does an event for which this machine was out of
 //! service when the file was last written.
 
+use std::fmt;
 use std::time::Duration;
 
-use scheduled_events_core::Document;
+use scheduled_events_core::{Document, ParseError};
 use tokio::time::{sleep, timeout};
 
 use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, Daemon, Source};
-use crate::engine::EngineError;
 use scheduled_events_common::log;
-use scheduled_events_common::metadata;
+use scheduled_events_common::metadata::{self, MetadataError};
 
 /// The minimum time between the two documents: one may be older than the other.
 const DOCUMENTS_APART: Duration = Duration::from_millis(2500);
+
+/// Why the machine's own document cannot be read.
+#[derive(Debug)]
+pub(super) enum DocumentError {
+    /// The metadata service at this address did not answer in time.
+    Late(String),
+    /// It refuses, or cannot be reached.
+    Metadata(MetadataError),
+    /// The document of the metadata service at this address is invalid.
+    Invalid(String, ParseError),
+}
+
+impl fmt::Display for DocumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late(endpoint) => {
+                let seconds = ANSWER_TIME.as_secs();
+                write!(f, "{endpoint} did not answer within {seconds} s")
+            }
+            Self::Metadata(error) => error.fmt(f),
+            Self::Invalid(endpoint, error) => {
+                write!(f, "{endpoint}: the document is invalid: {error}")
+            }
+        }
+    }
+}
 
 impl Daemon {
     /// Whether an event for which this machine holds a slot is over although no record says so: two
@@ -25,7 +51,7 @@ impl Daemon {
     ///
     /// # Errors
     /// The document cannot be read.
-    pub(super) async fn is_lost(&self, id: &str) -> Result<bool, EngineError> {
+    pub(super) async fn is_lost(&self, id: &str) -> Result<bool, DocumentError> {
         // A hub knows nothing of this machine's document, and gives slots back itself.
         let Source::File(file) = &self.source else {
             return Ok(false);
@@ -47,7 +73,7 @@ impl Daemon {
         }
         for pause in [Duration::ZERO, DOCUMENTS_APART] {
             sleep(pause).await;
-            if self.document_has(id).await.map_err(EngineError)? || is_settled() {
+            if self.document_has(id).await? || is_settled() {
                 return Ok(false);
             }
         }
@@ -59,17 +85,13 @@ impl Daemon {
     }
 
     /// Whether the machine's own document has an event.
-    async fn document_has(&self, id: &str) -> Result<bool, String> {
+    async fn document_has(&self, id: &str) -> Result<bool, DocumentError> {
         let endpoint = &self.config.metadata;
         let body = timeout(ANSWER_TIME, metadata::events(endpoint)).await;
-        let body = body.map_err(|_| {
-            format!(
-                "{endpoint} did not answer within {} s",
-                ANSWER_TIME.as_secs()
-            )
-        })??;
+        let body = body.map_err(|_| DocumentError::Late(endpoint.clone()))?;
+        let body = body.map_err(DocumentError::Metadata)?;
         let document = Document::parse(&body)
-            .map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;
+            .map_err(|error| DocumentError::Invalid(endpoint.clone(), error))?;
         Ok(document
             .events()
             .any(|event| event.event_id().to_string().eq_ignore_ascii_case(id)))

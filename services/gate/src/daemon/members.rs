@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -12,12 +13,48 @@ use crate::driver::{Members, change_group};
 use crate::engine::{Aged, Clock, EngineError, Reply, Revision, StoreTime};
 use crate::event::Event;
 use crate::group::shares;
-use crate::members::{Member, Presence, SilenceLimits, presence};
+use crate::members::{Member, Presence, Sightings, SilenceLimits, presence};
 use crate::protocol::{GroupHealth, Share};
 use crate::register::{GroupChange, GroupRegister, MachineRegister};
 use crate::store;
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
+
+/// What was read of the machines.
+pub(super) struct Machines {
+    /// The machines that were observed to be silent.
+    sightings: Sightings,
+    /// The machines as last read, and when.
+    members: Option<(Instant, Rc<[Member]>)>,
+    /// When to read them again although nobody asks: the last read failed, a machine seems to be
+    /// gone, which is not certain yet, or an operator has to correct something.
+    next_look: Option<Instant>,
+    /// How many machines had other limits for a group at the last read.
+    pub(super) differing: usize,
+    /// How many machines this process has forgotten.
+    pub(super) forgotten: u64,
+    /// Whether a machine was forgotten, so that nobody else may delete the registers of its events.
+    pub(super) has_forgotten: bool,
+}
+
+impl Machines {
+    /// Nothing was read yet.
+    pub(super) fn new(heartbeat: Duration) -> Self {
+        Self {
+            sightings: Sightings::new(heartbeat),
+            members: None,
+            next_look: None,
+            differing: 0,
+            forgotten: 0,
+            has_forgotten: false,
+        }
+    }
+
+    /// Whether to read the machines although nobody asks.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.next_look.is_some_and(|at| now >= at)
+    }
+}
 
 impl Members for Daemon {
     fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, GroupHealth)>> {
@@ -49,8 +86,9 @@ impl Members for Daemon {
 impl Daemon {
     /// The machines as last read, if that was within the time of a heartbeat.
     pub(super) fn recent_members(&self) -> Option<Rc<[Member]>> {
-        let members = self.members.borrow();
-        members
+        let machines = self.machines.borrow();
+        machines
+            .members
             .as_ref()
             .filter(|(at, _)| at.elapsed() < self.config.heartbeat)
             .map(|(_, members)| members.clone())
@@ -59,7 +97,7 @@ impl Daemon {
     /// Reads the registers of all machines, and forgets machines that are gone.
     pub(super) async fn look_at_machines(&self) -> Result<Rc<[Member]>, EngineError> {
         let listed = self.engine.list_aged("machines/").await;
-        let again_in = |time| self.next_look_at_machines.set(Some(Instant::now() + time));
+        let again_in = |time| self.machines.borrow_mut().next_look = Some(Instant::now() + time);
         let listed = listed.inspect_err(|error| {
             self.problems.report(Subject::Machines, Err(error.clone()));
             again_in(self.config.heartbeat);
@@ -91,7 +129,7 @@ impl Daemon {
         let is_correct = result.is_ok() && !has_differences;
         self.problems.report(Subject::Machines, result);
         let members: Rc<[Member]> = members.into();
-        *self.members.borrow_mut() = Some((Instant::now(), members.clone()));
+        self.machines.borrow_mut().members = Some((Instant::now(), members.clone()));
         let mut forgotten = Ok(());
         for (member, key, revision) in gone {
             // A register that cannot be deleted does not delay the question.
@@ -100,7 +138,7 @@ impl Daemon {
         match () {
             () if has_doubts || forgotten.is_err() => again_in(self.config.heartbeat),
             () if !is_correct => again_in(CORRECTED_WITHIN),
-            () => self.next_look_at_machines.set(None),
+            () => self.machines.borrow_mut().next_look = None,
         }
         self.problems.report(Subject::ForgottenMachines, forgotten);
         Ok(members)
@@ -114,15 +152,14 @@ impl Daemon {
             .flat_map(|group| group.differences(members))
             .map(|(name, _)| name)
             .collect();
-        self.differing.set(machines.len());
+        self.machines.borrow_mut().differing = machines.len();
         let others = differing_groups(&self.config.groups, members);
         let result = if others.is_empty() {
             Ok(())
         } else {
             Err(others.join("; "))
         };
-        self.problems
-            .report(Subject::Limits, result.map_err(EngineError));
+        self.problems.report(Subject::Limits, result);
         !machines.is_empty()
     }
 
@@ -152,7 +189,7 @@ impl Daemon {
             self.patience(),
         );
         if presence == Presence::Beating {
-            self.sightings.borrow_mut().forget(&name);
+            self.machines.borrow_mut().sightings.forget(&name);
         }
         (
             Member {
@@ -167,7 +204,7 @@ impl Daemon {
     /// Whether a machine that seems to be gone was silent for long enough while this process
     /// watched.
     fn is_gone_for_certain(&self, name: &Name, revision: &Revision) -> bool {
-        self.sightings.borrow_mut().confirm(
+        self.machines.borrow_mut().sightings.confirm(
             name,
             Some(revision),
             self.config.silent_after,
@@ -190,7 +227,7 @@ impl Daemon {
         // A machine without a register has no daemon: it counts like one whose daemon has ended.
         let is_beating = revision.is_some()
             && presence(&register, None, self.engine.clock(), self.patience()) == Presence::Beating;
-        let mut sightings = self.sightings.borrow_mut();
+        let sightings = &mut self.machines.borrow_mut().sightings;
         if is_beating {
             sightings.forget(name);
             return Ok(false);
@@ -228,9 +265,10 @@ impl Daemon {
             }
         }
         if self.engine.delete(key, revision).await? {
-            self.sightings.borrow_mut().forget(name);
-            self.forgotten.set(self.forgotten.get() + 1);
-            self.has_forgotten.set(true);
+            let mut machines = self.machines.borrow_mut();
+            machines.sightings.forget(name);
+            machines.forgotten += 1;
+            machines.has_forgotten = true;
             let why = if member.register.leaving {
                 "it was about to leave, and is silent"
             } else {

@@ -45,14 +45,14 @@ pub struct Reply {
 
 impl Reply {
     /// The reply with this answer, or with the reason why there is none.
-    pub fn of(answer: &Result<Answer, String>) -> Self {
+    pub fn of(answer: &Result<Answer, impl fmt::Display>) -> Self {
         let (word, why) = match answer {
             Ok(Answer::Open) => (GateAnswer::Open, String::new()),
             Ok(Answer::AnotherApproves { by }) => {
                 (GateAnswer::AnotherApproves, format!("{by} approves"))
             }
             Ok(Answer::Closed(why)) => (GateAnswer::Closed, why.to_string()),
-            Err(problem) => (GateAnswer::Closed, problem.clone()),
+            Err(problem) => (GateAnswer::Closed, problem.to_string()),
         };
         Self { answer: word, why }
     }

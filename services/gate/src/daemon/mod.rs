@@ -22,7 +22,9 @@ mod tests;
 mod upkeep;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
+use std::error::Error;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::Path;
@@ -33,26 +35,29 @@ use jiff::Timestamp;
 use scheduled_events::limits::GATE_TIME;
 use scheduled_events::record::Record;
 use tokio::sync::{Mutex, Notify};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
 use crate::driver::{GateRun, Question};
-use crate::engine::{Engine, EngineError, Revision};
+use crate::engine::{Engine, EngineError};
 use crate::event::Event;
 use crate::event::events_prefix;
 use crate::group::{closed_windows, shares};
 use crate::history::History;
-use crate::members::{Member, Sightings};
 use crate::metrics::Metrics;
 use crate::protocol::{Answer, Participant, Why};
 use crate::register::{EventRegister, MachineRegister};
 use crate::store;
 use audit::AuditFile;
+use heartbeat::Heartbeat;
+use members::Machines;
 use message::Reply;
 use problems::{Problems, Subject};
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 use scheduled_events_common::supervision::Supervisor;
+use upkeep::{Slots, Upkeep};
 
 /// How long an answer may take: `ask` must pass it on before the watcher stops waiting.
 const ANSWER_TIME: Duration = Duration::from_secs(GATE_TIME.as_secs() - 2);
@@ -93,38 +98,13 @@ pub struct Daemon {
     /// What the records of this machine say about its events.
     history: RefCell<History>,
     source: Source,
-    /// The machines that were observed to be silent.
-    sightings: RefCell<Sightings>,
-    /// The machines as last read.
-    members: RefCell<Option<(Instant, Rc<[Member]>)>>,
-    /// When to read the machines again although nobody asks: the last read failed, a machine seems
-    /// to be gone, which is not certain yet, or an operator has to correct something.
-    next_look_at_machines: Cell<Option<Instant>>,
-    /// Whether this machine has prepared for an event after which it does not come back.
-    is_leaving: Cell<bool>,
+    machines: RefCell<Machines>,
+    slots: RefCell<Slots>,
+    heartbeat: Mutex<Heartbeat>,
+    upkeep: Mutex<Upkeep>,
     /// Notified when this machine's register must be written before the next heartbeat.
     has_changed: Notify,
     started_at: Instant,
-    /// When to look for marks of an earlier process of this machine; `None` if that is done.
-    adopts_at: Cell<Option<Instant>>,
-    /// When to read the groups next; `None` if there is no reason to.
-    next_look: Cell<Option<Instant>>,
-    /// Whether this machine has claimed slots since the last read of the groups.
-    has_claimed: Cell<bool>,
-    /// Events that are over, and for which other machines held slots at the last read.
-    lingering: RefCell<HashSet<String>>,
-    /// Whether registers of events that were over before this process started may still exist.
-    has_past_events: Cell<bool>,
-    /// Whether a machine was forgotten, so that nobody else may delete the registers of its events.
-    has_forgotten: Cell<bool>,
-    /// How many machines this process has forgotten, and how many slots of others it has freed.
-    forgotten: Cell<u64>,
-    freed: Cell<u64>,
-    /// How many machines had other limits for a group at the last read.
-    differing: Cell<usize>,
-    beat: Cell<u64>,
-    /// The last write of the heartbeat, if its reply has arrived.
-    last_beat: RefCell<Option<Revision>>,
     /// Events of this machine that started without a decision of the gate; `None` until its
     /// register has been read.
     forced: RefCell<Option<UngatedStarts>>,
@@ -155,13 +135,9 @@ struct PendingEvent {
     event_id: String,
     run: Mutex<GateRun>,
     questioned_at: Cell<Instant>,
-    /// The last answer, for people.
-    answer: RefCell<String>,
-    /// Whether the last question had no answer: the store does not answer, or a register cannot be
+    /// The last answer, or why there was none: the store does not answer, or a register cannot be
     /// read.
-    has_failed: Cell<bool>,
-    /// Whether the event was over for this machine at the last check.
-    was_over: Cell<bool>,
+    answer: RefCell<Option<Result<Answer, AnswerError>>>,
     /// Whether this machine may hold a slot that `run` does not know: one by a last call.
     may_be_late: Cell<bool>,
     /// The refusal because an earlier event waits.
@@ -176,6 +152,55 @@ struct Refusal {
     until: Instant,
     event: Event,
     answer: Answer,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// The event does not affect this machine.
+    NotAffected(Name),
+    /// Another machine has this machine's name: a sentence.
+    SameName(String),
+    /// The engine did not answer in time.
+    Late,
+    /// The engine does not answer, or holds an invalid register.
+    Engine(EngineError),
+}
+
+impl fmt::Display for AnswerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAffected(machine) => write!(f, "the event does not affect {machine}"),
+            Self::SameName(why) => f.write_str(why),
+            Self::Late => {
+                let seconds = ANSWER_TIME.as_secs();
+                write!(f, "the engine did not answer within {seconds} s")
+            }
+            Self::Engine(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for AnswerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Engine(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<Elapsed> for AnswerError {
+    fn from(_: Elapsed) -> Self {
+        Self::Late
+    }
+}
+
+impl From<EngineError> for AnswerError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
 }
 
 impl Daemon {
@@ -217,32 +242,20 @@ impl Daemon {
         source: Source,
         history: History,
     ) -> Rc<Self> {
-        let sightings = RefCell::new(Sightings::new(config.heartbeat));
         Rc::new(Self {
+            machines: RefCell::new(Machines::new(config.heartbeat)),
             config,
             machine,
             zone,
             engine,
             events: RefCell::default(),
-            is_leaving: Cell::new(history.is_leaving()),
             history: RefCell::new(history),
             source,
-            sightings,
-            members: RefCell::default(),
-            next_look_at_machines: Cell::default(),
+            slots: RefCell::new(Slots::new()),
+            heartbeat: Mutex::default(),
+            upkeep: Mutex::new(Upkeep::new()),
             has_changed: Notify::new(),
             started_at: Instant::now(),
-            adopts_at: Cell::new(Some(Instant::now() + ASKED_AGAIN_WITHIN)),
-            next_look: Cell::new(Some(Instant::now())),
-            has_claimed: Cell::default(),
-            lingering: RefCell::default(),
-            has_past_events: Cell::new(true),
-            has_forgotten: Cell::default(),
-            forgotten: Cell::default(),
-            freed: Cell::default(),
-            differing: Cell::default(),
-            beat: Cell::new(0),
-            last_beat: RefCell::default(),
             forced: RefCell::default(),
             last_audit_read: Cell::new(Instant::now()),
             last_upkeep: Cell::new(Instant::now()),
@@ -268,33 +281,24 @@ impl Daemon {
     /// Answers a question, two seconds before the watcher stops waiting at the latest.
     ///
     /// # Errors
-    /// The reason why there is no answer: the event does not affect this machine, another machine
-    /// has its name, or the engine does not answer.
-    pub async fn answer(&self, question: Question, event: Event) -> Result<Answer, String> {
+    /// The event does not affect this machine, another machine has its name, or the engine does not
+    /// answer.
+    pub async fn answer(&self, question: Question, event: Event) -> Result<Answer, AnswerError> {
         if !event.resources.contains(&self.machine) {
-            return Err(format!("the event does not affect {}", self.machine));
+            return Err(AnswerError::NotAffected(self.machine.clone()));
         }
         // The mark of one machine would count for the other.
         if let Some(why) = self.problems.of(Subject::MachineName) {
-            return Err(why);
+            return Err(AnswerError::SameName(why));
         }
         let end = Instant::now() + ANSWER_TIME;
-        let no_answer = || {
-            format!(
-                "the engine did not answer within {} s",
-                ANSWER_TIME.as_secs()
-            )
-        };
         let mut members = self.recent_members();
         let is_zoned = |group: &crate::config::GroupConfig| {
             group.per_zone && event.resources.iter().any(|name| group.has(name))
         };
         if members.is_none() && !event.is_urgent && self.config.groups.iter().any(is_zoned) {
             // The machines' zones determine which registers are concerned.
-            let looked = timeout_at(end, self.look_at_machines())
-                .await
-                .map_err(|_| no_answer())?;
-            members = Some(looked.map_err(|error| error.to_string())?);
+            members = Some(timeout_at(end, self.look_at_machines()).await??);
         }
         let (shares, health): (Vec<_>, Vec<_>) =
             shares(&self.config.groups, &event, members.as_deref())
@@ -316,11 +320,7 @@ impl Daemon {
         // be read.
         let _ = self.read_records();
         if self.history.borrow().has_returned(&participant.event.id) {
-            let forgotten =
-                timeout_at(end, self.forget_decision(&participant.event.id, &key)).await;
-            forgotten
-                .map_err(|_| no_answer())?
-                .map_err(|error| error.to_string())?;
+            timeout_at(end, self.forget_decision(&participant.event.id, &key)).await??;
         }
         let pending = self
             .events
@@ -346,21 +346,16 @@ impl Daemon {
                     .expect_preparation(&pending.event_id);
             }
             pending.keep_refusal(question, &participant.event, &answer, run.is_next());
-            Ok::<_, EngineError>(answer)
+            Ok(answer)
         });
-        let answer = match answer.await {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err(no_answer()),
-        };
-        pending.has_failed.set(answer.is_err());
-        *pending.answer.borrow_mut() = Reply::of(&answer).to_string();
+        let answer = answer.await.unwrap_or(Err(AnswerError::Late));
+        *pending.answer.borrow_mut() = Some(answer.clone());
         answer
     }
 
     /// Whether this machine holds no slot, so that it may [leave](Self::leave).
     pub fn may_leave(&self) -> bool {
-        // The upkeep reads the groups for as long as there may be a slot.
-        !self.has_claimed.get() && self.next_look.get().is_none()
+        self.slots.borrow().are_free()
     }
 
     /// Deletes this machine's register: it is no longer a member of the fleet. Returns whether that
@@ -428,7 +423,7 @@ impl Daemon {
                 let name = self.config.audit.display();
                 self.problems.report(
                     Subject::AuditFile,
-                    result.map_err(|why| EngineError(format!("{name}: {why}"))),
+                    result.map_err(|why| format!("{name}: {why}")),
                 );
             }
             if self.problems.is_due(Subject::ForcedEvents) {
@@ -445,27 +440,24 @@ impl Daemon {
         let Source::File(file) = &self.source else {
             return Ok(());
         };
-        let mut file = file.borrow_mut();
-        let before = file.records;
-        let result = file.read_new(&mut self.history.borrow_mut(), Instant::now());
-        if file.records != before {
-            self.show_whether_leaving();
-        }
-        result
+        self.change_history(|history| file.borrow_mut().read_new(history, Instant::now()))
     }
 
     /// Applies a record that the hub makes for this machine.
     pub fn record(&self, record: &Record<'_>) {
-        self.history.borrow_mut().apply(record, Instant::now());
-        self.show_whether_leaving();
+        self.change_history(|history| history.apply(record, Instant::now()));
     }
 
-    /// Writes at once that this machine is about to leave, or is not: it may have no later chance.
-    fn show_whether_leaving(&self) {
-        let is_leaving = self.history.borrow().is_leaving();
-        if self.is_leaving.replace(is_leaving) != is_leaving {
+    /// Changes the history, and writes at once if this machine is about to leave now, or no longer:
+    /// it may have no later chance.
+    fn change_history<T>(&self, change: impl FnOnce(&mut History) -> T) -> T {
+        let mut history = self.history.borrow_mut();
+        let was_leaving = history.is_leaving();
+        let result = change(&mut history);
+        if history.is_leaving() != was_leaving {
             self.has_changed.notify_one();
         }
+        result
     }
 
     /// Counts the events of this machine that Azure started before the gate decided: one in each
@@ -528,7 +520,7 @@ impl Daemon {
                 let result = metrics.write(path);
                 self.problems.report(
                     Subject::MetricsFile,
-                    result.map_err(|why| EngineError(format!("{}: {why}", path.display()))),
+                    result.map_err(|why| format!("{}: {why}", path.display())),
                 );
             }
             sleep(supervisor.interval()).await;
@@ -544,7 +536,13 @@ impl Daemon {
                 .over_since(&pending.event_id)
                 .is_none()
         });
-        open.map(|pending| (pending.event_id.clone(), pending.answer.borrow().clone()))
+        let text = |pending: &PendingEvent| {
+            let answer = pending.answer.borrow();
+            answer
+                .as_ref()
+                .map_or_else(String::new, |answer| Reply::of(answer).to_string())
+        };
+        open.map(|pending| (pending.event_id.clone(), text(pending)))
             .collect()
     }
 
@@ -552,7 +550,7 @@ impl Daemon {
     fn has_event_without_answer(&self) -> bool {
         let events = self.events.borrow();
         events.values().any(|pending| {
-            pending.has_failed.get()
+            matches!(*pending.answer.borrow(), Some(Err(_)))
                 && self
                     .history
                     .borrow()
@@ -587,9 +585,9 @@ impl Daemon {
                 .map_or(0, |forced| forced.count),
             events: self.open_events().len(),
             engine_up: !self.problems.are_of_the_store() && !self.has_event_without_answer(),
-            limits_differ: self.differing.get(),
-            forgotten: self.forgotten.get(),
-            freed: self.freed.get(),
+            limits_differ: self.machines.borrow().differing,
+            forgotten: self.machines.borrow().forgotten,
+            freed: self.slots.borrow().freed,
         }
     }
 }
@@ -623,8 +621,6 @@ impl PendingEvent {
             run: Mutex::new(GateRun::new(participant)),
             questioned_at: Cell::new(Instant::now()),
             answer: RefCell::default(),
-            has_failed: Cell::default(),
-            was_over: Cell::new(false),
             may_be_late: Cell::new(true),
             refusal: RefCell::default(),
         })

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::engine::EngineError;
 use scheduled_events_common::log;
 
 /// The shortest time between two log lines about one problem of one subject.
@@ -101,7 +100,7 @@ struct Problem {
 
 impl Problems {
     /// Logs a problem and its end.
-    pub(super) fn report(&self, what: Subject, result: Result<(), EngineError>) {
+    pub(super) fn report(&self, what: Subject, result: Result<(), impl fmt::Display>) {
         let mut problems = self.0.borrow_mut();
         match result {
             Ok(()) => {

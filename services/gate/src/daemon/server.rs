@@ -1,11 +1,13 @@
 //! The daemon's Unix socket.
 
+use std::error::Error;
+use std::fmt;
 use std::fs;
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,6 +28,9 @@ use scheduled_events_common::log;
 /// How many questions are answered at a time. A watcher asks about its events one after another.
 const CONNECTIONS_MAX: usize = 64;
 
+/// What is wrong with a socket that the runtime does not take.
+const UNUSABLE: &str = "cannot use the socket of systemd";
+
 /// How long a question may take to arrive.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 
@@ -33,39 +38,87 @@ impl Daemon {
     /// Runs until the socket cannot be served any more.
     ///
     /// # Errors
-    /// A sentence: the socket cannot be made.
-    pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), String> {
+    /// The socket cannot be made.
+    pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), ListenError> {
         let listener = listen(&self.config.socket)?;
         ready();
         tokio::select! {
-            result = serve(self.clone(), listener) => result,
-            () = self.maintain() => Ok(()),
-            () = self.run_supervision() => Ok(()),
+            () = serve(self.clone(), listener) => {}
+            () = self.maintain() => {}
+            () = self.run_supervision() => {}
+        }
+        Ok(())
+    }
+}
+
+/// Why the daemon's socket cannot be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Another daemon listens at this path.
+    InUse(PathBuf),
+    /// A file of another kind has this path.
+    NotASocket(PathBuf),
+    /// The `.socket` unit does not fit the configuration: a sentence.
+    Unit(String),
+    /// The system refuses.
+    System {
+        /// What cannot be done.
+        what: String,
+        /// The error of the system.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let refused = |f: &mut fmt::Formatter<'_>, path: &Path, why: &str| {
+            write!(f, "cannot listen at {}: {why}", path.display())
+        };
+        match self {
+            Self::InUse(path) => refused(f, path, "another daemon does"),
+            Self::NotASocket(path) => refused(f, path, "it is not a socket"),
+            Self::Unit(why) => f.write_str(why),
+            Self::System { what, error } => write!(f, "{what}: {error}"),
         }
     }
 }
 
-/// The socket that systemd passes, if it does; otherwise one that only this user and root can use.
-fn listen(path: &Path) -> Result<UnixListener, String> {
-    if let Some(listener) = passed_socket(path)? {
-        return UnixListener::from_std(listener)
-            .map_err(|error| format!("cannot use the socket of systemd: {error}"));
+impl Error for ListenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::System { error, .. } => Some(error),
+            Self::InUse(_) | Self::NotASocket(_) | Self::Unit(_) => None,
+        }
     }
-    let problem = |what: &str, error: &dyn std::fmt::Display| {
-        format!("cannot {what} {}: {error}", path.display())
-    };
+}
+
+impl ListenError {
+    /// For `map_err`.
+    fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |error| Self::System { what, error }
+    }
+}
+
+/// The socket that systemd passes, if it does; otherwise one that only this user and root can use.
+fn listen(path: &Path) -> Result<UnixListener, ListenError> {
+    if let Some(listener) = passed_socket(path)? {
+        return UnixListener::from_std(listener).map_err(ListenError::system(UNUSABLE));
+    }
+    let cannot = |what: &str| ListenError::system(format!("cannot {what} {}", path.display()));
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(problem("look at", &error)),
+        Err(error) => return Err(cannot("look at")(error)),
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(problem("listen at", &"it is not a socket"));
+            return Err(ListenError::NotASocket(path.to_owned()));
         }
         Ok(_) => {
             // An earlier process left this socket. If it still answers, there would be two daemons.
             if StdStream::connect(path).is_ok() {
-                return Err(problem("listen at", &"another daemon does"));
+                return Err(ListenError::InUse(path.to_owned()));
             }
-            fs::remove_file(path).map_err(|error| problem("replace", &error))?;
+            fs::remove_file(path).map_err(cannot("replace"))?;
         }
     }
     // Systemd creates `/run/scheduled-events`. Without systemd nobody does, and `/run` is empty
@@ -74,18 +127,18 @@ fn listen(path: &Path) -> Result<UnixListener, String> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
     {
+        let what = format!("cannot create the folder {}", folder.display());
         let made = fs::DirBuilder::new().mode(0o700).create(folder);
-        made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
+        made.map_err(ListenError::system(what))?;
     }
-    let listener = bind_private(path).map_err(|error| problem("listen at", &error))?;
+    let listener = bind_private(path).map_err(cannot("listen at"))?;
     // Independent of the inherited umask.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-        .map_err(|error| problem("protect", &error))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(cannot("protect"))?;
     Ok(listener)
 }
 
 /// The file is created with the socket's own mode, so that others can never connect.
-fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
     fchmod(&socket, Mode::from_raw_mode(0o600))?;
     socket.bind(path)?;
@@ -93,42 +146,45 @@ fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 /// The socket of a `.socket` unit.
-fn passed_socket(path: &Path) -> Result<Option<StdListener>, String> {
+fn passed_socket(path: &Path) -> Result<Option<StdListener>, ListenError> {
     let mut passed = ListenFd::from_env();
     match passed.len() {
         0 => return Ok(None),
         1 => {}
         count => {
-            return Err(format!(
+            return Err(ListenError::Unit(format!(
                 "systemd passes {count} sockets, expected one: a `.socket` unit with one ListenStream="
-            ));
+            )));
         }
     }
     let listener = passed.take_unix_listener(0).ok().flatten();
-    let listener = listener.ok_or(
-        "systemd passes a socket that is not a Unix stream socket: set ListenStream= to a path",
-    )?;
+    let listener = listener.ok_or_else(|| {
+        ListenError::Unit(
+            "systemd passes a socket that is not a Unix stream socket: set ListenStream= to a path"
+                .into(),
+        )
+    })?;
     let address = listener
         .local_addr()
-        .map_err(|error| format!("the socket of systemd has no address: {error}"))?;
+        .map_err(ListenError::system("the socket of systemd has no address"))?;
     if address.as_pathname() != Some(path) {
-        return Err(format!(
+        return Err(ListenError::Unit(format!(
             "systemd listens at {}, and `ask` would look for the daemon at {}: set `socket` to the path of ListenStream=",
             address
                 .as_pathname()
                 .unwrap_or(Path::new("no path"))
                 .display(),
             path.display()
-        ));
+        )));
     }
     listener
         .set_nonblocking(true)
-        .map_err(|error| format!("cannot use the socket of systemd: {error}"))?;
+        .map_err(ListenError::system(UNUSABLE))?;
     Ok(Some(listener))
 }
 
 /// Answers questions without end.
-async fn serve(daemon: Rc<Daemon>, listener: UnixListener) -> Result<(), String> {
+async fn serve(daemon: Rc<Daemon>, listener: UnixListener) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -151,25 +207,28 @@ async fn serve(daemon: Rc<Daemon>, listener: UnixListener) -> Result<(), String>
     }
 }
 
-async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
+/// Answers one question. An error names what failed.
+async fn answer(daemon: &Daemon, stream: UnixStream) -> io::Result<()> {
+    let named =
+        |what: &str, error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
     let peer = stream
         .peer_cred()
-        .map_err(|error| format!("who asks is unknown: {error}"))?;
+        .map_err(|error| named("who asks is unknown", error))?;
     if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
-        return Err(format!("user {} may not ask", peer.uid()));
+        let why = format!("user {} may not ask", peer.uid());
+        return Err(io::Error::new(ErrorKind::PermissionDenied, why));
     }
     let (reading, mut writing) = stream.into_split();
     let mut line = Vec::new();
     let mut reader = BufReader::new(reading.take(LINE_MAX as u64));
     let read = timeout(REQUEST_TIME, reader.read_until(b'\n', &mut line)).await;
-    read.map_err(|_| "it did not arrive in time".to_owned())?
-        .map_err(|error| error.to_string())?;
+    read.map_err(|_| io::Error::new(ErrorKind::TimedOut, "it did not arrive in time"))??;
     if line.is_empty() {
         // A client only checks whether a daemon runs.
         return Ok(());
     }
-    let result = match serde_json::from_slice::<Request>(&line) {
-        Err(error) => Err(format!("this is not a question: {error}")),
+    let reply = match serde_json::from_slice::<Request>(&line) {
+        Err(error) => Reply::of(&Err(format!("this is not a question: {error}"))),
         Ok(request) => {
             let question = match request.phase {
                 Phase::Prepare => Question::Prepare,
@@ -180,16 +239,16 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
                 // It may no longer be true.
                 biased;
                 () = ended(reader) => return Ok(()),
-                result = daemon.answer(question, request.event) => result,
+                result = daemon.answer(question, request.event) => Reply::of(&result),
             }
         }
     };
-    let mut reply = serde_json::to_vec(&Reply::of(&result)).map_err(|error| error.to_string())?;
+    let mut reply = serde_json::to_vec(&reply)?;
     reply.push(b'\n');
     writing
         .write_all(&reply)
         .await
-        .map_err(|error| format!("the reply cannot be written: {error}"))
+        .map_err(|error| named("the reply cannot be written", error))
 }
 
 /// Waits until the client no longer waits for the answer.
@@ -228,7 +287,7 @@ mod tests {
         // A running daemon keeps its socket.
         let problem = listen(&path).expect_err("a daemon runs");
         assert_eq!(
-            problem,
+            problem.to_string(),
             format!("cannot listen at {}: another daemon does", path.display())
         );
         let connected = StdStream::connect(&path);

@@ -27,32 +27,86 @@ use crate::store::Invalid;
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 
+/// What is known of the slots that this machine may hold or free, and when to read the groups.
+pub(super) struct Slots {
+    /// When to read the groups next; `None` if there is no reason to.
+    pub(super) next_look: Option<Instant>,
+    /// Whether this machine has claimed slots since the last read of the groups.
+    has_claimed: bool,
+    /// Events that are over, and for which other machines held slots at the last read.
+    lingering: HashSet<String>,
+    /// How many slots of others this process has freed.
+    pub(super) freed: u64,
+}
+
+impl Slots {
+    /// An earlier process may have left some.
+    pub(super) fn new() -> Self {
+        Self {
+            next_look: Some(Instant::now()),
+            has_claimed: false,
+            lingering: HashSet::new(),
+            freed: 0,
+        }
+    }
+
+    /// Whether this machine holds no slot: the groups are read for as long as it may hold one.
+    pub(super) fn are_free(&self) -> bool {
+        !self.has_claimed && self.next_look.is_none()
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.next_look.is_some_and(|at| now >= at)
+    }
+}
+
+/// What only [`Daemon::run_upkeep`] knows, which has it as long as it runs.
+pub(super) struct Upkeep {
+    /// When to look for marks of an earlier process of this machine; `None` if that is done.
+    adopts_at: Option<Instant>,
+    /// Whether registers of events that were over before this process started may still exist.
+    has_past_events: bool,
+    /// The keys of the events that were over for this machine in the last round.
+    over: HashSet<String>,
+}
+
+impl Upkeep {
+    pub(super) fn new() -> Self {
+        Self {
+            adopts_at: Some(Instant::now() + ASKED_AGAIN_WITHIN),
+            has_past_events: true,
+            over: HashSet::new(),
+        }
+    }
+}
+
 impl Daemon {
     pub(super) async fn run_upkeep(&self) {
+        let mut upkeep = self.upkeep.lock().await;
+        let upkeep = &mut *upkeep;
         loop {
             let is_due = self.is_look_due();
-            if self.has_own_to_free() || is_due {
+            if self.has_own_to_free(&mut upkeep.over) || is_due {
                 self.problems
                     .report(Subject::Groups, self.look_at_groups().await);
             }
             self.try_if_due(Subject::LastCall, self.occupy()).await;
-            if self
-                .next_look_at_machines
-                .get()
-                .is_some_and(|at| Instant::now() >= at)
-            {
+            if self.machines.borrow().is_due(Instant::now()) {
                 // It reports its result itself.
                 let _ = self.look_at_machines().await;
             }
-            if self.has_forgotten.get()
-                || self.has_past_events.get() && self.started_at.elapsed() >= EVENT_KEPT
-            {
-                self.try_if_due(Subject::PastEvents, self.delete_past_events())
-                    .await;
+            let are_past = self.started_at.elapsed() >= EVENT_KEPT;
+            if self.machines.borrow().has_forgotten || upkeep.has_past_events && are_past {
+                let delete = async {
+                    self.delete_past_events().await?;
+                    upkeep.has_past_events &= !are_past;
+                    Ok(())
+                };
+                self.try_if_due(Subject::PastEvents, delete).await;
             }
-            if self.adopts_at.get().is_some_and(|at| Instant::now() >= at) {
-                self.try_if_due(Subject::EarlierMarks, self.adopt_marks())
-                    .await;
+            if upkeep.adopts_at.is_some_and(|at| Instant::now() >= at) {
+                let adopt = self.adopt_marks(&mut upkeep.adopts_at);
+                self.try_if_due(Subject::EarlierMarks, adopt).await;
             }
             self.try_if_due(Subject::Marks, self.withdraw_marks()).await;
             self.try_if_due(Subject::Events, self.forget_events()).await;
@@ -108,17 +162,17 @@ impl Daemon {
 
     /// This machine has claimed slots: the groups are read until it has given them back.
     pub(super) fn has_claimed(&self) {
-        self.has_claimed.set(true);
         let at = Instant::now() + self.config.heartbeat;
-        self.next_look
-            .set(Some(self.next_look.get().map_or(at, |next| next.min(at))));
+        let mut slots = self.slots.borrow_mut();
+        slots.has_claimed = true;
+        slots.next_look = Some(slots.next_look.map_or(at, |next| next.min(at)));
     }
 
     /// Whether it is time to read the groups. Other machines may hold slots for an event that ended
     /// while this process ran: by the time at which these may be freed, it must be certain whether
     /// the machines are silent.
     fn is_look_due(&self) -> bool {
-        let mut history = self.history.borrow_mut();
+        let (mut history, mut slots) = (self.history.borrow_mut(), self.slots.borrow_mut());
         let delay = self
             .config
             .return_within
@@ -130,30 +184,32 @@ impl Daemon {
             .is_some_and(|(_, at)| at.elapsed() >= delay)
         {
             has_ended = true;
-            self.lingering
-                .borrow_mut()
-                .extend(history.ended.pop_front().map(|(id, _)| id));
+            let ended = history.ended.pop_front();
+            slots.lingering.extend(ended.map(|(id, _)| id));
         }
-        has_ended || self.next_look.get().is_some_and(|at| Instant::now() >= at)
+        has_ended || slots.is_due(Instant::now())
     }
 
-    /// Whether, since the last call, an event that was asked about ended for this machine, so that
-    /// its slots can be freed. If a pause or the engine prevents that, the daemon does it with a
-    /// heartbeat.
-    fn has_own_to_free(&self) -> bool {
-        let events: Vec<_> = self.events.borrow().values().cloned().collect();
-        let ended = events.iter().filter(|pending| {
-            let is_over = self.is_back(&pending.event_id, Duration::ZERO);
-            !pending.was_over.replace(is_over) && is_over
-        });
-        ended.count() > 0
+    /// Whether an event that was asked about ended for this machine and is not among those that
+    /// were `over` in the last round, so that its slots can be freed. If a pause or the engine
+    /// prevents that, the daemon does it with a heartbeat.
+    fn has_own_to_free(&self, over: &mut HashSet<String>) -> bool {
+        let events = self.events.borrow();
+        let ended = events
+            .iter()
+            .filter(|(_, pending)| self.is_back(&pending.event_id, Duration::ZERO));
+        let now = ended.map(|(key, _)| key.clone()).collect();
+        let before = std::mem::replace(over, now);
+        !over.is_subset(&before)
     }
 
     pub(super) async fn look_at_groups(&self) -> Result<(), EngineError> {
-        // Again with the next heartbeat, unless there is no reason to.
-        self.next_look
-            .set(Some(Instant::now() + self.config.heartbeat));
-        self.has_claimed.set(false);
+        {
+            let mut slots = self.slots.borrow_mut();
+            // Again with the next heartbeat, unless there is no reason to.
+            slots.next_look = Some(Instant::now() + self.config.heartbeat);
+            slots.has_claimed = false;
+        }
         let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
         let (mut lingering, mut holds_any) = (HashSet::new(), false);
         let (mut seen, mut document) = (Ok(()), Ok(()));
@@ -205,14 +261,17 @@ impl Daemon {
                     .filter(|change| change.is_of(&self.machine) == own)
                     .count()
             };
-            self.freed.set(self.freed.get() + freed(false) as u64);
+            self.slots.borrow_mut().freed += freed(false) as u64;
             holds_any |= own > freed(true);
             self.saw_group(&group, &register);
         }
-        if lingering.is_empty() && !holds_any && !self.has_claimed.get() {
-            self.next_look.set(None);
+        {
+            let mut slots = self.slots.borrow_mut();
+            if lingering.is_empty() && !holds_any && !slots.has_claimed {
+                slots.next_look = None;
+            }
+            slots.lingering = lingering;
         }
-        *self.lingering.borrow_mut() = lingering;
         self.problems.report(Subject::Holders, seen);
         self.problems.report(Subject::OwnDocument, document);
         problems.into_iter().next().map_or(Ok(()), Err)
@@ -259,7 +318,7 @@ impl Daemon {
     ) -> (BTreeSet<Name>, Result<(), EngineError>) {
         let (mut silent, mut result) = (BTreeSet::new(), Ok(()));
         for (id, claim) in &register.claims {
-            let is_over = self.lingering.borrow().contains(id)
+            let is_over = self.slots.borrow().lingering.contains(id)
                 && self.history.borrow().over_since(id).is_some();
             for machine in claim
                 .slots
@@ -317,7 +376,8 @@ impl Daemon {
 
     /// Looks for marks of an earlier process of this machine. Nobody else withdraws them if the
     /// watcher does not ask again.
-    async fn adopt_marks(&self) -> Result<(), EngineError> {
+    /// Sets when to look again.
+    async fn adopt_marks(&self, next: &mut Option<Instant>) -> Result<(), EngineError> {
         let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
         for (key, register) in registers {
             let is_open = register.go.is_none() && register.resources.contains(&self.machine);
@@ -347,8 +407,7 @@ impl Daemon {
             }
         }
         // A register that cannot be read may have such a mark.
-        self.adopts_at
-            .set((!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN));
+        *next = (!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN);
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
@@ -426,12 +485,11 @@ impl Daemon {
             .over_for(EVENT_KEPT)
             .map(events_prefix)
             .collect();
-        if past.is_empty() && !self.has_forgotten.get() {
-            self.has_past_events
-                .set(self.started_at.elapsed() < EVENT_KEPT);
+        let has_forgotten = self.machines.borrow().has_forgotten;
+        if past.is_empty() && !has_forgotten {
             return Ok(());
         }
-        let members = if self.has_forgotten.get() {
+        let members = if has_forgotten {
             Some(self.look_at_machines().await?)
         } else {
             None
@@ -456,10 +514,7 @@ impl Daemon {
                 self.delete_event(&key, &found.revision).await?;
             }
         }
-        self.has_forgotten.set(false);
-        if self.started_at.elapsed() >= EVENT_KEPT {
-            self.has_past_events.set(false);
-        }
+        self.machines.borrow_mut().has_forgotten = false;
         Ok(())
     }
 

@@ -26,7 +26,8 @@ use tokio::time::Instant;
 
 use super::clock::{Clock, StoreClock};
 use super::{
-    Aged, Engine, EngineError, Reply, Revision, StoreTime, Swap, VALUE_MAX, Versioned, damaged,
+    Aged, Engine, EngineError, OpenError, Reply, Revision, StoreTime, Swap, VALUE_MAX, Versioned,
+    damaged,
 };
 use crate::config::BlobConfig;
 use scheduled_events_common::address::{self, HIDDEN, shown};
@@ -125,14 +126,14 @@ struct Sas(SecretFile);
 
 impl Sas {
     /// The token's members.
-    fn members(&self) -> Result<Vec<(String, String)>, String> {
+    fn members(&self) -> Result<Vec<(String, String)>, OpenError> {
         let secret = self
             .0
             .read()
-            .map_err(|why| format!("`blob.sas_file`: {why}"))?;
+            .map_err(|error| OpenError::Secret("blob.sas_file", error))?;
         let query = secret.reveal().trim_start_matches('?');
         let url = reqwest::Url::parse(&format!("http://localhost/?{query}"))
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| OpenError::Config(error.to_string()))?;
         let members: Vec<(String, String)> = url.query_pairs().into_owned().collect();
         if ["sv", "sig"].iter().all(|name| {
             members
@@ -141,7 +142,7 @@ impl Sas {
         }) {
             return Ok(members);
         }
-        Err("`blob.sas_file` has no SAS token: expected one line such as \"sv=…&sr=c&sp=rwl&se=…&sig=…\"".into())
+        Err(OpenError::Config("`blob.sas_file` has no SAS token: expected one line such as \"sv=…&sr=c&sp=rwl&se=…&sig=…\"".into()))
     }
 
     /// The text without the signature, if an answer has repeated it.
@@ -182,19 +183,22 @@ impl BlobEngine {
     /// Registers in this container.
     ///
     /// # Errors
-    /// A sentence: the address is not a container's, or the SAS token cannot be read.
-    pub fn new(config: &BlobConfig) -> Result<Self, String> {
+    /// The address is not a container's, or the SAS token cannot be read.
+    pub fn new(config: &BlobConfig) -> Result<Self, OpenError> {
         let problem = |why: &str| {
             let expected =
                 "expected one such as \"https://ACCOUNT.blob.core.windows.net/CONTAINER\"";
-            format!("`blob.url` is {:?}: {why}; {expected}", shown(&config.url))
+            OpenError::Config(format!(
+                "`blob.url` is {:?}: {why}; {expected}",
+                shown(&config.url)
+            ))
         };
         if config.url.contains('?') {
             return Err(problem(
                 "it has a query; a SAS token is in a file that `blob.sas_file` names",
             ));
         }
-        let url = address::check(&config.url).map_err(|why| problem(&why))?;
+        let url = address::check(&config.url).map_err(|why| problem(&why.to_string()))?;
         let host = url.host_str().ok_or_else(|| problem("it has no host"))?;
         // A token must not be sent without TLS, except to this machine.
         let is_loopback = host
@@ -240,9 +244,9 @@ impl BlobEngine {
             .iter()
             .find(|(_, is_set)| config.sas_file.is_some() && *is_set)
         {
-            return Err(format!(
+            return Err(OpenError::Config(format!(
                 "`blob.sas_file` and `blob.{other}` exclude each other: one credential is used"
-            ));
+            )));
         }
         let sas = config.sas_file.clone().map(Sas);
         if let Some(sas) = &sas {
@@ -266,7 +270,10 @@ impl BlobEngine {
             builder = builder.with_credential_type("managed_identity");
             if let Some(endpoint) = &config.identity_endpoint {
                 address::check(endpoint).map_err(|why| {
-                    format!("`blob.identity_endpoint` is {:?}: {why}", shown(endpoint))
+                    OpenError::Config(format!(
+                        "`blob.identity_endpoint` is {:?}: {why}",
+                        shown(endpoint)
+                    ))
                 })?;
                 builder = builder.with_msi_endpoint(endpoint);
             }
@@ -274,9 +281,7 @@ impl BlobEngine {
         if let Some(client_id) = &config.client_id {
             builder = builder.with_client_id(client_id);
         }
-        let store = builder
-            .build()
-            .map_err(|error| format!("cannot set up Blob storage: {}", http::reason(&error)))?;
+        let store = builder.build().map_err(OpenError::Blob)?;
         Ok(Self {
             store,
             container: shown(&config.url),

@@ -5,6 +5,7 @@
 //! their own: see [`SplitRegisters`].
 
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -15,13 +16,13 @@ use serde_json::{Value, json};
 
 use super::clock::{Clock, StoreClock};
 use super::{
-    Engine, EngineError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, Swap,
-    Versioned, damaged,
+    Engine, EngineError, OpenError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite,
+    Swap, Versioned, damaged,
 };
 use crate::config::EtcdConfig;
 use scheduled_events_common::address::{self, HIDDEN, shown, without_secrets};
-use scheduled_events_common::http;
-use scheduled_events_common::secret::shown_file;
+use scheduled_events_common::http::{self, HttpError};
+use scheduled_events_common::secret::{SecretError, shown_file};
 
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
@@ -104,30 +105,27 @@ impl EtcdEngine {
     /// Registers in these servers.
     ///
     /// # Errors
-    /// A sentence: an endpoint, a certificate or a password file cannot be used.
-    pub fn new(config: &EtcdConfig) -> Result<Self, String> {
+    /// An endpoint, a certificate or a password file cannot be used.
+    pub fn new(config: &EtcdConfig) -> Result<Self, OpenError> {
         let mut builder = http::builder(REQUEST_TIME);
-        let read = |path: &std::path::Path| {
-            std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|error| OpenError::Unreadable {
+                path: path.to_owned(),
+                error,
+            })
+        };
+        let not_of_tls = |path: &Path, what: &str, error| OpenError::Certificate {
+            what: format!("{} has no {what}", path.display()),
+            error,
         };
         if let Some(path) = &config.ca {
-            let certificates = Certificate::from_pem_bundle(&read(path)?).map_err(|error| {
-                format!(
-                    "{} has no certificates: {}",
-                    path.display(),
-                    http::reason(&error)
-                )
-            })?;
+            let certificates = Certificate::from_pem_bundle(&read(path)?)
+                .map_err(|error| not_of_tls(path, "certificates", error))?;
             builder = builder.tls_certs_only(certificates);
         }
         if let Some(path) = &config.identity {
-            let identity = Identity::from_pem(&read(path)?).map_err(|error| {
-                format!(
-                    "{} has no certificate with its key: {}",
-                    path.display(),
-                    http::reason(&error)
-                )
-            })?;
+            let identity = Identity::from_pem(&read(path)?)
+                .map_err(|error| not_of_tls(path, "certificate with its key", error))?;
             builder = builder.identity(identity);
         }
         let user = match (&config.user, &config.password_file) {
@@ -135,12 +133,16 @@ impl EtcdEngine {
             (Some(user), Some(path)) => {
                 let name = shown_file(path);
                 let password = std::fs::read(path).map_err(|error| {
-                    format!("`etcd.password_file`: cannot read the secret {name}: {error}")
+                    let error = SecretError::Unreadable {
+                        file: name.clone(),
+                        error,
+                    };
+                    OpenError::Secret("etcd.password_file", error)
                 })?;
                 let password = String::from_utf8(password).map_err(|_| {
-                    format!(
+                    OpenError::Config(format!(
                         "`etcd.password_file`: the file {name} is not a password: expected UTF-8"
-                    )
+                    ))
                 })?;
                 Some((
                     user.clone(),
@@ -148,31 +150,31 @@ impl EtcdEngine {
                 ))
             }
             _ => {
-                return Err(
+                return Err(OpenError::Config(
                     "`etcd.user` and `etcd.password_file` are given together, or neither is".into(),
-                );
+                ));
             }
         };
         if config.endpoints.is_empty() {
-            return Err("`etcd.endpoints` is empty: expected at least one, such as \"http://127.0.0.1:2379\"".into());
+            return Err(OpenError::Config("`etcd.endpoints` is empty: expected at least one, such as \"http://127.0.0.1:2379\"".into()));
         }
         let mut endpoints = Vec::new();
         for endpoint in &config.endpoints {
             let name = shown(endpoint);
             let url = address::check(endpoint).map_err(|why| {
                 let advice = "expected one such as \"http://127.0.0.1:2379\"; credentials are in `etcd.user` and `etcd.password_file`";
-                format!("`etcd.endpoints` has {name:?}: {why}; {advice}")
+                OpenError::Config(format!("`etcd.endpoints` has {name:?}: {why}; {advice}"))
             })?;
             if user.is_some() && !address::is_private(&url) {
-                return Err(format!(
+                return Err(OpenError::Config(format!(
                     "`etcd.endpoints` has {name:?}, to which the password would be sent in clear: expected https"
-                ));
+                )));
             }
             endpoints.push(endpoint.trim_end_matches('/').to_owned());
         }
         let client = builder
             .build()
-            .map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
+            .map_err(|error| OpenError::Http(HttpError::Setup(error)))?;
         let (current, token) = (Cell::new(0), RefCell::new(None));
         let has_identity = config.identity.is_some();
         let (prefix, clock) = (config.prefix.clone(), StoreClock::default());
@@ -362,7 +364,7 @@ impl EtcdEngine {
         let status = response.status();
         let body = http::body(response, RESPONSE_MAX)
             .await
-            .map_err(Failure::Other)?;
+            .map_err(|error| Failure::Other(error.to_string()))?;
         if status.is_success() {
             return Ok(body);
         }

@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 
 use super::clock::{Clock, StoreClock, StoreTime};
 use super::{Aged, Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned, damaged};
-use scheduled_events_common::temporary;
+use scheduled_events::files::temporary;
 
 /// How many versions are kept. A writer that is later than that cannot know whether its number was
 /// free because it was next.
@@ -293,7 +293,7 @@ fn temporary_file(root: &Path) -> io::Result<(PathBuf, File)> {
         .unwrap_or_default()
         .as_nanos();
     let temporary = root.join(format!("{TEMPORARY}{}-{count}-{since}", std::process::id()));
-    let file = temporary::create(&temporary, 0o600)?;
+    let file = temporary::create(&temporary)?;
     // Once in some writes, since it lists the folder.
     if count.is_multiple_of(WRITES_PER_CLEANING) {
         remove_temporary(root, file.metadata()?.modified()?);
@@ -489,7 +489,7 @@ mod tests {
         let now = SystemTime::now();
         let old = now - TEMPORARY_KEPT - Duration::from_secs(1);
         let file = |name: &str, modified: SystemTime| {
-            let file = temporary::create(&folder.path().join(name), 0o600).expect("created");
+            let file = temporary::create(&folder.path().join(name)).expect("created");
             file.set_modified(modified).expect("a time");
             file
         };

@@ -21,7 +21,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use clock::{Clock, StoreTime};
-pub use open::open;
+pub use open::{OpenError, open};
 
 /// The longest value of a register, enough for the marks of a thousand machines.
 pub const VALUE_MAX: usize = 256 * 1024;

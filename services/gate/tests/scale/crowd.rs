@@ -78,7 +78,7 @@ pub(crate) fn most_machines() -> usize {
     })
 }
 
-fn in_virtual_time<T>(simulation: impl Future<Output = T>) -> T {
+pub(crate) fn in_virtual_time<T>(simulation: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)

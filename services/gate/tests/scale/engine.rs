@@ -47,6 +47,10 @@ pub(crate) struct Count {
     pub(crate) lists: u64,
     /// The bytes of keys and values, in both directions.
     pub(crate) bytes: u64,
+    /// The bytes of values that were written: stores that keep old revisions grow by them.
+    pub(crate) stored: u64,
+    /// The bytes of the largest value, or of the largest answer.
+    pub(crate) largest: usize,
 }
 
 impl Count {
@@ -62,6 +66,8 @@ pub(crate) struct Server {
     previous: RefCell<BTreeMap<String, Option<Versioned>>>,
     /// When the server has completed all requests.
     busy_until: Cell<Instant>,
+    /// How long it has worked.
+    pub(crate) busy: Cell<Duration>,
     pub(crate) faults: Cell<EngineFaults>,
     /// A defect: a write replaces the register whatever its revision is.
     pub(crate) has_plain_writes: Cell<bool>,
@@ -79,6 +85,7 @@ impl Server {
             registers: MemoryEngine::default(),
             previous: RefCell::default(),
             busy_until: Cell::new(Instant::now()),
+            busy: Cell::default(),
             faults: Cell::default(),
             has_plain_writes: Cell::default(),
             random: RefCell::new(Random::new(seed)),
@@ -109,6 +116,7 @@ impl Server {
         let mut counts = self.counts.borrow_mut();
         let count = counts.entry(kind).or_default();
         count.bytes += (key.len() + bytes) as u64;
+        count.largest = count.largest.max(bytes);
         change(count);
     }
 
@@ -130,7 +138,9 @@ impl Server {
             return Err(EngineError("the request was lost".into()));
         }
         let bytes = u32::try_from(bytes).expect("a short value");
-        let done = self.busy_until.get().max(Instant::now()) + SERVICE_TIME + TIME_PER_BYTE * bytes;
+        let time = SERVICE_TIME + TIME_PER_BYTE * bytes;
+        self.busy.set(self.busy.get() + time);
+        let done = self.busy_until.get().max(Instant::now()) + time;
         self.busy_until.set(done);
         sleep_until(done).await;
         Ok(())
@@ -238,6 +248,7 @@ impl Engine for Connection {
             server.counted(key, value.len(), |count| {
                 count.writes += 1;
                 count.conflicts += u64::from(!is_done);
+                count.stored += if is_done { value.len() as u64 } else { 0 };
             });
             if is_done {
                 server.changed(key, before, value).await;
@@ -342,6 +353,7 @@ impl SplitRegisters for Connection {
                 |count| {
                     count.writes += 1;
                     count.conflicts += u64::from(whole.is_none());
+                    count.stored += if whole.is_some() { written as u64 } else { 0 };
                 },
             );
             if let (Some(_), Some(value)) = (&whole, change.value) {

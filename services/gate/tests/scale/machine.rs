@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use scheduled_events::limits::GATE_TIME;
 use scheduled_events_common::names::Name;
 use scheduled_events_core::{
     Action, Cause, GateAnswer, GatePhase, LastCall, Policy, Preparation, Report, Response, Rule,
     Session, SessionConfig, Step, UnixMillis, VmNames,
 };
 use scheduled_events_gate::config::Config;
-use scheduled_events_gate::daemon::Daemon;
+use scheduled_events_gate::daemon::{AnswerError, Daemon};
 use scheduled_events_gate::driver::Question;
 use scheduled_events_gate::event::Event;
 use scheduled_events_gate::protocol::Answer;
@@ -28,9 +29,6 @@ use crate::engine::{Connection, Server};
 use crate::random::Random;
 use crate::service::Service;
 use crate::world::World;
-
-/// How long the watcher waits for an answer of the gate.
-const GATE_TIME: Duration = Duration::from_secs(10);
 
 /// More events than any simulation has.
 type Watcher = Session<16>;
@@ -348,11 +346,12 @@ impl Machine {
             GatePhase::Approve => Question::Approve,
         };
         let daemon = self.daemon.borrow().clone();
+        // Without a daemon there is no answer.
         let answer = match daemon {
             Some(daemon) => timeout(GATE_TIME, daemon.answer(question, event))
                 .await
-                .unwrap_or_else(|_| Err(String::new())),
-            None => Err("no daemon".into()),
+                .unwrap_or(Err(AnswerError::Late)),
+            None => Err(AnswerError::Late),
         };
         let answer = match answer {
             Ok(Answer::Open) => GateAnswer::Open,

@@ -7,12 +7,13 @@
 //!
 //! `random`: numbers. `world`: the true state, and the invariants. `engine` and `service`: the
 //! services that the machines talk to. `machine`: a machine. `fleet`: all together. `crowd`: many
-//! daemons without sessions. `page`: the table and the picture of `docs/inside/performance.md`.
+//! daemons without sessions. `marks`: the marks of one large event. `page`: the table and the picture of `docs/inside/performance.md`.
 
 mod crowd;
 mod engine;
 mod fleet;
 mod machine;
+mod marks;
 mod page;
 mod random;
 mod service;
@@ -221,10 +222,21 @@ fn performance() {
         if machines == 1000 {
             outcomes.iter().for_each(is_approved_soon);
         }
-        rows.push((machines, true, outcomes));
-        if machines >= 100 && std::env::var_os("WITHOUT_PARTS").is_some() {
-            rows.push((machines, false, vec![measure(machines, 1, false)]));
-        }
+        rows.push((machines, outcomes));
         page::write(&rows);
+    }
+}
+
+/// Why an engine keeps the marks of large events in registers of their own. `MACHINES=3000` tries
+/// that many; in one register that may take an hour.
+#[test]
+#[ignore = "its figures are in docs/inside/performance.md: make performance-fleet"]
+fn performance_of_the_marks_of_one_event() {
+    let wanted = std::env::var("MACHINES").unwrap_or("64 300 1000".to_owned());
+    for machines in wanted.split_whitespace() {
+        let machines = machines.parse().expect("a number");
+        for has_parts in [false, true] {
+            println!("{}", marks::measure(machines, has_parts));
+        }
     }
 }

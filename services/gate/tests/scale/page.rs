@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use crate::fleet::Outcome;
 
-/// The number of machines, whether the engine had registers in parts, and the outcomes of some
-/// seeds.
-pub(crate) type Row = (usize, bool, Vec<Outcome>);
+/// The number of machines, and the outcomes of some seeds.
+pub(crate) type Row = (usize, Vec<Outcome>);
 
 /// The median.
 fn middle<T: Copy + PartialOrd>(outcomes: &[Outcome], value: impl Fn(&Outcome) -> T) -> T {
@@ -33,21 +32,16 @@ pub(crate) fn write(rows: &[Row]) {
         "| machines | announced to approved | last one ready to approved | operations per machine | bytes per machine |\n\
          | :-- | --: | --: | --: | --: |\n",
     );
-    for (machines, has_parts, outcomes) in rows {
+    for (machines, outcomes) in rows {
         let count = *machines as f64;
         let bytes = |outcome: &Outcome| {
             (outcome.on_events.bytes + outcome.on_groups.bytes + outcome.on_machines.bytes) as f64
                 / count
         };
-        let note = if *has_parts || *machines <= 64 {
-            ""
-        } else {
-            ", all marks in one register"
-        };
         // Writing to a string does not fail.
         let _ = writeln!(
             table,
-            "| {machines}{note} | {:.1} s | {:.2} s | {:.1} | {:.0} KB |",
+            "| {machines} | {:.1} s | {:.2} s | {:.1} | {:.0} KB |",
             middle(outcomes, |outcome| seconds(outcome.announced_to_approved)),
             middle(outcomes, |outcome| seconds(outcome.ready_to_approved)),
             middle(outcomes, |outcome| operations(outcome) / count),

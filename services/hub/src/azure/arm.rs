@@ -1,5 +1,6 @@
 //! Requests to Azure Resource Manager.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,12 +10,15 @@ use azure_core::credentials::Secret;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Method, StatusCode, Url};
 use scheduled_events::clock::Clock;
-use scheduled_events_common::{http, log};
-use scheduled_events_core::approval::acknowledge;
-use scheduled_events_core::{ResourceId, Text, UnixMillis, UnixSeconds};
+use scheduled_events_common::http::{self, HttpError};
+use scheduled_events_common::log;
+use scheduled_events_core::approval::{AcknowledgeError, acknowledge};
+use scheduled_events_core::{
+    BufferTooSmall, ResourceId, ResourceIdError, Text, UnixMillis, UnixSeconds,
+};
 use serde::Deserialize;
 
-use super::identity::Identity;
+use super::identity::{Identity, IdentityError};
 use super::transport::{REQUEST_TIME, client};
 
 /// The longest response: a page of Resource Graph has at most 16 MiB.
@@ -73,13 +77,51 @@ impl AzureTime {
     }
 }
 
-/// Why a request failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a request failed. Several callers may wait for the answer to one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ArmError {
-    /// There was no response, or no token for the request.
-    NotSent(String),
+    /// The request cannot be made.
+    Invalid(ApprovalError),
+    /// The approval was not sent: its event has changed, or this hub stops.
+    Withdrawn,
+    /// The approval was not sent: another hub may have taken over.
+    NotActive,
+    /// There is no token for the request.
+    NoToken(Arc<IdentityError>),
+    /// There was no response.
+    Unreachable {
+        /// The address, without its scheme.
+        place: String,
+        /// The error of the request.
+        error: Arc<HttpError>,
+    },
+    /// The answer of Resource Graph is not the expected one.
+    NotUnderstood {
+        /// What it does, after "Resource Graph".
+        answer: &'static str,
+        /// What its reader found.
+        error: Option<Arc<dyn Error + Send + Sync>>,
+    },
     /// The service refused.
     Refused(Refusal),
+}
+
+/// Why an approval cannot be requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ApprovalError {
+    /// The resource's id is invalid.
+    Resource {
+        /// The id.
+        id: String,
+        /// What was expected.
+        error: ResourceIdError,
+    },
+    /// An event's id is invalid.
+    Event(AcknowledgeError),
+    /// The request is longer than it was going to be.
+    TooLong(BufferTooSmall),
 }
 
 /// A service's refusal.
@@ -127,19 +169,19 @@ impl ArmError {
     #[must_use]
     pub fn with_pause(self, left: Duration) -> Self {
         match self {
-            Self::NotSent(why) => Self::NotSent(why),
             Self::Refused(refusal) => Self::Refused(Refusal {
                 pause: Some(left),
                 ..refusal
             }),
+            other => other,
         }
     }
 
     /// The service's refusal, if there was a response.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Self::NotSent(_) => None,
             Self::Refused(refusal) => Some(refusal),
+            _ => None,
         }
     }
 }
@@ -167,7 +209,15 @@ impl fmt::Display for ArmError {
     /// One line, escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotSent(why) => f.write_str(why),
+            Self::Invalid(error) => error.fmt(f),
+            Self::Withdrawn => f.write_str("what was decided before no longer counts"),
+            Self::NotActive => f.write_str("another hub may have taken over"),
+            Self::NoToken(error) => error.fmt(f),
+            Self::Unreachable { place, error } => write!(f, "{place} does not answer: {error}"),
+            Self::NotUnderstood { answer, error } => {
+                write!(f, "Resource Graph {answer}")?;
+                error.as_ref().map_or(Ok(()), |error| write!(f, " {error}"))
+            }
             Self::Refused(Refusal {
                 status,
                 code,
@@ -185,12 +235,44 @@ impl fmt::Display for ArmError {
     }
 }
 
+impl Error for ArmError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Invalid(error) => error.source(),
+            Self::NoToken(error) => error.source(),
+            Self::Unreachable { error, .. } => Some(&**error),
+            Self::NotUnderstood { error, .. } => error.as_ref().map(|error| &**error as _),
+            Self::Withdrawn | Self::NotActive | Self::Refused(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for ApprovalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resource { id, error } => write!(f, "{id:?} is {error}"),
+            Self::Event(error) => error.fmt(f),
+            Self::TooLong(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for ApprovalError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Resource { error, .. } => Some(error),
+            Self::Event(error) => error.source(),
+            Self::TooLong(error) => error.source(),
+        }
+    }
+}
+
 impl Arm {
     /// The client of the service at this address.
     ///
     /// # Errors
-    /// A sentence if HTTP cannot be set up.
-    pub fn new(management: Url, identity: Identity) -> Result<Self, String> {
+    /// HTTP cannot be set up.
+    pub fn new(management: Url, identity: Identity) -> Result<Self, HttpError> {
         let time = AzureTime {
             clock: Clock::start(),
             ahead_ms: Mutex::default(),
@@ -226,7 +308,7 @@ impl Arm {
         resource_id: &str,
         event_ids: &[&str],
     ) -> Result<(), ArmError> {
-        let (path, body) = approval(resource_id, event_ids).map_err(ArmError::NotSent)?;
+        let (path, body) = approval(resource_id, event_ids).map_err(ArmError::Invalid)?;
         let answer = self.send_with(token, Method::POST, &path, body).await?;
         // An error approves nothing, whatever its status is.
         match refusal(StatusCode::OK, &answer, None) {
@@ -247,7 +329,7 @@ impl Arm {
         self.identity
             .token(self.base())
             .await
-            .map_err(ArmError::NotSent)
+            .map_err(|error| ArmError::NoToken(Arc::new(error)))
     }
 
     /// Sends a request and returns the body of its response. `path` begins with `/` and has its
@@ -274,7 +356,10 @@ impl Arm {
     ) -> Result<Vec<u8>, ArmError> {
         let base = self.base();
         let place = base.split("://").last().unwrap_or_default();
-        let failed = |why: String| ArmError::NotSent(format!("{place} does not answer: {why}"));
+        let failed = |error: HttpError| ArmError::Unreachable {
+            place: place.to_owned(),
+            error: Arc::new(error),
+        };
         let mut request = self.client.request(method, format!("{base}{path}"));
         request = request.header(AUTHORIZATION, format!("Bearer {}", token.secret()));
         request = match body {
@@ -284,7 +369,7 @@ impl Arm {
         let response = request
             .send()
             .await
-            .map_err(|error| failed(http::reason(&error.without_url())))?;
+            .map_err(|error| failed(HttpError::Connection(error.without_url())))?;
         self.time.observe(response.headers());
         let (status, pause) = (response.status(), pause(response.headers()));
         if status == StatusCode::UNAUTHORIZED {
@@ -304,23 +389,25 @@ impl Arm {
 /// The path and the body of the request that approves events of a resource.
 ///
 /// # Errors
-/// A sentence: the resource's id or an event's id is invalid.
+/// The resource's id or an event's id is invalid.
 pub fn approval(
     resource_id: &str,
     event_ids: &[&str],
-) -> Result<(String, Option<Vec<u8>>), String> {
-    let resource = ResourceId::parse(Text::plain(resource_id))
-        .map_err(|why| format!("{resource_id:?} is {why}"))?;
-    let request = acknowledge(resource, event_ids).map_err(|why| why.to_string())?;
+) -> Result<(String, Option<Vec<u8>>), ApprovalError> {
+    let resource = ResourceId::parse(Text::plain(resource_id)).map_err(|error| {
+        let id = resource_id.to_owned();
+        ApprovalError::Resource { id, error }
+    })?;
+    let request = acknowledge(resource, event_ids).map_err(ApprovalError::Event)?;
     let mut path = vec![0; request.path_len()];
     let path = request
         .write_path(&mut path)
-        .map_err(|why| why.to_string())?
+        .map_err(ApprovalError::TooLong)?
         .to_owned();
     let mut body = vec![0; request.body_len()];
     request
         .write_body(&mut body)
-        .map_err(|why| why.to_string())?;
+        .map_err(ApprovalError::TooLong)?;
     Ok((path, (!body.is_empty()).then_some(body)))
 }
 

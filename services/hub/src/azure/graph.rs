@@ -2,6 +2,8 @@
 //! machines that have a tag.
 
 use std::collections::HashSet;
+use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -97,11 +99,8 @@ pub fn tagged(page: &str, tag: &str) -> Result<Vec<String>, ArmError> {
         #[serde(default)]
         tags: std::collections::BTreeMap<String, Value>,
     }
-    let rows: Vec<Row> = serde_json::from_str(page).map_err(|error| {
-        ArmError::NotSent(format!(
-            "Resource Graph answers with something else than tags: {error}"
-        ))
-    })?;
+    let rows: Vec<Row> = serde_json::from_str(page)
+        .map_err(|error| not_understood("answers with something else than tags:", error))?;
     let is_agent = |row: &Row| {
         let value = row
             .tags
@@ -119,6 +118,18 @@ pub fn tagged(page: &str, tag: &str) -> Result<Vec<String>, ArmError> {
         .filter(is_agent)
         .map(|row| row.id)
         .collect())
+}
+
+/// The error of an answer that a reader does not understand. A text for `answer` ends before its
+/// reason.
+pub(crate) fn not_understood(
+    answer: &'static str,
+    error: impl Error + Send + Sync + 'static,
+) -> ArmError {
+    ArmError::NotUnderstood {
+        answer,
+        error: Some(Arc::new(error)),
+    }
 }
 
 /// A page of rows.
@@ -173,9 +184,10 @@ impl Arm {
                 request["options"]["$skipToken"] = json!(token);
                 // A token that comes again leads into a loop.
                 if skip_tokens.len() + 1 >= PAGES_MAX || !skip_tokens.insert(token) {
-                    return Err(ArmError::NotSent(
-                        "Resource Graph does not end its pages".into(),
-                    ));
+                    return Err(ArmError::NotUnderstood {
+                        answer: "does not end its pages",
+                        error: None,
+                    });
                 }
             }
         }
@@ -188,9 +200,7 @@ impl Arm {
             let error = match self.send(Method::POST, PATH, Some(body.to_vec())).await {
                 Ok(answer) => {
                     return serde_json::from_slice(&answer).map_err(|error| {
-                        ArmError::NotSent(format!(
-                            "Resource Graph answers with something else than rows: {error}"
-                        ))
+                        not_understood("answers with something else than rows:", error)
                     });
                 }
                 Err(error) => error,

@@ -6,6 +6,8 @@
 //! one.
 
 use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +22,7 @@ use azure_identity::{
     ManagedIdentityCredentialOptions, UserAssignedId, WorkloadIdentityCredential,
     WorkloadIdentityCredentialOptions,
 };
+use scheduled_events_common::http::HttpError;
 use tokio::time::timeout;
 
 use super::transport;
@@ -58,8 +61,78 @@ struct Source {
     workload: Option<(String, PathBuf)>,
 }
 
-impl std::fmt::Debug for Identity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// Why an identity has no token.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// HTTP cannot be set up.
+    Http(HttpError),
+    /// The environment lacks a setting that the identity needs.
+    Unusable {
+        /// The source of its tokens.
+        kind: IdentityKind,
+        /// The error of Azure's crate.
+        error: azure_core::Error,
+    },
+    /// The source of tokens gives none, or does not answer.
+    NoToken {
+        /// The source of tokens.
+        kind: IdentityKind,
+        /// The service for which the token was requested.
+        audience: String,
+        /// The error of Azure's crate.
+        error: azure_core::Error,
+    },
+}
+
+impl fmt::Display for IdentityError {
+    /// A sentence with a remedy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(error) => error.fmt(f),
+            Self::Unusable { kind, error } => write!(
+                f,
+                "cannot use the {}: {}",
+                words(*kind),
+                transport::reason(error)
+            ),
+            Self::NoToken {
+                kind,
+                audience,
+                error,
+            } => {
+                let advice = match kind {
+                    IdentityKind::Managed => {
+                        "does this machine have a managed identity? See `az vm identity assign`"
+                    }
+                    IdentityKind::Workload => {
+                        "does the pod have the label azure.workload.identity/use?"
+                    }
+                    IdentityKind::Az => "log in with `az login`",
+                    IdentityKind::Emulator => "",
+                };
+                write!(
+                    f,
+                    "the {} gives no token for {audience}: {}; {advice}",
+                    words(*kind),
+                    transport::reason(error)
+                )
+            }
+        }
+    }
+}
+
+impl Error for IdentityError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Http(error) => error.source(),
+            Self::Unusable { error, .. } | Self::NoToken { error, .. } => Some(error),
+        }
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity")
             .field("kind", &self.kind())
             .finish_non_exhaustive()
@@ -70,9 +143,10 @@ impl Identity {
     /// An identity in a cloud. No token is requested yet.
     ///
     /// # Errors
-    /// A sentence: the environment lacks a setting that the identity needs.
-    pub fn new(config: &IdentityConfig, cloud: Cloud) -> Result<Self, String> {
-        Self::with(config, cloud, transport::options()?, None)
+    /// HTTP cannot be set up, or the environment lacks a setting that the identity needs.
+    pub fn new(config: &IdentityConfig, cloud: Cloud) -> Result<Self, IdentityError> {
+        let options = transport::options().map_err(IdentityError::Http)?;
+        Self::with(config, cloud, options, None)
     }
 
     /// The same with an HTTP client, and with settings that a workload identity does not take from
@@ -82,7 +156,7 @@ impl Identity {
         cloud: Cloud,
         mut options: ClientOptions,
         workload: Option<(String, PathBuf)>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, IdentityError> {
         options.cloud = Some(Arc::new(match cloud {
             Cloud::Public => CloudConfiguration::AzurePublic,
             Cloud::UsGovernment => CloudConfiguration::AzureGovernment,
@@ -93,13 +167,10 @@ impl Identity {
             options,
             workload,
         };
-        source.credential().map_err(|error| {
-            format!(
-                "cannot use the {}: {}",
-                words(config.kind),
-                transport::reason(&error)
-            )
-        })?;
+        let kind = config.kind;
+        source
+            .credential()
+            .map_err(|error| IdentityError::Unusable { kind, error })?;
         Ok(Self(Arc::new(Tokens {
             source,
             scopes: Mutex::default(),
@@ -113,29 +184,16 @@ impl Identity {
     /// A token for this audience, such as `https://management.azure.com`.
     ///
     /// # Errors
-    /// A sentence with a remedy.
-    pub async fn token(&self, audience: &str) -> Result<Secret, String> {
-        let token = self
-            .get_token(&[&scope_of(audience)], None)
-            .await
-            .map_err(|error| {
-                let advice = match self.kind() {
-                    IdentityKind::Managed => {
-                        "does this machine have a managed identity? See `az vm identity assign`"
-                    }
-                    IdentityKind::Workload => {
-                        "does the pod have the label azure.workload.identity/use?"
-                    }
-                    IdentityKind::Az => "log in with `az login`",
-                    IdentityKind::Emulator => "",
-                };
-                format!(
-                    "the {} gives no token for {audience}: {}; {advice}",
-                    words(self.kind()),
-                    transport::reason(&error)
-                )
-            })?;
-        Ok(token.token)
+    /// [`IdentityError::NoToken`].
+    pub async fn token(&self, audience: &str) -> Result<Secret, IdentityError> {
+        let token = self.get_token(&[&scope_of(audience)], None).await;
+        token
+            .map(|token| token.token)
+            .map_err(|error| IdentityError::NoToken {
+                kind: self.kind(),
+                audience: audience.to_owned(),
+                error,
+            })
     }
 
     /// Forgets a token that a service refuses: `token` if it is given, otherwise the cached one for
@@ -286,6 +344,8 @@ pub(crate) mod tests {
         pub(crate) valid: AtomicI64,
         /// Whether it leaves requests for Resource Manager without an answer.
         hangs: AtomicBool,
+        /// Whether it gives no tokens.
+        pub(crate) refuses: AtomicBool,
     }
 
     impl Issuer {
@@ -294,6 +354,7 @@ pub(crate) mod tests {
                 requests: Mutex::default(),
                 valid: AtomicI64::new(86400),
                 hangs: AtomicBool::default(),
+                refuses: AtomicBool::default(),
             })
         }
 
@@ -335,11 +396,12 @@ pub(crate) mod tests {
             let token = format!(
                 r#"{{"access_token":"token-{number}","expires_in":{valid},"expires_on":"{expires_on}","resource":"r","token_type":"Bearer"}}"#
             );
-            Ok(AsyncRawResponse::from_bytes(
-                StatusCode::Ok,
-                Headers::new(),
-                token,
-            ))
+            let status = if self.refuses.load(Ordering::Relaxed) {
+                StatusCode::BadRequest
+            } else {
+                StatusCode::Ok
+            };
+            Ok(AsyncRawResponse::from_bytes(status, Headers::new(), token))
         }
     }
 

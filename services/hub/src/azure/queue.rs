@@ -4,13 +4,17 @@
 //! content is on disk; until then the hub renews that time, and after a crash the message appears
 //! again.
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use azure_core::http::{RequestContent, Url, XmlFormat};
 use azure_storage_queue::models::{self, QueueClientReceiveMessagesOptions};
 use azure_storage_queue::{QueueClient, QueueClientOptions};
-use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use base64::{DecodeError, Engine as _};
+use scheduled_events_common::http::HttpError;
+use scheduled_events_common::secret::SecretError;
 
 use super::identity::Identity;
 use super::transport;
@@ -33,9 +37,50 @@ pub struct QueueMessage {
     /// How many times it was received.
     pub received: i64,
     /// Its content: bytes that Event Grid has encoded in Base64, or why they cannot be read.
-    pub content: Result<Vec<u8>, String>,
+    pub content: Result<Vec<u8>, DecodeError>,
     /// Its text in the queue.
     pub text: String,
+}
+
+/// Why the queue cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum QueueError {
+    /// The SAS token cannot be read.
+    Secret(SecretError),
+    /// HTTP cannot be set up.
+    Http(HttpError),
+    /// A request failed. The [kind](azure_core::Error::kind) of the error shows whether there is no
+    /// token, the service cannot be reached, it refuses, with which status and code, or its answer
+    /// is not understood.
+    Request {
+        /// After "cannot": `read the queue https://…`.
+        what: String,
+        /// The error of Azure's crate.
+        error: azure_core::Error,
+    },
+}
+
+impl fmt::Display for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Secret(error) => write!(f, "`queue.sas_file`: {error}"),
+            Self::Http(error) => error.fmt(f),
+            Self::Request { what, error } => {
+                write!(f, "cannot {what}: {}", transport::reason(error))
+            }
+        }
+    }
+}
+
+impl Error for QueueError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Secret(error) => Some(error),
+            Self::Http(error) => error.source(),
+            Self::Request { error, .. } => Some(error),
+        }
+    }
 }
 
 /// A queue.
@@ -51,16 +96,14 @@ impl Queue {
     /// The queue of a configuration. No request is sent yet.
     ///
     /// # Errors
-    /// A sentence: the SAS token cannot be read.
-    pub fn new(config: &QueueConfig, identity: &Identity) -> Result<Self, String> {
+    /// The SAS token cannot be read, or HTTP cannot be set up.
+    pub fn new(config: &QueueConfig, identity: &Identity) -> Result<Self, QueueError> {
         let place = scheduled_events_common::address::shown(config.url.as_str());
         let open = |url: Url| {
             let (url, credential) = if config.emulator {
                 (with_query(url, emulator_sas()), None)
             } else if let Some(file) = &config.sas_file {
-                let secret = file
-                    .read()
-                    .map_err(|why| format!("`queue.sas_file`: {why}"))?;
+                let secret = file.read().map_err(QueueError::Secret)?;
                 (
                     with_query(url, secret.reveal().trim_start_matches('?')),
                     None,
@@ -69,21 +112,19 @@ impl Queue {
                 (url, identity.credential())
             };
             let options = QueueClientOptions {
-                client_options: transport::options()?,
+                client_options: transport::options().map_err(QueueError::Http)?,
                 ..QueueClientOptions::default()
             };
-            QueueClient::new(url, credential, Some(options)).map_err(|error| {
-                format!(
-                    "cannot use the queue {place}: {}",
-                    transport::reason(&error)
-                )
+            QueueClient::new(url, credential, Some(options)).map_err(|error| QueueError::Request {
+                what: format!("use the queue {place}"),
+                error,
             })
         };
         let client = open(config.url.clone())?;
         let poison = config
             .poison
             .as_ref()
-            .map(|name| Ok::<_, String>((name.clone(), open(sibling(&config.url, name))?)));
+            .map(|name| open(sibling(&config.url, name)).map(|queue| (name.clone(), queue)));
         let poison = poison.transpose()?;
         Ok(Self {
             client,
@@ -96,8 +137,8 @@ impl Queue {
     /// Some messages, at most [`BATCH`]. More are available at once, unless the queue is empty.
     ///
     /// # Errors
-    /// A sentence: the service cannot be reached, or refuses.
-    pub async fn receive(&self) -> Result<Vec<QueueMessage>, String> {
+    /// The service cannot be reached, or refuses.
+    pub async fn receive(&self) -> Result<Vec<QueueMessage>, QueueError> {
         let options = QueueClientReceiveMessagesOptions {
             number_of_messages: i32::try_from(BATCH).ok(),
             visibility_timeout: Some(seconds(INVISIBLE)),
@@ -107,15 +148,13 @@ impl Queue {
             .client
             .receive_messages(Some(options))
             .await
-            .map_err(|error| self.problem("read", &error))?;
+            .map_err(|error| self.problem("read", error))?;
         let list = response
             .into_model()
-            .map_err(|error| self.problem("read", &error))?;
+            .map_err(|error| self.problem("read", error))?;
         let message = |found: models::ReceivedMessage| {
             let text = found.message_text.unwrap_or_default();
-            let content = BASE64_STANDARD
-                .decode(text.trim())
-                .map_err(|error| format!("it is not Base64: {error}"));
+            let content = BASE64_STANDARD.decode(text.trim());
             let received = found.dequeue_count.unwrap_or(1);
             Some(QueueMessage {
                 id: found.message_id?,
@@ -136,13 +175,13 @@ impl Queue {
     /// Keeps a message invisible for another [`INVISIBLE`].
     ///
     /// # Errors
-    /// A sentence. The message may appear again then, which does no harm.
-    pub async fn renew(&self, message: &mut QueueMessage) -> Result<(), String> {
+    /// As [`Self::receive`]. The message may appear again then, which does no harm.
+    pub async fn renew(&self, message: &mut QueueMessage) -> Result<(), QueueError> {
         let renewed = self
             .client
             .update_message(&message.id, &message.receipt, seconds(INVISIBLE), None)
             .await;
-        let renewed = renewed.map_err(|error| self.problem("renew a message of", &error))?;
+        let renewed = renewed.map_err(|error| self.problem("renew a message of", error))?;
         let receipt = renewed
             .headers()
             .get_optional_str(&"x-ms-popreceipt".into())
@@ -154,8 +193,8 @@ impl Queue {
     /// Deletes a message.
     ///
     /// # Errors
-    /// A sentence. The message appears again then, which does no harm.
-    pub async fn delete(&self, message: &QueueMessage) -> Result<(), String> {
+    /// As [`Self::receive`]. The message appears again then, which does no harm.
+    pub async fn delete(&self, message: &QueueMessage) -> Result<(), QueueError> {
         match self
             .client
             .delete_message(&message.id, &message.receipt, None)
@@ -164,24 +203,22 @@ impl Queue {
             Ok(_) => Ok(()),
             // Another reader has it, or has deleted it.
             Err(error) if error.http_status().map(u16::from) == Some(404) => Ok(()),
-            Err(error) => Err(self.problem("delete a message of", &error)),
+            Err(error) => Err(self.problem("delete a message of", error)),
         }
     }
 
     /// Copies a message that cannot be read to the queue for such messages, if there is one.
     ///
     /// # Errors
-    /// A sentence. The message appears again if it is not deleted.
-    pub async fn copy_aside(&self, message: &QueueMessage) -> Result<(), String> {
+    /// As [`Self::receive`]. The message appears again if it is not deleted.
+    pub async fn copy_aside(&self, message: &QueueMessage) -> Result<(), QueueError> {
         let Some((name, poison)) = &self.poison else {
             return Ok(());
         };
         let problem = |error: azure_core::Error| {
             self.refused(&error);
-            format!(
-                "cannot copy a message that cannot be read to the queue {name}: {}",
-                transport::reason(&error)
-            )
+            let what = format!("copy a message that cannot be read to the queue {name}");
+            QueueError::Request { what, error }
         };
         let content = models::QueueMessage {
             message_text: Some(message.text.clone()),
@@ -198,13 +235,13 @@ impl Queue {
     /// The approximate number of messages that wait.
     ///
     /// # Errors
-    /// A sentence: the service cannot be reached, or refuses.
-    pub async fn length(&self) -> Result<u64, String> {
+    /// As [`Self::receive`].
+    pub async fn length(&self) -> Result<u64, QueueError> {
         let found = self
             .client
             .get_properties(None)
             .await
-            .map_err(|error| self.problem("look at", &error))?;
+            .map_err(|error| self.problem("look at", error))?;
         let count = found
             .headers()
             .get_optional_str(&"x-ms-approximate-messages-count".into());
@@ -217,18 +254,15 @@ impl Queue {
         }
     }
 
-    fn problem(&self, what: &str, error: &azure_core::Error) -> String {
-        self.refused(error);
-        format!(
-            "cannot {what} the queue {}: {}",
-            self.place,
-            transport::reason(error)
-        )
+    fn problem(&self, what: &str, error: azure_core::Error) -> QueueError {
+        self.refused(&error);
+        let what = format!("{what} the queue {}", self.place);
+        QueueError::Request { what, error }
     }
 }
 
-impl std::fmt::Debug for Queue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("place", &self.place)
             .finish_non_exhaustive()
@@ -262,10 +296,65 @@ pub const fn emulator_sas() -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use azure_core::error::ErrorKind;
     use hmac::{Hmac, KeyInit, Mac};
     use scheduled_events_gate::engine::blob::EMULATOR_KEY;
+    use scheduled_events_test_support::TestServer;
 
+    use super::super::identity::tests::Issuer;
     use super::*;
+
+    /// The error of a request to this account.
+    async fn refusal(account: &str, issuer: Option<&Arc<Issuer>>) -> (ErrorKind, String) {
+        let config = QueueConfig {
+            url: format!("{account}/events").parse().expect("an address"),
+            poison: None,
+            sas_file: None,
+            emulator: issuer.is_none(),
+        };
+        let identity = issuer.cloned().unwrap_or_else(Issuer::new).identity();
+        let queue = Queue::new(&config, &identity).expect("a queue");
+        let error = queue.receive().await.expect_err("an error");
+        let QueueError::Request { error: cause, .. } = &error else {
+            panic!("{error:?}")
+        };
+        (cause.kind().clone(), error.to_string())
+    }
+
+    #[tokio::test]
+    async fn it_is_known_whether_a_request_has_no_token_no_answer_or_a_refusal() {
+        let issuer = Issuer::new();
+        issuer.refuses.store(true, Ordering::Relaxed);
+        let (kind, text) = refusal("https://127.0.0.1:1", Some(&issuer)).await;
+        assert_eq!(kind, ErrorKind::Credential, "{text}");
+        let (kind, text) = refusal("http://127.0.0.1:1/devstoreaccount1", None).await;
+        assert_eq!(kind, ErrorKind::Connection, "{text}");
+        let server = TestServer::start(|connection| {
+            let lines = BufReader::new(&**connection).lines();
+            let head = lines
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty());
+            head.for_each(drop);
+            let _ = (&**connection).write_all(
+                b"HTTP/1.1 403 Forbidden\r\nx-ms-error-code: AuthorizationFailure\r\nContent-Length: 0\r\n\r\n",
+            );
+        });
+        let account = format!("{}/devstoreaccount1", server.url());
+        let (kind, text) = refusal(&account, None).await;
+        assert!(
+            matches!(&kind, ErrorKind::HttpResponse { status, error_code: Some(code), .. }
+                if u16::from(*status) == 403 && code == "AuthorizationFailure"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with(": status 403, AuthorizationFailure"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn the_token_for_the_emulator_is_signed_with_its_key() {

@@ -10,7 +10,7 @@ use azure_core::http::{
     AsyncRawResponse, ClientOptions, HttpClient, Request, RetryOptions, Transport,
 };
 use reqwest::Method;
-use scheduled_events_common::http;
+use scheduled_events_common::http::{self, HttpError};
 
 /// The time limit of one request. The queue answers a request for messages at once.
 pub const REQUEST_TIME: Duration = Duration::from_secs(20);
@@ -26,8 +26,8 @@ struct Client(reqwest::Client);
 /// it may.
 ///
 /// # Errors
-/// A sentence if HTTP cannot be set up.
-pub fn options() -> Result<ClientOptions, String> {
+/// HTTP cannot be set up.
+pub fn options() -> Result<ClientOptions, HttpError> {
     Ok(ClientOptions {
         transport: Some(Transport::new(std::sync::Arc::new(Client(client(
             REQUEST_TIME,
@@ -40,13 +40,11 @@ pub fn options() -> Result<ClientOptions, String> {
 /// A client whose requests end after `time` and name this program.
 ///
 /// # Errors
-/// A sentence if HTTP cannot be set up.
-pub fn client(time: Duration) -> Result<reqwest::Client, String> {
+/// HTTP cannot be set up.
+pub fn client(time: Duration) -> Result<reqwest::Client, HttpError> {
     let builder =
         http::builder(time).user_agent(concat!("scheduled-events-hub/", env!("CARGO_PKG_VERSION")));
-    builder
-        .build()
-        .map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))
+    builder.build().map_err(HttpError::Setup)
 }
 
 #[async_trait]
@@ -85,7 +83,7 @@ impl HttpClient for Client {
         }
         let body = http::body(response, RESPONSE_MAX)
             .await
-            .map_err(|why| problem(ErrorKind::Io, why))?;
+            .map_err(|why| problem(ErrorKind::Io, why.to_string()))?;
         Ok(AsyncRawResponse::from_bytes(status.into(), headers, body))
     }
 }

@@ -7,7 +7,10 @@ use scheduled_events_common::failure::Failure;
 
 use crate::azure::arm::Arm;
 use crate::azure::identity::Identity;
-use crate::config::{Cloud, Config, DEFAULT_FILE, Identity as IdentityConfig, IdentityKind};
+use crate::config::{
+    Cloud, Config, DEFAULT_FILE, Identity as IdentityConfig, IdentityKind, SettingError,
+    check_subscription,
+};
 
 /// The service and the subscriptions of a command.
 pub(super) struct Access {
@@ -27,8 +30,8 @@ pub(super) struct AccessArgs {
 }
 
 /// Checks a subscription's id.
-pub(super) fn subscription(text: &str) -> Result<String, String> {
-    crate::config::check_subscription(text).map(|()| text.to_owned())
+pub(super) fn subscription(text: &str) -> Result<String, SettingError> {
+    check_subscription(text).map(|()| text.to_owned())
 }
 
 /// The given file, or the default one if it exists.
@@ -82,8 +85,7 @@ impl Access {
                     client_id: None,
                 };
                 let management = arguments.cloud.management().parse();
-                let management =
-                    management.map_err(|error| Failure::refused(format!("{error}")))?;
+                let management = management.map_err(Failure::refused)?;
                 (identity, arguments.cloud, management, Vec::new())
             }
         };

@@ -1,7 +1,8 @@
 //! `check`: whether the hub has the access that it needs, and the command that grants it. Nothing
 //! is changed.
 
-use std::fmt::Write as _;
+use std::error::Error;
+use std::fmt::{Display, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,16 +11,16 @@ use scheduled_events::policy_file;
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::output::print;
 use scheduled_events_core::record::Printable;
-use scheduled_events_gate::config::Config as FleetConfig;
-use scheduled_events_gate::engine;
+use scheduled_events_gate::engine::EngineError;
 use tokio::time::timeout;
 
 use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::Events;
 use crate::azure::identity::Identity;
-use crate::azure::queue::{Queue, sibling};
+use crate::azure::queue::{Queue, QueueError, sibling};
 use crate::config::{Approve, Config, IdentityKind, Queue as QueueConfig};
 use crate::notice;
+use crate::store::{RegistersError, open_registers};
 
 /// How long an engine may take to answer.
 const ENGINE_TIME: Duration = Duration::from_secs(10);
@@ -33,7 +34,7 @@ struct Report {
 
 impl Report {
     /// Adds a line: the check, and its result, or the reason of its failure and the remedy to type.
-    fn add(&mut self, what: &str, result: Result<String, String>, remedy: &str) {
+    fn add(&mut self, what: &str, result: Result<String, impl Display>, remedy: &str) {
         // Writing to a string does not fail.
         let _ = match result {
             Ok(found) => writeln!(self.text, "ok      {what}: {}", Printable(&found)),
@@ -42,7 +43,7 @@ impl Report {
                 writeln!(
                     self.text,
                     "failed  {what}: {}\n        {remedy}",
-                    Printable(&why)
+                    Printable(&why.to_string())
                 )
             }
         };
@@ -54,7 +55,6 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let mut report = Report::default();
     let rules =
         policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
-    let rules = rules.map_err(|error| error.to_string());
     report.add("policy", rules, "Correct the file that `policy` names.");
     for (name, path, is_folder) in [
         ("audit", &config.audit, false),
@@ -124,7 +124,7 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     if config.approve == Approve::Never {
         report.add(
             "approve",
-            Ok("never: nothing is prepared for or approved".into()),
+            Ok::<_, &str>("never: nothing is prepared for or approved".into()),
             "",
         );
     }
@@ -138,7 +138,7 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
 }
 
 /// Whether this user may write a file or a folder, or create it.
-fn writable(path: &Path, is_folder: bool) -> Result<String, String> {
+fn writable(path: &Path, is_folder: bool) -> Result<String, Box<dyn Error>> {
     let shown = path.display();
     if path.exists()
         && !(if is_folder {
@@ -147,10 +147,8 @@ fn writable(path: &Path, is_folder: bool) -> Result<String, String> {
             path.is_file()
         })
     {
-        return Err(format!(
-            "{shown}: it is no {}",
-            if is_folder { "folder" } else { "regular file" }
-        ));
+        let expected = if is_folder { "folder" } else { "regular file" };
+        return Err(format!("{shown}: it is no {expected}").into());
     }
     // A relative path ends with an empty one, for the current folder.
     let existing = path
@@ -158,7 +156,7 @@ fn writable(path: &Path, is_folder: bool) -> Result<String, String> {
         .find(|path| path.exists())
         .unwrap_or(Path::new("."));
     if existing != path && !existing.is_dir() {
-        return Err(format!("{shown}: {} is no folder", existing.display()));
+        return Err(format!("{shown}: {} is no folder", existing.display()).into());
     }
     access(existing, Access::WRITE_OK)
         .map_err(|error| format!("{}: {error}", existing.display()))?;
@@ -170,16 +168,16 @@ fn writable(path: &Path, is_folder: bool) -> Result<String, String> {
 }
 
 /// Whether the engine of a fleet's configuration answers.
-async fn registers(file: &Path) -> Result<String, String> {
-    let engine = engine::open(&FleetConfig::load(file)?).await?;
+async fn registers(file: &Path) -> Result<String, RegistersError> {
+    let engine = open_registers(file).await?;
     let listed = timeout(ENGINE_TIME, engine.list("machines/")).await;
     listed
-        .map_err(|_| "its engine does not answer")?
-        .map_err(|why| why.to_string())?;
+        .unwrap_or_else(|_| Err(EngineError("its engine does not answer".into())))
+        .map_err(RegistersError::Engine)?;
     Ok("its engine answers".into())
 }
 
-async fn check_queue(queue: &QueueConfig, identity: &Identity) -> Result<String, String> {
+async fn check_queue(queue: &QueueConfig, identity: &Identity) -> Result<String, QueueError> {
     let place = scheduled_events_common::address::shown(queue.url.as_str());
     let length = Queue::new(queue, identity)?.length().await?;
     Ok(format!("{place}, about {length} messages"))
@@ -206,7 +204,7 @@ async fn check_graph(config: &Config, arm: &Arm, report: &mut Report) {
                 "no event yet: nothing was announced, or no machine publishes its events (scheduled-events-hub events-policy \
                  --vm NAME -g GROUP --subscription {subscription} --as az)"
             )),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error),
         };
         report.add(&format!("subscription {subscription}"), found, &remedy);
     }

@@ -1,5 +1,6 @@
 //! `events`: the announced events of all machines, from Resource Graph.
 
+use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
@@ -45,12 +46,12 @@ pub(super) struct EventsArgs {
     within: Option<Duration>,
 }
 
-fn event_type(text: &str) -> Result<&'static str, String> {
+fn event_type(text: &str) -> Result<&'static str, Box<dyn Error + Send + Sync>> {
     let kinds = EventKind::ALL.map(EventKind::word);
     let found = kinds
         .into_iter()
         .find(|kind| kind.eq_ignore_ascii_case(text));
-    found.ok_or_else(|| format!("found {text:?}, expected one of {}", kinds.join(", ")))
+    found.ok_or_else(|| format!("found {text:?}, expected one of {}", kinds.join(", ")).into())
 }
 
 /// A record of an event outside its machine.

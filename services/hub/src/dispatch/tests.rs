@@ -42,7 +42,7 @@ fn with_hub<F: Future<Output = ()>>(
     more: &str,
     policy: Policy,
     store: Store,
-    work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F,
+    work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<StateLost>) -> F,
 ) {
     let path = |name: &str| folder.join(name).display().to_string();
     let source = if more.contains("[queue]") {
@@ -71,7 +71,7 @@ fn with_hub<F: Future<Output = ()>>(
 
 /// Runs work with a hub that only observes, and whose store is slow.
 pub(crate) fn with_dispatch<F: Future<Output = ()>>(
-    work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F,
+    work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<StateLost>) -> F,
 ) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = slow(folder.path(), Duration::from_millis(200));
@@ -266,6 +266,7 @@ fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kep
                 .recv()
                 .await
                 .expect("a reason")
+                .to_string()
                 .contains("taken over")
         );
         let kept = tokio::time::timeout(Duration::from_millis(500), kept.wait()).await;
@@ -519,7 +520,7 @@ fn killed_on_a_full_disk(writes: [usize; 2]) -> (bool, bool, Option<String>) {
                     } else {
                         dispatch.shared.machines.borrow().is_empty()
                     };
-                    why = stopped.try_recv().ok();
+                    why = stopped.try_recv().ok().map(|why| why.to_string());
                     if is_done || why.is_some() {
                         break;
                     }

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -32,8 +33,9 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
+use super::GateError;
 use crate::notice::key_of;
-use crate::store::MachineFacts;
+use crate::store::{MachineFacts, RegistersError};
 
 /// How long leaving may take. The machine's next event waits for it.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
@@ -44,10 +46,8 @@ const LOOK_TIME: Duration = Duration::from_secs(10);
 /// The gate of a fleet.
 pub(super) struct Fleet {
     config: Config,
-    /// What the audit file says about the machines, from an earlier process on this computer, by
-    /// their [keys](key_of).
-    earlier: RefCell<HashMap<String, History>>,
-    /// What is known about machines that do not take part.
+    /// What is known about machines that do not take part, by their [keys](key_of): at first what
+    /// the audit file has, from an earlier process on this computer.
     histories: RefCell<HashMap<String, History>>,
     /// The machines that take part, by their [keys](key_of).
     members: RefCell<HashMap<String, Rc<Member>>>,
@@ -71,16 +71,16 @@ impl Fleet {
     /// The gate of this configuration. `audit` is the hub's audit file.
     ///
     /// # Errors
-    /// A sentence: the configuration is invalid, or the audit file cannot be read.
-    pub(super) fn open(file: &Path, audit: &Path) -> Result<Self, String> {
-        let config = Config::load(file)?;
-        let earlier = earlier(audit);
-        let earlier =
-            earlier.map_err(|error| format!("cannot read {}: {error}", audit.display()))?;
+    /// The configuration is invalid, or the audit file cannot be read.
+    pub(super) fn open(file: &Path, audit: &Path) -> Result<Self, GateError> {
+        let config = Config::load(file).map_err(GateError::Config)?;
+        let histories = earlier(audit).map_err(|error| GateError::Audit {
+            path: audit.to_owned(),
+            error,
+        })?;
         Ok(Self {
             config,
-            earlier: RefCell::new(earlier),
-            histories: RefCell::default(),
+            histories: RefCell::new(histories),
             members: RefCell::default(),
             restored: RefCell::default(),
             engine: OnceCell::new(),
@@ -117,7 +117,7 @@ impl Fleet {
                 (GateAnswer::AnotherApproves, format!("{by} approves"))
             }
             Ok(Answer::Closed(why)) => (GateAnswer::Closed, why.to_string()),
-            Err(problem) => (GateAnswer::Closed, problem),
+            Err(problem) => (GateAnswer::Closed, problem.to_string()),
         };
         let member = self.found(&key_of(&machine.resource_id));
         let is_new = member.is_none_or(|member| member.answer.replace(why.clone()) != why);
@@ -128,12 +128,12 @@ impl Fleet {
     }
 
     /// The machines that have a daemon of their own, which may be silent for a while.
-    pub(super) async fn agents(&self) -> Result<HashSet<Name>, String> {
+    pub(super) async fn agents(&self) -> Result<HashSet<Name>, RegistersError> {
         let engine = self.engine().await?;
         let listed = timeout(LOOK_TIME, engine.list_aged("machines/")).await;
         let listed = listed
-            .map_err(|_| "no answer")?
-            .map_err(|why| why.to_string())?;
+            .unwrap_or_else(|_| Err(EngineError("no answer".into())))
+            .map_err(RegistersError::Engine)?;
         let Config {
             silent_after,
             forget_after,
@@ -160,15 +160,17 @@ impl Fleet {
         Ok(listed.into_iter().filter_map(name).collect())
     }
 
-    /// Adds a machine that has an event from an earlier run, and may have a place.
-    pub(super) async fn join(&self, machine: &MachineFacts) {
+    /// Adds a machine that has an event from an earlier run, and may have a place. If it is out of
+    /// service, it may be so for each of the events in `out_for`: the records of an earlier process
+    /// may be on another computer, or lost.
+    pub(super) async fn join(&self, machine: &MachineFacts, out_for: &[EventRecord]) {
         let key = key_of(&machine.resource_id);
-        if let Some(mut earlier) = self.earlier.borrow_mut().remove(&key) {
-            earlier.end_past();
-            self.histories
-                .borrow_mut()
-                .entry(key.clone())
-                .or_insert(earlier);
+        if !out_for.is_empty() {
+            let mut histories = self.histories.borrow_mut();
+            let history = histories.entry(key.clone()).or_insert_with(begun);
+            for event in out_for {
+                history.expect_recovery(&event.members(None));
+            }
         }
         self.restored.borrow_mut().insert(key);
         if let Err(why) = self.member(machine).await {
@@ -184,13 +186,13 @@ impl Fleet {
         question: Question,
         machine: &MachineFacts,
         event: &EventRecord,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, Box<dyn Error>> {
         let member = self.member(machine).await?;
         member.idle_since.set(None);
-        member.daemon.answer(question, Event::from(event)).await
+        Ok(member.daemon.answer(question, Event::from(event)).await?)
     }
 
-    async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, String> {
+    async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, RegistersError> {
         let key = key_of(&machine.resource_id);
         if let Some(member) = self.found(&key) {
             return Ok(member);
@@ -212,8 +214,11 @@ impl Fleet {
         Ok(self.insert(key, daemon))
     }
 
-    async fn engine(&self) -> Result<Rc<dyn Engine>, String> {
-        let open = async || engine::open(&self.config).await.map(Rc::from);
+    async fn engine(&self) -> Result<Rc<dyn Engine>, RegistersError> {
+        let open = async || {
+            let opened = engine::open(&self.config).await.map(Rc::from);
+            opened.map_err(RegistersError::Open)
+        };
         self.engine.get_or_try_init(open).await.cloned()
     }
 
@@ -236,18 +241,29 @@ impl Fleet {
 
     /// Whether a machine without an event that is in service has left the fleet. It leaves once it
     /// has given back its place.
-    pub(super) async fn has_left(&self, resource_id: &str) -> bool {
+    pub(super) async fn has_left(&self, machine: &MachineFacts) -> bool {
+        let resource_id = &machine.resource_id;
         let key = key_of(resource_id);
-        let Some(member) = self.found(&key) else {
-            self.histories.borrow_mut().remove(&key);
-            return true;
+        let is_restored = self.restored.borrow().contains(&key);
+        let member = match self.found(&key) {
+            Some(member) => member,
+            // It could not join, and may have a place. The reason was logged.
+            None if is_restored && !machine.has_agent => match self.member(machine).await {
+                Ok(member) => member,
+                Err(_) => return false,
+            },
+            None => {
+                self.histories.borrow_mut().remove(&key);
+                self.restored.borrow_mut().remove(&key);
+                return true;
+            }
         };
         if !member.daemon.may_leave() {
             let since = member.idle_since.get().unwrap_or_else(Instant::now);
             member.idle_since.set(Some(since));
             // The records of an earlier process may be on another machine, or lost. This process
             // knows the machine's state.
-            if self.restored.borrow().contains(&key) && since.elapsed() >= self.patience() {
+            if is_restored && since.elapsed() >= self.patience() {
                 member.idle_since.set(None);
                 let given_back = timeout(LEAVE_TIME, member.daemon.give_back()).await;
                 if let Err(why) =
@@ -313,6 +329,7 @@ fn earlier(audit: &Path) -> io::Result<HashMap<String, History>> {
             record.with(|record| history.apply(record, now));
         }
     })?;
+    histories.values_mut().for_each(History::end_past);
     Ok(histories)
 }
 
@@ -326,6 +343,8 @@ mod tests {
     use scheduled_events::record::{HookOutcome, Record};
     use scheduled_events_core::Change;
     use scheduled_events_gate::engine::folder::FolderEngine;
+    use scheduled_events_gate::register::GroupRegister;
+    use scheduled_events_gate::store;
     use tokio::time::sleep;
 
     use super::*;
@@ -344,24 +363,161 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_machine_that_leaves_is_a_member_again_with_its_next_event_and_no_longer() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = |name: &str| folder.path().join(name);
+    /// The fleet of the registers in a folder, whose audit file has these lines.
+    fn fleet(folder: &Path, audit: &str) -> Fleet {
+        let path = |name: &str| folder.join(name);
         let group = "[[group]]\nname = \"front\"\nmachines = [\"front_*\"]\nmax_unavailable = 1\n";
         let text = format!(
             "engine = \"folder\"\nfolder = {{ path = \"{}\" }}\naudit = \"{}\"\nheartbeat = \"1s\"\n{group}",
             path("registers").display(),
             path("unused").display(),
         );
-        std::fs::create_dir(path("registers")).expect("a folder");
+        std::fs::create_dir_all(path("registers")).expect("a folder");
         std::fs::write(path("fleet.toml"), text).expect("written");
-        let fleet = Fleet::open(&path("fleet.toml"), &path("audit")).expect("valid");
-        let machine = |id: &str| MachineFacts {
+        std::fs::write(path("audit"), audit).expect("written");
+        Fleet::open(&path("fleet.toml"), &path("audit")).expect("valid")
+    }
+
+    fn machine(id: &str) -> MachineFacts {
+        MachineFacts {
             resource_id: id.into(),
             name: "front_1".into(),
             ..MachineFacts::default()
+        }
+    }
+
+    fn block_on(work: impl Future<Output = ()>) {
+        scheduled_events_common::program::block_on(work)
+            .unwrap_or_else(|failure| panic!("{}", failure.message));
+    }
+
+    /// Waits until the register of the machine says that it leaves, which it does if it is out of
+    /// service for the end of its life.
+    async fn await_leaving(folder: &Path) {
+        let engine = FolderEngine::new(&folder.join("registers"));
+        let is_leaving = async || {
+            let (register, _) = store::read::<MachineRegister>(&engine, "machines/front_1")
+                .await
+                .expect("a register");
+            register.leaving
         };
+        timeout(Duration::from_secs(30), async {
+            while !is_leaving().await {
+                sleep(Duration::from_millis(100)).await;
+            }
+        })
+        .await
+        .expect("it is out of service");
+    }
+
+    fn terminate(id: &str) -> EventRecord {
+        EventRecord {
+            event_type: Some("Terminate".into()),
+            ..event(id)
+        }
+    }
+
+    #[test]
+    fn a_machine_that_its_session_knows_to_be_out_of_service_is_so_without_records() {
+        let folder = tempfile::tempdir().expect("a folder");
+        block_on(async {
+            let fleet = fleet(folder.path(), "");
+            fleet.join(&machine(MACHINE), &[terminate("A")]).await;
+            await_leaving(folder.path()).await;
+        });
+    }
+
+    #[test]
+    fn what_the_records_have_as_back_in_service_stays_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let recovered = format!(
+            "{{\"record\":\"recover\",\"event_id\":\"a\",\"event_ids\":[\"a\"],\"outcome\":\"done\",\"resource_id\":\"{MACHINE}\"}}\n"
+        );
+        block_on(async {
+            let mut fleet = fleet(folder.path(), &recovered);
+            // Without an engine, the history waits.
+            fleet.config.engine = None;
+            let is_in_service = || fleet.histories.borrow()[&key_of(MACHINE)].is_in_service();
+            fleet.join(&machine(MACHINE), &[terminate("A")]).await;
+            assert!(is_in_service());
+            fleet
+                .join(&machine(MACHINE), &[terminate("A"), terminate("B")])
+                .await;
+            assert!(!is_in_service());
+        });
+    }
+
+    #[test]
+    fn earlier_records_count_for_a_machine_that_did_not_join_at_the_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let prepared = format!(
+            "{{\"record\":\"prepare\",\"event_id\":\"a\",\"event_type\":\"Terminate\",\"outcome\":\"begun\",\"resource_id\":\"{MACHINE}\"}}\n"
+        );
+        for has_new_record in [false, true] {
+            block_on(async {
+                let fleet = fleet(folder.path(), &prepared);
+                if has_new_record {
+                    let event = event("b");
+                    let record = Record::Change {
+                        change: Change::Scheduled,
+                        event: event.members(None),
+                    };
+                    fleet.record(MACHINE, &record);
+                }
+                fleet
+                    .ask(GatePhase::Prepare, &machine(MACHINE), &event("b"))
+                    .await;
+                await_leaving(folder.path()).await;
+            });
+            std::fs::remove_dir_all(folder.path().join("registers")).expect("removed");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_could_not_join_gives_its_place_back_later() {
+        let folder = tempfile::tempdir().expect("a folder");
+        block_on(async {
+            let earlier = fleet(folder.path(), "");
+            let answer = earlier
+                .ask(GatePhase::Prepare, &machine(MACHINE), &event("a"))
+                .await;
+            assert_eq!(answer, GateAnswer::Open);
+            earlier
+                .found(&key_of(MACHINE))
+                .expect("a member")
+                .maintenance
+                .borrow()
+                .abort();
+
+            let mut next = fleet(folder.path(), "");
+            next.config.return_within = Duration::from_secs(1);
+            let engine = next.config.engine.take();
+            next.join(&machine(MACHINE), &[]).await;
+            assert!(
+                !next.has_left(&machine(MACHINE)).await,
+                "it may have a place"
+            );
+            next.config.engine = engine;
+            timeout(Duration::from_secs(60), async {
+                while !next.has_left(&machine(MACHINE)).await {
+                    sleep(Duration::from_millis(100)).await;
+                }
+            })
+            .await
+            .expect("it leaves");
+            let engine = FolderEngine::new(&folder.path().join("registers"));
+            let (group, _) = store::read::<GroupRegister>(&engine, "groups/front")
+                .await
+                .expect("a register");
+            assert!(group.held().is_empty(), "{group:?}");
+        });
+    }
+
+    #[test]
+    fn a_machine_that_leaves_is_a_member_again_with_its_next_event_and_no_longer() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let fleet = fleet(folder.path(), "");
         let changed = |machine: &MachineFacts, id: &str, change| {
             let event = event(id);
             let event = event.members(None);
@@ -379,7 +535,7 @@ mod tests {
             };
             fleet.record(&machine.resource_id, &recovery);
         };
-        let done = scheduled_events_common::program::block_on(async {
+        block_on(async {
             let engine = FolderEngine::new(&path("registers"));
             let is_member = async || {
                 engine
@@ -422,14 +578,11 @@ mod tests {
                 sleep(Duration::from_secs(2)).await;
                 assert!(
                     is_member().await
-                        && !fleet.has_left(&machine.resource_id).await
+                        && !fleet.has_left(&machine).await
                         && fleet.members.borrow().len() == 1
                 );
-                assert_eq!(
-                    fleet.agents().await,
-                    Ok(HashSet::new()),
-                    "it is not taken for an agent's"
-                );
+                let agents = fleet.agents().await.expect("an answer");
+                assert!(agents.is_empty(), "it is not taken for an agent's");
                 if phase == GatePhase::Prepare {
                     over(&machine, id);
                 } else {
@@ -437,7 +590,7 @@ mod tests {
                     ended(&machine, id);
                 }
                 timeout(Duration::from_secs(60), async {
-                    while !fleet.has_left(&machine.resource_id).await {
+                    while !fleet.has_left(&machine).await {
                         sleep(Duration::from_millis(100)).await;
                     }
                 })
@@ -448,6 +601,5 @@ mod tests {
                 assert_eq!(engine.list("events/").await.expect("an answer").len(), 0);
             }
         });
-        done.unwrap_or_else(|failure| panic!("{}", failure.message));
     }
 }

@@ -9,17 +9,21 @@ mod fleet;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::error::Error;
+use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events::record::{EventRecord, Record, event_key};
 use scheduled_events_common::names::Name;
+use scheduled_events_common::toml_file::LoadError;
 use scheduled_events_core::{GateAnswer, GatePhase};
 use tokio::time::Instant;
 
 use crate::config::Config;
-use crate::store::MachineFacts;
+use crate::store::{MachineFacts, RegistersError};
 use fleet::Fleet;
 
 /// A machine that is ready asks again after five seconds. One that has not asked for this long is
@@ -49,12 +53,45 @@ struct Ready {
     complete: Option<(Instant, String)>,
 }
 
+/// Why a fleet's gate cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum GateError {
+    /// The configuration of the fleet cannot be used.
+    Config(LoadError),
+    /// The hub's audit file cannot be read.
+    Audit {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Audit { path, error } => write!(f, "cannot read {}: {error}", path.display()),
+        }
+    }
+}
+
+impl Error for GateError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Config(error) => error.source(),
+            Self::Audit { error, .. } => Some(error),
+        }
+    }
+}
+
 impl Gates {
     /// The gates of a configuration.
     ///
     /// # Errors
-    /// A sentence: the fleet's configuration is invalid, or the audit file cannot be read.
-    pub fn new(config: &Config) -> Result<Rc<Self>, String> {
+    /// The fleet's configuration is invalid, or the audit file cannot be read.
+    pub fn new(config: &Config) -> Result<Rc<Self>, GateError> {
         let open = |file: &PathBuf| Fleet::open(file, &config.audit);
         let fleet = config.gate.as_ref().map(open).transpose()?;
         Ok(Rc::new(Self {
@@ -81,8 +118,8 @@ impl Gates {
     /// The machines that have a daemon of the fleet; `None` without a fleet.
     ///
     /// # Errors
-    /// A sentence: the fleet's registers cannot be read.
-    pub async fn agents(&self) -> Option<Result<HashSet<Name>, String>> {
+    /// The fleet's registers cannot be read.
+    pub async fn agents(&self) -> Option<Result<HashSet<Name>, RegistersError>> {
         match &self.fleet {
             Some(fleet) => Some(fleet.agents().await),
             None => None,
@@ -96,17 +133,18 @@ impl Gates {
         }
     }
 
-    /// Adds a machine that has an event from an earlier run.
-    pub async fn join(&self, machine: &MachineFacts) {
+    /// Adds a machine that has an event from an earlier run. If it is out of service, it may be so
+    /// for each of the events in `out_for`.
+    pub async fn join(&self, machine: &MachineFacts, out_for: &[EventRecord]) {
         if let Some(fleet) = &self.fleet {
-            fleet.join(machine).await;
+            fleet.join(machine, out_for).await;
         }
     }
 
     /// Whether a machine that has no event and is in service has left the gate.
-    pub async fn has_left(&self, resource_id: &str) -> bool {
+    pub async fn has_left(&self, machine: &MachineFacts) -> bool {
         match &self.fleet {
-            Some(fleet) => fleet.has_left(resource_id).await,
+            Some(fleet) => fleet.has_left(machine).await,
             None => true,
         }
     }

@@ -29,8 +29,7 @@ impl Machine {
             self.send(posted);
             return Ok(());
         }
-        let why = ArmError::NotSent("what was decided before no longer counts".into());
-        let results = posted.into_iter().map(|id| (Err(why.clone()), id));
+        let results = posted.into_iter().map(|id| (Err(ArmError::Withdrawn), id));
         let results = results.collect();
         let now = self.set_time();
         self.on_approval(results, now).await

@@ -1,7 +1,13 @@
-//! What runs for a machine: its commands, those that wait for their turn, and its questions to the gate.
+//! What runs for a machine: its commands, and its questions to the gate. Each belongs to an attempt
+//! of the session, and its result comes back to the machine as a message with that attempt:
 //!
-//! `start` only queues a command: the permit of the pool in `hooks` comes back to the machine as `Message::Permit`, and `on_permit`
-//! runs it.
+//! | call | what runs | message | next call |
+//! |---|---|---|---|
+//! | `start` | a command that waits for its turn | `Permit` | `on_permit` |
+//! | `on_permit` | a command | `Ended` | `ended` |
+//! | `ask` | a question to the gate | `Gate` | `answered` |
+//!
+//! `cancel` ends what runs for an attempt, and `stop` ends everything.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -21,10 +27,11 @@ use crate::message::Message;
 use crate::shared::Shared;
 use crate::store::MachineFacts;
 
-/// A command whose event starts so soon runs beside those that take long for later ones.
+/// A command whose event starts within this time does not wait for commands that take long for
+/// later events.
 const SOON: Duration = Duration::from_secs(5 * 60);
 
-/// So many lines of a command wait for the log.
+/// How many lines of a command may wait for the log.
 const LINES_MAX: usize = 1024;
 
 /// What runs for a machine, by attempt.
@@ -67,15 +74,6 @@ pub(super) enum Kind {
     Recover,
 }
 
-impl Kind {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Prepare { .. } => "prepare",
-            Self::Recover => "recover",
-        }
-    }
-}
-
 /// What was ended at once.
 pub(super) enum Cancelled {
     /// A command that had not begun.
@@ -113,38 +111,22 @@ impl Commands {
 
     /// Waits for the command's turn, which is reported.
     pub(super) fn start(&mut self, hook: Hook, attempt: u32) {
-        let due = hook
-            .events
-            .first()
-            .and_then(|event| event.not_before)
-            .unwrap_or(UnixSeconds(0));
-        let (shared, sender, kind) = (self.shared.clone(), self.sender.clone(), hook.kind);
-        let now = shared.time_of_day().seconds();
+        let event = hook.events.first();
+        let due = event.and_then(|event| event.not_before);
+        let due = due.unwrap_or(UnixSeconds(0));
+        let left = due.since(self.shared.time_of_day().seconds());
+        let left = Duration::from_secs(u64::try_from(left).unwrap_or(0));
+        let turn = turn(self.shared.clone(), hook.kind, due, left);
+        let sender = self.sender.clone();
         let task = tokio::task::spawn_local(async move {
-            let soon = async {
-                sleep(
-                    Duration::from_secs(u64::try_from(due.since(now)).unwrap_or(0))
-                        .saturating_sub(SOON),
-                )
-                .await;
-                shared.reserve.enter(due).await
-            };
-            let permit = if kind == Kind::Recover {
-                // None has a deadline. By their events, those that fail again and again would always be the first.
-                shared.recoveries.enter(UnixSeconds(0)).await
-            } else {
-                tokio::select! {
-                    permit = shared.pool.enter(due) => permit,
-                    permit = soon => permit,
-                }
-            };
+            let permit = turn.await;
             let _ = sender.send(Message::Permit { attempt, permit });
         });
         self.running
             .insert(attempt, Running::Waiting { hook, task });
     }
 
-    /// Starts the command, whose turn it is.
+    /// Starts the command, whose turn it is. Its end is reported.
     pub(super) fn on_permit(&mut self, attempt: u32, permit: Permit, facts: &MachineFacts) {
         let Some(Running::Waiting { hook, .. }) = self.running.remove(&attempt) else {
             return;
@@ -153,80 +135,30 @@ impl Commands {
             // Another hub runs it. This one is about to stop.
             return;
         }
-        let (Some(command), Some(event)) = (self.command(hook.kind).cloned(), hook.events.first())
-        else {
+        let (Some(command), Some(event)) = (self.command(hook.kind), hook.events.first()) else {
             return;
         };
-        let MachineFacts {
-            resource_id,
-            name,
-            location,
-            zone,
-            ..
-        } = facts;
         let members = [
-            ("resource_id", resource_id.as_str()),
-            ("machine", name),
-            ("location", location),
-            ("zone", zone),
+            ("resource_id", facts.resource_id.as_str()),
+            ("machine", &facts.name),
+            ("location", &facts.location),
+            ("zone", &facts.zone),
         ];
+        let own = hook.variables(event, self.shared.time_of_day());
         let attempt_text = attempt.to_string();
         let mut variables = vec![
-            ("SCHEDULED_EVENTS_RESOURCE_ID", resource_id.as_str()),
-            ("SCHEDULED_EVENTS_MACHINE", name),
-            ("SCHEDULED_EVENTS_LOCATION", location),
-            ("SCHEDULED_EVENTS_ZONE", zone),
+            ("SCHEDULED_EVENTS_RESOURCE_ID", facts.resource_id.as_str()),
+            ("SCHEDULED_EVENTS_MACHINE", &facts.name),
+            ("SCHEDULED_EVENTS_LOCATION", &facts.location),
+            ("SCHEDULED_EVENTS_ZONE", &facts.zone),
             ("SCHEDULED_EVENTS_ATTEMPT", &attempt_text),
         ];
-        let ids: Vec<_> = hook
-            .events
-            .iter()
-            .map(|event| Printable(&event.event_id).to_string())
-            .collect();
-        let ids = ids.join("\n");
-        let now = self.shared.time_of_day();
-        let seconds_left = event
-            .not_before
-            .map(|at| (UnixMillis::from(at).millis_since(now) / 1000).to_string());
-        match hook.kind {
-            Kind::Recover => variables.push(("SCHEDULED_EVENTS_EVENT_IDS", &ids)),
-            Kind::Prepare { by_last_call } => {
-                let left = seconds_left
-                    .as_deref()
-                    .map(|seconds| ("SCHEDULED_EVENTS_SECONDS_LEFT", seconds));
-                variables.extend(
-                    left.into_iter()
-                        .chain(by_last_call.then_some(("SCHEDULED_EVENTS_LAST_CALL", "1"))),
-                );
-            }
-        }
+        variables.extend(own.iter().map(|(name, value)| (*name, value.as_str())));
         let deadline = hook
             .deadline
             .and_then(|time| Instant::now().checked_add(time));
-        // It reports from threads of its own.
-        let (reports, mut reported) = mpsc::channel(LINES_MAX);
-        let (sender, label) = (self.sender.clone(), format!("{} {name}", hook.kind.word()));
-        tokio::task::spawn_local(async move {
-            let diagnose =
-                |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
-            while let Some(event) = reported.recv().await {
-                match event {
-                    CommandEvent::Line(line) => log::printable(&format!("{label}: {line}")),
-                    CommandEvent::Refused(why) => log_refused(&label, &why, diagnose),
-                    CommandEvent::Ended(ended) => {
-                        ended.log(&label, diagnose);
-                        let _ = sender.send(Message::Ended { attempt, ended });
-                    }
-                }
-            }
-        });
-        let on_event = move |event| {
-            // What prints faster than the log takes it waits. This thread would report a command that cannot be started, and nothing
-            // precedes that.
-            if let Err(TrySendError::Full(event)) = reports.try_send(event) {
-                let _ = reports.blocking_send(event);
-            }
-        };
+        let label = format!("{} {}", hook.kind.word(), facts.name);
+        let on_event = reporter(label, attempt, self.sender.clone());
         let command = command.start_with_members(event, &members, &variables, deadline, on_event);
         self.running.insert(
             attempt,
@@ -257,12 +189,8 @@ impl Commands {
         attempt: u32,
         facts: &MachineFacts,
     ) {
-        let (gates, facts, sender) = (
-            self.shared.gates.clone(),
-            facts.clone(),
-            self.sender.clone(),
-        );
-        let question = event.clone();
+        let (gates, sender) = (self.shared.gates.clone(), self.sender.clone());
+        let (facts, question) = (facts.clone(), event.clone());
         let task = tokio::task::spawn_local(async move {
             let answer = gates.ask(phase, &facts, &question).await;
             let _ = sender.send(Message::Gate { attempt, answer });
@@ -282,8 +210,12 @@ impl Commands {
         }
     }
 
-    /// Ends what runs for an attempt. The end of a command that runs is reported later.
+    /// Ends what runs for an attempt. The end of a command that has begun is reported later.
     pub(super) fn cancel(&mut self, attempt: u32) -> Option<Cancelled> {
+        if let Running::Command { command, .. } = self.running.get(&attempt)? {
+            command.cancel();
+            return None;
+        }
         match self.running.remove(&attempt)? {
             Running::Waiting { hook, task } => {
                 task.abort();
@@ -293,17 +225,11 @@ impl Commands {
                 task.abort();
                 Some(Cancelled::Question)
             }
-            running @ Running::Command { .. } => {
-                if let Running::Command { command, .. } = &running {
-                    command.cancel();
-                }
-                self.running.insert(attempt, running);
-                None
-            }
+            Running::Command { .. } => None,
         }
     }
 
-    /// Ends everything: the hub stops.
+    /// Ends everything: the hub stops. The ends of commands that have begun are reported later.
     pub(super) fn stop(&mut self) {
         self.running.retain(|_, running| match running {
             Running::Command { command, .. } => {
@@ -315,5 +241,85 @@ impl Commands {
                 false
             }
         });
+    }
+}
+
+impl Kind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Prepare { .. } => "prepare",
+            Self::Recover => "recover",
+        }
+    }
+}
+
+impl Hook {
+    /// The variables of the environment that only this kind of command has.
+    fn variables(&self, event: &EventRecord, now: UnixMillis) -> Vec<(&'static str, String)> {
+        match self.kind {
+            Kind::Recover => {
+                let ids = self.events.iter();
+                let ids: Vec<_> = ids
+                    .map(|event| Printable(&event.event_id).to_string())
+                    .collect();
+                vec![("SCHEDULED_EVENTS_EVENT_IDS", ids.join("\n"))]
+            }
+            Kind::Prepare { by_last_call } => {
+                let left = event.not_before.map(|at| {
+                    let seconds = UnixMillis::from(at).millis_since(now) / 1000;
+                    ("SCHEDULED_EVENTS_SECONDS_LEFT", seconds.to_string())
+                });
+                let last_call =
+                    by_last_call.then(|| ("SCHEDULED_EVENTS_LAST_CALL", "1".to_owned()));
+                left.into_iter().chain(last_call).collect()
+            }
+        }
+    }
+}
+
+/// Waits for the turn of a command, whose event is due at this time, and `left` from now.
+async fn turn(shared: Rc<Shared>, kind: Kind, due: UnixSeconds, left: Duration) -> Permit {
+    if kind == Kind::Recover {
+        // None has a deadline. By their events, those that fail again and again would always be the
+        // first.
+        return shared.recoveries.enter(UnixSeconds(0)).await;
+    }
+    let soon = async {
+        sleep(left.saturating_sub(SOON)).await;
+        shared.reserve.enter(due).await
+    };
+    tokio::select! {
+        permit = shared.pool.enter(due) => permit,
+        permit = soon => permit,
+    }
+}
+
+/// The function that receives what a command reports, from threads of its own. Its lines are
+/// logged, and its end is passed on.
+fn reporter(
+    label: String,
+    attempt: u32,
+    sender: mpsc::UnboundedSender<Message>,
+) -> impl Fn(CommandEvent) + Clone + Send + 'static {
+    let (reports, mut reported) = mpsc::channel(LINES_MAX);
+    tokio::task::spawn_local(async move {
+        let diagnose = |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
+        while let Some(event) = reported.recv().await {
+            match event {
+                CommandEvent::Line(line) => log::printable(&format!("{label}: {line}")),
+                CommandEvent::Refused(why) => log_refused(&label, &why, diagnose),
+                CommandEvent::Ended(ended) => {
+                    ended.log(&label, diagnose);
+                    let _ = sender.send(Message::Ended { attempt, ended });
+                }
+            }
+        }
+    });
+    move |event| {
+        // A command that prints faster than the log accepts has to wait. Only the first report may
+        // come from this thread, of a command that cannot be started, and there is capacity for it.
+        if let Err(TrySendError::Full(event)) = reports.try_send(event) {
+            let _ = reports.blocking_send(event);
+        }
     }
 }

@@ -8,6 +8,8 @@ mod approval;
 mod commands;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::error::Error;
+use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,8 +23,8 @@ use scheduled_events_common::log;
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
     AnswerOutcome, Arrival, Cause, EventOrder, GateAnswer, GatePhase, NotificationOutcome, Report,
-    Session, SessionConfig, SessionSource, TrackedEvent, UnixMillis, VmNames, WaitsFor,
-    WouldPrepare,
+    Session, SessionConfig, SessionConfigError, SessionSource, TrackedEvent, UnixMillis, VmNames,
+    WaitsFor, WouldPrepare,
 };
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -71,12 +73,33 @@ struct Known {
     is_restored: bool,
 }
 
+/// A machine that cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowError {
+    /// The id of the machine.
+    pub resource_id: String,
+    /// Why it can have no session.
+    pub error: SessionConfigError,
+}
+
+impl fmt::Display for FollowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot follow {}: {}", self.resource_id, self.error)
+    }
+}
+
+impl Error for FollowError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
 impl Machine {
     /// A machine of which something was announced.
     ///
     /// # Errors
-    /// A sentence: the name is none that a session can have.
-    pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<Self, String> {
+    /// The name is none that a session can have.
+    pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<Self, FollowError> {
         let (sender, inbox) = mpsc::unbounded_channel();
         Ok(Self {
             session: new_session(&shared, &facts, false)?,
@@ -97,8 +120,8 @@ impl Machine {
     /// A machine as an earlier process left it.
     ///
     /// # Errors
-    /// A sentence: what is kept is not valid.
-    pub fn restore(shared: Rc<Shared>, saved: Saved, entry: Entry) -> Result<Self, String> {
+    /// As [`Self::new`].
+    pub fn restore(shared: Rc<Shared>, saved: Saved, entry: Entry) -> Result<Self, FollowError> {
         let mut machine = Self::new(shared, saved.machine)?;
         let snapshot = BASE64_STANDARD.decode(&saved.session).unwrap_or_default();
         if let Err(error) = machine.session.restore(&snapshot) {
@@ -169,7 +192,16 @@ impl Machine {
         if !self.entry.is_new() {
             self.save().await?;
             if self.shared.config.approve == Approve::Arm && !self.facts.has_agent {
-                self.shared.gates.join(&self.facts).await;
+                let out_for = self
+                    .session
+                    .out_of_service_since()
+                    .into_iter()
+                    .flat_map(|_| {
+                        let events = self.session.events();
+                        events.map(|event| event_of(&self.events, event))
+                    });
+                let out_for: Vec<_> = out_for.collect();
+                self.shared.gates.join(&self.facts, &out_for).await;
             }
         }
         loop {
@@ -184,7 +216,7 @@ impl Machine {
             if self.is_over() {
                 let id = &self.facts.resource_id;
                 // Its state is kept until then: the next process gives its place back, should this one end before.
-                is_kept = self.shared.gates.has_left(id).await
+                is_kept = self.shared.gates.has_left(&self.facts).await
                     && self.shared.store.remove(&mut self.entry, id).await?;
                 // What was sent meanwhile is done next. What is sent from now on starts another task for this machine.
                 if let Ok(message) = self.inbox.try_recv() {
@@ -637,7 +669,7 @@ fn new_session(
     shared: &Shared,
     facts: &MachineFacts,
     recover_all: bool,
-) -> Result<Box<MachineSession>, String> {
+) -> Result<Box<MachineSession>, FollowError> {
     let names = [facts.name.as_str()];
     let config = SessionConfig {
         policy: shared.policy.clone(),
@@ -651,5 +683,8 @@ fn new_session(
         ..SessionConfig::new(VmNames::new(&names))
     };
     let session = Session::new(&config).map(Box::new);
-    session.map_err(|error| format!("cannot follow {}: {error}", facts.resource_id))
+    session.map_err(|error| FollowError {
+        resource_id: facts.resource_id.clone(),
+        error,
+    })
 }

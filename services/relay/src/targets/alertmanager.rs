@@ -9,8 +9,9 @@ use std::time::Duration;
 use scheduled_events_core::UnixSeconds;
 use serde_json::{Value, json};
 
-use super::{Endpoint, Failure, Item, Target, now};
+use super::{Endpoint, Item, RequestError, Target, now};
 use crate::config::TargetConfig;
+use crate::error::SettingError;
 use crate::events::{OpenEvent, OpenEvents};
 use crate::message::{clean, severity};
 use crate::record::Record;
@@ -32,7 +33,7 @@ pub(super) struct Alertmanager {
 }
 
 impl Alertmanager {
-    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
+    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, SettingError> {
         Ok(Self {
             endpoint: Endpoint::new(config).check()?,
             machine: machine.to_owned(),
@@ -42,16 +43,12 @@ impl Alertmanager {
     fn request<'a>(
         &self,
         events: impl Iterator<Item = &'a OpenEvent>,
-    ) -> Result<Vec<Request>, Failure> {
+    ) -> Result<Vec<Request>, RequestError> {
         let alerts: Vec<_> = events.map(|event| self.alert(event)).collect();
         if alerts.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(vec![
-            self.endpoint
-                .json("api/v2/alerts", &alerts.into())
-                .map_err(Failure::Later)?,
-        ])
+        Ok(vec![self.endpoint.json("api/v2/alerts", &alerts.into())?])
     }
 
     fn alert(&self, event: &OpenEvent) -> Value {
@@ -116,7 +113,7 @@ impl Target for Alertmanager {
         BATCH_MAX
     }
 
-    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, RequestError> {
         let events = items.iter().filter_map(|item| item.event.as_ref());
         let last: BTreeMap<_, _> = events
             .map(|event| (event.event_id.to_ascii_lowercase(), event))
@@ -128,7 +125,7 @@ impl Target for Alertmanager {
         Some(REPEAT)
     }
 
-    fn refresh(&self, events: &OpenEvents) -> Result<Vec<Request>, Failure> {
+    fn refresh(&self, events: &OpenEvents) -> Result<Vec<Request>, RequestError> {
         self.request(events.iter())
     }
 }

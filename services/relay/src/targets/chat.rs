@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Endpoint, Failure, Item, Target};
+use super::{Endpoint, Item, RequestError, Target};
 use crate::config::TargetConfig;
+use crate::error::SettingError;
 use crate::message::is_notable;
 use crate::record::Record;
 use crate::transport::{Outcome, Request};
@@ -32,7 +33,7 @@ impl Chat {
         config: &TargetConfig,
         machine: &str,
         service: Service,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SettingError> {
         let endpoint = Endpoint {
             has_secret: true,
             ..Endpoint::new(config)
@@ -55,16 +56,12 @@ impl Target for Chat {
         self.service.pause
     }
 
-    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, RequestError> {
         let request = |item: &Item| {
-            self.endpoint
-                .json("", &(self.service.message)(&item.record, &self.machine))
+            let message = (self.service.message)(&item.record, &self.machine);
+            Ok(self.endpoint.json("", &message)?)
         };
-        items
-            .iter()
-            .map(request)
-            .collect::<Result<_, _>>()
-            .map_err(Failure::Later)
+        items.iter().map(request).collect()
     }
 
     fn classify(

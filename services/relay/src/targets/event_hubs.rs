@@ -4,9 +4,10 @@
 
 use serde_json::json;
 
-use super::{Endpoint, Failure, Item, Target};
+use super::{Endpoint, Item, RequestError, Target};
 use crate::audit::digest;
 use crate::config::TargetConfig;
+use crate::error::SettingError;
 use crate::transport::{Identity, Request};
 use scheduled_events_common::secret::Secret;
 
@@ -27,7 +28,7 @@ pub(super) struct EventHubs {
 }
 
 impl EventHubs {
-    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
+    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, SettingError> {
         let endpoint = Endpoint {
             has_secret: true,
             ..Endpoint::new(config)
@@ -44,7 +45,7 @@ impl EventHubs {
         })
     }
 
-    fn request(&self, item: &Item) -> Result<Request, String> {
+    fn request(&self, item: &Item) -> Result<Request, RequestError> {
         let body = item.record.with_machine(&self.machine).into_bytes();
         let path = "messages?timeout=60&api-version=2014-01";
         let mut request = self.endpoint.request(path, CONTENT_TYPE, body)?;
@@ -65,11 +66,7 @@ impl EventHubs {
 }
 
 impl Target for EventHubs {
-    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
-        items
-            .iter()
-            .map(|item| self.request(item))
-            .collect::<Result<_, _>>()
-            .map_err(Failure::Later)
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, RequestError> {
+        items.iter().map(|item| self.request(item)).collect()
     }
 }

@@ -11,6 +11,8 @@ mod slack;
 mod teams;
 mod webhook;
 
+use std::error::Error;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use scheduled_events_core::EventKind;
@@ -19,10 +21,11 @@ use serde_json::Value;
 
 use super::events::{OpenEvent, OpenEvents};
 use super::record::Record;
-use super::transport::{Address, Outcome, Request};
+use super::transport::{Address, Outcome, Request, read};
 use crate::config::{Scope, TargetConfig};
+use crate::error::SettingError;
 pub use open::open;
-use scheduled_events_common::secret::{Secret, SecretFile};
+use scheduled_events_common::secret::Secret;
 
 /// A record, and the event that it is about.
 #[derive(Clone, Debug)]
@@ -34,12 +37,45 @@ pub struct Item {
 }
 
 /// Why there is no request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// There may be one later.
-    Later(String),
-    /// There is none for these records.
-    Rejected(String),
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// A setting cannot be used. There may be a request later.
+    Setting(SettingError),
+    /// The record cannot be read. There is no request for it.
+    Record(serde_json::Error),
+    /// The template fails for the record. There is no request for it.
+    Template(minijinja::Error),
+    /// The template makes no valid JSON of the record. There is no request for it.
+    NotJson(serde_json::Error),
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting(error) => error.fmt(f),
+            Self::Record(error) => error.fmt(f),
+            Self::Template(error) => write!(f, "the template fails: {error}"),
+            Self::NotJson(error) => write!(f, "the template makes no valid JSON: {error}"),
+        }
+    }
+}
+
+impl Error for RequestError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Setting(error) => error.source(),
+            Self::Record(error) => error.source(),
+            Self::Template(error) => Some(error),
+            Self::NotJson(error) => Some(error),
+        }
+    }
+}
+
+impl From<SettingError> for RequestError {
+    fn from(error: SettingError) -> Self {
+        Self::Setting(error)
+    }
 }
 
 /// A receiver of records.
@@ -68,7 +104,7 @@ pub trait Target: Send + Sync {
     ///
     /// # Errors
     /// Why there is none.
-    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure>;
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, RequestError>;
 
     /// How often [`refresh`](Self::refresh) is called while events are open.
     fn refresh_every(&self) -> Option<Duration> {
@@ -79,7 +115,7 @@ pub trait Target: Send + Sync {
     ///
     /// # Errors
     /// Why there is none.
-    fn refresh(&self, _events: &OpenEvents) -> Result<Vec<Request>, Failure> {
+    fn refresh(&self, _events: &OpenEvents) -> Result<Vec<Request>, RequestError> {
         Ok(Vec::new())
     }
 
@@ -158,13 +194,18 @@ impl Endpoint {
     }
 
     /// A request with this path after the address. Secrets are read from their files.
-    fn request(&self, path: &str, content_type: &str, body: Vec<u8>) -> Result<Request, String> {
+    fn request(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: Vec<u8>,
+    ) -> Result<Request, SettingError> {
         let config = &self.config;
         let url = match (&config.url, &config.url_file, self.default_url) {
             (Some(url), ..) => Address::new(&Secret::new(url))?,
             (None, Some(file), _) => Address::new(&read("url_file", file)?)?.private()?,
             (None, None, Some(url)) => Address::new(&Secret::new(url))?,
-            (None, None, None) => return Err("expected `url` or `url_file`".to_owned()),
+            (None, None, None) => return Err("expected `url` or `url_file`".into()),
         };
         let url = if self.has_secret || !config.header_files.is_empty() {
             url.private()?
@@ -202,25 +243,22 @@ impl Endpoint {
     }
 
     /// A request with a body in JSON, in which characters that are unsafe to print are escaped.
-    fn json(&self, path: &str, body: &Value) -> Result<Request, String> {
+    fn json(&self, path: &str, body: &Value) -> Result<Request, SettingError> {
         let body = PrintableJson(&body.to_string()).to_string();
         self.request(path, "application/json", body.into_bytes())
     }
 
     /// Checks the settings, as far as that is possible without sending anything.
-    fn check(self) -> Result<Self, String> {
+    fn check(self) -> Result<Self, SettingError> {
         for (name, _) in &self.request("", "text/plain", Vec::new())?.headers {
             if reqwest::header::HeaderName::try_from(name.as_str()).is_err() {
-                return Err(format!("{name:?} is no name of a header"));
+                return Err(SettingError::Invalid(format!(
+                    "{name:?} is no name of a header"
+                )));
             }
         }
         Ok(self)
     }
-}
-
-/// Reads the secret of a setting.
-fn read(setting: &str, file: &SecretFile) -> Result<Secret, String> {
-    file.read().map_err(|why| format!("`{setting}`: {why}"))
 }
 
 /// Seconds since 1970, by this machine's clock.

@@ -2,12 +2,13 @@
 
 use super::{Target, alertmanager, chat, event_hubs, otlp, pagerduty, slack, teams, webhook};
 use crate::config::{Kind, TargetConfig};
+use crate::error::SettingError;
 
 /// Sets up a target.
 ///
 /// # Errors
-/// A sentence: a setting is missing or invalid, or a file cannot be read.
-pub fn open(config: &TargetConfig, machine: &str) -> Result<Box<dyn Target>, String> {
+/// A setting is missing or invalid, or a file cannot be read.
+pub fn open(config: &TargetConfig, machine: &str) -> Result<Box<dyn Target>, SettingError> {
     Ok(match config.kind {
         Kind::Alertmanager => Box::new(alertmanager::Alertmanager::new(config, machine)?),
         Kind::EventHubs => Box::new(event_hubs::EventHubs::new(config, machine)?),

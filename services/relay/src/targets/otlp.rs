@@ -8,8 +8,9 @@
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Endpoint, Failure, Item, Target, now};
+use super::{Endpoint, Item, RequestError, Target, now};
 use crate::config::{Signal, TargetConfig};
+use crate::error::SettingError;
 use crate::events::OpenEvent;
 use crate::message::{clean, headline};
 use crate::record::Record;
@@ -32,7 +33,7 @@ pub(super) struct Otlp {
 }
 
 impl Otlp {
-    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
+    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, SettingError> {
         let has = |signal| {
             config
                 .signals
@@ -42,7 +43,7 @@ impl Otlp {
         let endpoint = Endpoint::new(config).check()?;
         let (logs, traces) = (has(Signal::Logs), has(Signal::Traces));
         if !logs && !traces {
-            return Err("`signals` is empty".to_owned());
+            return Err("`signals` is empty".into());
         }
         Ok(Self {
             endpoint,
@@ -162,7 +163,7 @@ impl Target for Otlp {
         BATCH_MAX
     }
 
-    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, RequestError> {
         let scope =
             json!({ "name": "scheduled-events-fleet", "version": env!("CARGO_PKG_VERSION") });
         let mut requests = Vec::new();
@@ -174,7 +175,7 @@ impl Target for Otlp {
             let scopes = json!([{ "scope": scope, "logRecords": records }]);
             let body =
                 json!({ "resourceLogs": [{ "resource": self.resource(), "scopeLogs": scopes }] });
-            requests.push(self.endpoint.json("v1/logs", &body));
+            requests.push(self.endpoint.json("v1/logs", &body)?);
         }
         let over = items
             .iter()
@@ -187,12 +188,9 @@ impl Target for Otlp {
             let scopes = json!([{ "scope": scope, "spans": spans }]);
             let body =
                 json!({ "resourceSpans": [{ "resource": self.resource(), "scopeSpans": scopes }] });
-            requests.push(self.endpoint.json("v1/traces", &body));
+            requests.push(self.endpoint.json("v1/traces", &body)?);
         }
-        requests
-            .into_iter()
-            .collect::<Result<_, _>>()
-            .map_err(Failure::Later)
+        Ok(requests)
     }
 
     /// A receiver may accept a part. The specification forbids sending it again.

@@ -5,12 +5,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Endpoint, Failure, Item, Target, read};
+use super::{Endpoint, Item, RequestError, Target};
 use crate::audit::digest;
 use crate::config::TargetConfig;
+use crate::error::SettingError;
 use crate::message::{clean, details, headline, severity};
 use crate::record::Record;
-use crate::transport::Request;
+use crate::transport::{Request, read};
 use scheduled_events_common::secret::SecretFile;
 
 /// The address for events.
@@ -31,7 +32,7 @@ pub(super) struct PagerDuty {
 }
 
 impl PagerDuty {
-    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
+    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, SettingError> {
         let key = config
             .key_file
             .clone()
@@ -90,8 +91,8 @@ impl Target for PagerDuty {
         false
     }
 
-    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
-        let key = read("key_file", &self.key).map_err(Failure::Later)?;
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, RequestError> {
+        let key = read("key_file", &self.key)?;
         let mut requests = Vec::new();
         for Item { record, .. } in items {
             let Some(id) = record.event_id() else {
@@ -99,7 +100,7 @@ impl Target for PagerDuty {
             };
             let mut event = self.event(record, id);
             event["routing_key"] = key.reveal().into();
-            let mut request = self.endpoint.json("", &event).map_err(Failure::Later)?;
+            let mut request = self.endpoint.json("", &event)?;
             request.secrets.push(key.clone());
             requests.push(request);
         }

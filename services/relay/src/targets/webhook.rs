@@ -14,11 +14,12 @@ use scheduled_events_core::record::PrintableJson;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::{Endpoint, Failure, Item, Target, now, read};
+use super::{Endpoint, Item, RequestError, Target, now};
 use crate::config::{Format, TargetConfig};
+use crate::error::SettingError;
 use crate::message::headline;
 use crate::record::Record;
-use crate::transport::Request;
+use crate::transport::{Request, read};
 use scheduled_events_common::secret::{Secret, SecretFile};
 
 /// The longest template, in bytes.
@@ -49,16 +50,15 @@ enum Body {
 }
 
 impl Webhook {
-    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, String> {
+    pub(super) fn new(config: &TargetConfig, machine: &str) -> Result<Self, SettingError> {
         let body = match &config.template {
             None => Body::Format(config.format.unwrap_or_default()),
             Some(path) => {
-                let name = path.display();
-                let cannot = |error: io::Error| format!("cannot read the template {name}: {error}");
+                let name = path.display().to_string();
                 let mut text = String::new();
                 File::open(path)
                     .and_then(|file| file.take(TEMPLATE_MAX).read_to_string(&mut text))
-                    .map_err(cannot)?;
+                    .map_err(SettingError::unreadable(format!("the template {name}")))?;
                 let content_type = config
                     .content_type
                     .as_deref()
@@ -67,7 +67,7 @@ impl Webhook {
                 let escape = escape(&content_type)?;
                 let is_json = escape == AutoEscape::Json;
                 let environment =
-                    environment(text, escape).map_err(|reason| format!("{name}: {reason}"))?;
+                    environment(text, escape).map_err(SettingError::malformed(name))?;
                 Body::Template {
                     environment: Box::new(environment),
                     content_type,
@@ -87,7 +87,7 @@ impl Webhook {
     }
 
     /// The key of the signature.
-    fn key(&self) -> Result<Option<Vec<u8>>, String> {
+    fn key(&self) -> Result<Option<Vec<u8>>, SettingError> {
         let Some(file) = &self.key else {
             return Ok(None);
         };
@@ -98,18 +98,18 @@ impl Webhook {
             .unwrap_or(secret.reveal());
         let key = STANDARD
             .decode(encoded)
-            .map_err(|_| "the key of the signature is not base64".to_owned())?;
+            .map_err(|_| "the key of the signature is not base64")?;
         // The lengths that the specification allows.
         if !(24..=64).contains(&key.len()) {
-            return Err(format!(
+            return Err(SettingError::Invalid(format!(
                 "the key of the signature has {} bytes, expected 24 to 64, in base64",
                 key.len()
-            ));
+            )));
         }
         Ok(Some(key))
     }
 
-    fn body(&self, record: &Record) -> Result<(String, Vec<u8>), Failure> {
+    fn body(&self, record: &Record) -> Result<(String, Vec<u8>), RequestError> {
         let data = record.with_machine(&self.machine);
         match &self.body {
             Body::Format(Format::Record) => Ok(("application/json".to_owned(), data.into_bytes())),
@@ -125,25 +125,21 @@ impl Webhook {
                 content_type,
                 is_json,
             } => {
-                let body = render(environment, *is_json, record, &self.machine)
-                    .map_err(Failure::Rejected)?;
-                Ok((content_type.clone(), body.into_bytes()))
+                let body = render(environment, *is_json, record, &self.machine)?;
+                Ok((content_type.clone(), body))
             }
         }
     }
 }
 
 impl Target for Webhook {
-    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
-        let key = self.key().map_err(Failure::Later)?;
+    fn requests(&self, items: &[Item]) -> Result<Vec<Request>, RequestError> {
+        let key = self.key()?;
         let now = now();
         let mut requests = Vec::new();
         for Item { record, .. } in items {
             let (content_type, body) = self.body(record)?;
-            let mut request = self
-                .endpoint
-                .request("", &content_type, body)
-                .map_err(Failure::Later)?;
+            let mut request = self.endpoint.request("", &content_type, body)?;
             request
                 .headers
                 .push(("webhook-id".to_owned(), Secret::new(&record.id)));
@@ -204,28 +200,26 @@ fn cloud_event(record: &Record, data: &str, machine: &str) -> String {
 }
 
 /// The escaping for a content type.
-fn escape(content_type: &str) -> Result<AutoEscape, String> {
+fn escape(content_type: &str) -> Result<AutoEscape, SettingError> {
     match content_type.split(';').next().unwrap_or_default().trim() {
         "application/json" => Ok(AutoEscape::Json),
         "text/html" => Ok(AutoEscape::Html),
         "text/plain" => Ok(AutoEscape::None),
-        found => Err(format!(
+        found => Err(SettingError::Invalid(format!(
             "found the content type {found:?}, expected `application/json`, `text/html` or `text/plain`: event text can be \
              escaped for these"
-        )),
+        ))),
     }
 }
 
 /// Checks a template, and sets up its environment so that inserted text is escaped.
-fn environment(text: String, escape: AutoEscape) -> Result<Environment<'static>, String> {
+fn environment(text: String, escape: AutoEscape) -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(move |_| escape.clone());
     // Each kind of record has members of its own.
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_fuel(Some(TEMPLATE_FUEL));
-    environment
-        .add_template_owned("body", text)
-        .map_err(|error| error.to_string())?;
+    environment.add_template_owned("body", text)?;
     Ok(environment)
 }
 
@@ -254,25 +248,24 @@ fn render(
     is_json: bool,
     record: &Record,
     machine: &str,
-) -> Result<String, String> {
+) -> Result<Vec<u8>, RequestError> {
     let mut data: Value =
-        serde_json::from_str(&record.with_machine(machine)).map_err(|error| error.to_string())?;
+        serde_json::from_str(&record.with_machine(machine)).map_err(RequestError::Record)?;
     data["headline"] = headline(record, machine).into();
     data["id"] = record.id.clone().into();
-    let template = environment
-        .get_template("body")
-        .map_err(|error| error.to_string())?;
     let mut body = Bounded(Vec::new());
-    let rendered = template
-        .render_captured_to(Serde(&data), &mut body)
-        .map(drop);
-    rendered.map_err(|error| format!("the template fails: {error}"))?;
-    let body = String::from_utf8(body.0).map_err(|error| error.to_string())?;
+    environment
+        .get_template("body")
+        .and_then(|template| {
+            template
+                .render_captured_to(Serde(&data), &mut body)
+                .map(drop)
+        })
+        .map_err(RequestError::Template)?;
     if is_json {
-        serde_json::from_str::<serde::de::IgnoredAny>(&body)
-            .map_err(|error| format!("the template makes no valid JSON: {error}"))?;
+        serde_json::from_slice::<serde::de::IgnoredAny>(&body.0).map_err(RequestError::NotJson)?;
     }
-    Ok(body)
+    Ok(body.0)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod slots;
 
 use super::*;
 use crate::engine::memory::MemoryEngine;
-use crate::engine::{Clock, Reply as EngineReply, Swap, Versioned};
+use crate::engine::{Clock, Reply as EngineReply, Revision, Swap, Versioned};
 use tokio::time::timeout;
 
 use crate::protocol::Why;
@@ -283,7 +283,7 @@ fn the_register_of_an_event_is_deleted_once_all_of_its_machines_are_forgotten() 
             for round in 0..time.as_secs() / daemon.config.heartbeat.as_secs() {
                 beat(&daemon, "alive", round).await;
                 daemon.look_at_machines().await.expect("the machines");
-                if daemon.has_forgotten.get() {
+                if daemon.machines.borrow().has_forgotten {
                     daemon.delete_past_events().await.expect("no problem");
                 }
                 sleep(daemon.config.heartbeat).await;
@@ -347,8 +347,9 @@ fn a_register_of_another_format_is_not_deleted() {
 #[test]
 fn another_process_of_the_same_name_is_noticed() {
     run(async |daemon| {
-        let is_alone = async || {
-            daemon.beat_once().await.expect("a heartbeat");
+        let mut heartbeat = Heartbeat::default();
+        let is_alone = async |heartbeat: &mut Heartbeat| {
+            daemon.beat_once(heartbeat).await.expect("a heartbeat");
             let beat = store::read::<MachineRegister>(&*daemon.engine, "machines/a")
                 .await
                 .expect("read")
@@ -356,10 +357,10 @@ fn another_process_of_the_same_name_is_noticed() {
                 .beat;
             (daemon.problems.of(Subject::MachineName).is_none(), beat)
         };
-        assert_eq!(is_alone().await, (true, 1));
-        assert_eq!(is_alone().await, (true, 2));
+        assert_eq!(is_alone(&mut heartbeat).await, (true, 1));
+        assert_eq!(is_alone(&mut heartbeat).await, (true, 2));
         beat(&daemon, "A", 3).await;
-        assert_eq!(is_alone().await, (false, 4));
+        assert_eq!(is_alone(&mut heartbeat).await, (false, 4));
         assert!(daemon.metrics().engine_up, "the store answers");
         // The mark of one would count for both.
         for event_type in ["Reboot", "Preempt"] {
@@ -368,6 +369,7 @@ fn another_process_of_the_same_name_is_noticed() {
             assert!(
                 answer
                     .expect_err("no answer")
+                    .to_string()
                     .contains("heartbeat of a: give each machine its own `machine`")
             );
         }
@@ -376,7 +378,7 @@ fn another_process_of_the_same_name_is_noticed() {
             Ok(Vec::new()),
             "nothing was written"
         );
-        assert_eq!(is_alone().await, (true, 5));
+        assert_eq!(is_alone(&mut heartbeat).await, (true, 5));
         assert_eq!(
             daemon.answer(Question::Prepare, event(&["a"])).await,
             Ok(Answer::Open)
@@ -395,11 +397,11 @@ fn another_process_of_the_same_name_is_noticed() {
                 .await
                 .expect("deleted")
         );
-        assert_eq!(is_alone().await, (true, 6));
+        assert_eq!(is_alone(&mut heartbeat).await, (true, 6));
         // The reply to its last heartbeat was lost, or its daemon restarted.
         beat(&daemon, "A", 11).await;
-        daemon.last_beat.take();
-        assert_eq!(is_alone().await, (true, 12));
+        heartbeat.last = None;
+        assert_eq!(is_alone(&mut heartbeat).await, (true, 12));
     });
 }
 
@@ -414,7 +416,8 @@ async fn a_heartbeat_of_an_earlier_process_that_arrives_late_is_none_of_another_
             None,
             Box::new(engine),
         );
-        daemon.beat_once().await.expect("an answer");
+        let mut heartbeat = Heartbeat::default();
+        daemon.beat_once(&mut heartbeat).await.expect("an answer");
         assert_eq!(
             daemon.problems.of(Subject::MachineName).is_none(),
             is_alone,
@@ -428,6 +431,7 @@ fn an_event_of_other_machines_has_no_answer() {
     run(async |daemon| {
         for question in [Question::Prepare, Question::Approve] {
             let answer = daemon.answer(question, event(&["b", "c"])).await;
+            let answer = answer.map_err(|error| error.to_string());
             assert_eq!(answer, Err("the event does not affect a".to_owned()));
         }
         assert_eq!(
@@ -660,7 +664,7 @@ async fn only_a_preempt_of_one_machine_has_an_answer_without_the_store() {
             let expected = if is_answered {
                 Ok(Answer::Open)
             } else {
-                Err("it is down".to_owned())
+                Err(EngineError("it is down".to_owned()).into())
             };
             assert_eq!(answer, expected, "{event_type} of {resources:?}");
         }

@@ -36,7 +36,8 @@ fn a_register_that_cannot_be_read_is_shown_until_its_event_is_over() {
             let why = daemon
                 .answer(Question::Prepare, event.clone())
                 .await
-                .expect_err("no answer");
+                .expect_err("no answer")
+                .to_string();
             assert!(
                 why.starts_with(&format!("the register {} {problem}", event.key())),
                 "{why}"
@@ -131,7 +132,7 @@ fn a_look_at_the_machines_that_failed_is_a_problem_only_until_the_store_answers(
         engine.down.borrow_mut().push("machines/");
         assert_eq!(
             daemon.answer(Question::Prepare, event(&["a"])).await,
-            Err("it is down".to_owned())
+            Err(EngineError("it is down".to_owned()).into())
         );
         assert!(
             daemon.summary().contains("the machines: it is down"),
