@@ -76,15 +76,16 @@ impl<'a> Resources<'a> {
     /// The number of machines that are named before the first name for which `is_wanted` holds; `None` if there is no such
     /// name. A repeated name counts once among the first [`COMPARED`].
     pub(crate) fn rank(&self, is_wanted: impl Fn(&Text<'a>) -> bool) -> Option<usize> {
-        let mut rank: usize = 0;
-        for (index, name) in self.iter().enumerate() {
+        let (mut rank, mut index): (usize, usize) = (0, 0);
+        for name in self.iter() {
             if is_wanted(&name) {
                 return Some(rank);
             }
-            let before = self.iter().take(index.min(COMPARED));
-            if before.into_iter().all(|other| !other.is_same_name(&name)) {
+            let mut before = self.iter().take(index.min(COMPARED));
+            if before.all(|other| !other.is_same_name(&name)) {
                 rank = rank.saturating_add(1);
             }
+            index = index.saturating_add(1);
         }
         None
     }

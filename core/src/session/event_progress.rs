@@ -41,7 +41,8 @@ pub(super) struct EventProgress {
     pub(super) recovery: Recovery,
     /// How many approvals of this event failed in a row.
     pub(super) approval_failures: u8,
-    pub(super) approval_retry_at: Option<UnixMillis>,
+    /// When the preparation or the approval that failed is tried again at the earliest: only one of them can be due.
+    pub(super) retry_at: UnixMillis,
 }
 
 /// How far the preparation for an event is. The numbers are those in a snapshot.
@@ -65,34 +66,28 @@ pub(super) enum PreparationState {
 /// The preparations that failed in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FailedPreparations {
-    pub(super) count: u32,
     /// How long the last one took, in milliseconds.
-    took: u64,
-    /// When the next one is issued at the earliest; at once after a restart.
-    retry_at: Option<UnixMillis>,
+    took: u32,
+    count: u8,
 }
 
 impl FailedPreparations {
-    fn add(&mut self, since: UnixMillis, now: UnixMillis) {
-        let doublings = self.count.min(8);
+    /// Counts another one, which began at `since`. Returns after how many milliseconds the next one is issued.
+    fn add(&mut self, since: UnixMillis, now: UnixMillis) -> u32 {
+        let doublings = u32::from(self.count.min(8));
         self.count = self.count.saturating_add(1);
-        self.took = now.millis_since(since);
-        self.retry_at =
-            Some(now.plus((PREPARE_RETRY_FIRST_MS << doublings).min(PREPARE_RETRY_MAX_MS)));
+        self.took = u32::try_from(now.millis_since(since)).unwrap_or(u32::MAX);
+        (PREPARE_RETRY_FIRST_MS << doublings).min(PREPARE_RETRY_MAX_MS)
     }
 
-    /// When the next attempt begins, if the last one would still fit in before the event starts.
-    pub(super) fn retry_at(
-        &self,
-        start: Option<UnixMillis>,
-        now: UnixMillis,
-    ) -> Option<UnixMillis> {
-        let at = self.retry_at.map_or(now, |at| at.max(now));
-        start
-            .is_none_or(|start| at < start && self.took <= start.millis_since(at))
-            .then_some(at)
+    /// Whether an attempt at the time `at` would end before the event starts, if it takes as long as the last one.
+    pub(super) fn fits_in(self, at: UnixMillis, start: Option<UnixMillis>) -> bool {
+        start.is_none_or(|start| at < start && u64::from(self.took) <= start.millis_since(at))
     }
 }
+
+/// Nothing has to be waited for, as after a restart.
+const AT_ONCE: UnixMillis = UnixMillis(i64::MIN);
 
 impl EventProgress {
     pub(super) fn new(first_seen: UnixMillis, noticed: UnixSeconds) -> Self {
@@ -113,7 +108,7 @@ impl EventProgress {
             ended: None,
             recovery: Recovery::default(),
             approval_failures: 0,
-            approval_retry_at: None,
+            retry_at: AT_ONCE,
         }
     }
 
@@ -174,9 +169,17 @@ impl EventProgress {
     pub(super) fn void_preparation(&mut self) {
         self.cancel_command();
         if self.prepare_was_issued() {
+            self.forget_failures();
             self.preparation = PreparationState::Void;
-            self.failed = FailedPreparations::default();
             self.by_last_call = false;
+        }
+    }
+
+    /// Forgets the preparations that failed, since the next one is for something else.
+    fn forget_failures(&mut self) {
+        self.failed = FailedPreparations::default();
+        if self.preparation == PreparationState::Failed {
+            self.retry_at = AT_ONCE;
         }
     }
 
@@ -237,8 +240,8 @@ impl EventProgress {
         self.cancel_command();
         self.gate = Gate::default();
         self.by_last_call = false;
+        self.forget_failures();
         self.preparation = PreparationState::NotIssued;
-        self.failed = FailedPreparations::default();
         // The event of another machine has a recovery of its own.
         if !self.recovery.is_due() {
             self.ended = Some(now);
@@ -353,8 +356,12 @@ impl EventProgress {
                         self.failed = FailedPreparations::default();
                         PreparationState::Ready
                     }
-                    Preparation::Failed if retries.is_none_or(|most| self.failed.count < most) => {
-                        self.failed.add(command.since, now);
+                    Preparation::Failed
+                        if retries.is_none_or(|most| u32::from(self.failed.count) < most) =>
+                    {
+                        self.retry_at = now.plus(self.failed.add(command.since, now));
+                        // The next one is for the event as it is then.
+                        self.by_last_call = false;
                         PreparationState::Failed
                     }
                     Preparation::Failed | Preparation::Abandoned => PreparationState::Abandoned,
@@ -399,7 +406,7 @@ impl EventProgress {
     /// Records a failed approval; `back_off` returns the delay in milliseconds after so many failures.
     pub(super) fn approval_failed(&mut self, now: UnixMillis, back_off: impl FnOnce(u32) -> u32) {
         self.approval_failures = self.approval_failures.saturating_add(1);
-        self.approval_retry_at = Some(now.plus(back_off(u32::from(self.approval_failures))));
+        self.retry_at = now.plus(back_off(u32::from(self.approval_failures)));
         self.gate.approval_failed();
     }
 
@@ -407,8 +414,7 @@ impl EventProgress {
     pub(super) fn set_clock(&mut self, now: UnixMillis) {
         self.recovery.set_clock(now);
         self.gate.set_clock(now);
-        let retry_at = self.failed.retry_at;
-        self.failed.retry_at = retry_at.map(|at| at.min(now.plus(PREPARE_RETRY_MAX_MS)));
+        self.retry_at = self.retry_at.min(now.plus(PREPARE_RETRY_MAX_MS));
         if let Some((_, question)) = &mut self.question {
             question.since = question.since.min(now);
         }

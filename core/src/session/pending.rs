@@ -333,8 +333,9 @@ impl EventProgress {
         if self.preparation != PreparationState::Failed || !is_wanted || event.is_approved() {
             return None;
         }
+        let at = self.retry_at.max(context.now);
         let start = event.not_before().map(|start| context.at(start));
-        self.failed.retry_at(start, context.now)
+        self.failed.fits_in(at, start).then_some(at)
     }
 
     /// The earliest time at which the event may be prepared for or approved, on the session's clock.
@@ -383,6 +384,6 @@ impl EventProgress {
         let turn = self
             .first_seen
             .plus(decision.approve_after?.saturating_mul(1000));
-        Some(self.approval_retry_at.map_or(turn, |retry| retry.max(turn)))
+        Some(turn.max(self.retry_at))
     }
 }

@@ -250,6 +250,15 @@ impl EventProgress {
         if let Some(command) = self.command {
             return Shown::of_command(WaitsFor::Preparation, command);
         }
+        let start = event.not_before().map(Until::TimeOfDay);
+        let later = |at: UnixMillis| Some(Until::Clock(at)).filter(|_| at > context.now);
+        let pending = self.pending(event, context, machine);
+        // A question to the gate that the preparation did not wait for may still be open.
+        match pending {
+            Pending::Retry(at) => return Shown::until(WaitsFor::Preparation, later(at)),
+            Pending::StartUnprepared => return Shown::until(WaitsFor::StartUnprepared, start),
+            _ => {}
+        }
         if let Some((phase, question)) = self.question {
             let waits_for = match phase {
                 GatePhase::Prepare => WaitsFor::GateToPrepare,
@@ -260,9 +269,7 @@ impl EventProgress {
         if let Some(command) = self.recovery.command {
             return Shown::of_command(WaitsFor::Recovery, command);
         }
-        let start = event.not_before().map(Until::TimeOfDay);
-        let later = |at: UnixMillis| Some(Until::Clock(at)).filter(|_| at > context.now);
-        match self.pending(event, context, machine) {
+        match pending {
             Pending::Recovery => {
                 let recovery = if self.recovery.is_due() {
                     &self.recovery

@@ -276,7 +276,9 @@ impl TrackedEvent {
             .map_or(Text::plain(""), |word| word.text());
         let (event_type, _) = fixed_str::truncated(&word, TYPE_MAX);
         let duration = event.duration_in_seconds().unwrap_or(u32::MAX);
-        let is_other = event_type != self.event_type || duration > self.duration;
+        // A type that could not be read may have been this one.
+        let was_other = !self.event_type.is_empty() && event_type != self.event_type;
+        let is_other = was_other || duration > self.duration;
         self.event_type = event_type;
         self.duration = duration;
         is_other && status == TrackedStatus::Scheduled

@@ -302,7 +302,7 @@ impl Reader<'_> {
         // Whether one that has to run again does so by the last call is decided then.
         let has_run = matches!(
             progress.preparation,
-            PreparationState::Ready | PreparationState::Failed | PreparationState::Abandoned
+            PreparationState::Ready | PreparationState::Abandoned
         );
         progress.by_last_call = has_run && preparation & BY_LAST_CALL != 0;
         progress.approval_failures = self.byte()?;

@@ -140,10 +140,11 @@ impl Owners {
 ///    it reported failed for it, and not while this machine is back in service.
 pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> CheckResult {
     let interruption = |spec: &Spec| {
+        let is_valid = |member| spec.invalid != Some(member);
         (
-            spec.event_type,
+            spec.event_type.filter(|_| is_valid("EventType")),
             spec.duration
-                .filter(|&seconds| seconds != -1)
+                .filter(|&seconds| seconds != -1 && is_valid("DurationInSeconds"))
                 .unwrap_or(i64::MAX),
         )
     };
@@ -162,11 +163,18 @@ pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> Che
                     answers.remove(&id);
                 }
                 in_service &= !owners.own.keys().any(|id| others_out.remove(id));
-                let is_scheduled = |spec: &&Spec| is_readable(spec) && spec.is_scheduled();
-                for spec in events.iter().filter(is_scheduled) {
+                known.retain(|id, _| events.iter().any(|spec| spec.tracked_id() == *id));
+                for spec in events {
                     let (id, new) = (spec.tracked_id(), interruption(spec));
-                    let before = known.insert(id.clone(), new);
-                    if before.is_some_and(|before| before.0 != new.0 || before.1 < new.1) {
+                    // What an event is when it is first seen counts, and then what can be read of it.
+                    let before = *known.entry(id.clone()).or_insert(new);
+                    if !is_readable(spec) || !spec.is_scheduled() {
+                        continue;
+                    }
+                    known.insert(id.clone(), new);
+                    // A type that could not be read may have been this one.
+                    let is_other = before.0.is_some() && before.0 != new.0;
+                    if is_other || before.1 < new.1 {
                         answers.remove(&id);
                     }
                 }

@@ -643,7 +643,8 @@ impl ModelEvent {
         );
         if spec.invalid.is_none() && status(spec).is_some() {
             let new = interruption(spec);
-            let voids = new.0 != self.interruption.0 || new.1 > self.interruption.1;
+            let is_other = self.interruption.0.is_some() && new.0 != self.interruption.0;
+            let voids = is_other || new.1 > self.interruption.1;
             self.interruption = new;
             if voids && spec.is_scheduled() && !self.started && self.preparing != Preparing::No {
                 self.cancelled |= self.preparing == Preparing::Running;
