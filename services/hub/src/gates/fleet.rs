@@ -204,6 +204,10 @@ impl Fleet {
         }
         let zone = Some(machine.zone.clone()).filter(|zone| !zone.is_empty());
         let history = self.histories.borrow_mut().remove(&key);
+        if history.is_some() {
+            // It may lack what happened since its last record, such as the recovery.
+            self.restored.borrow_mut().insert(key.clone());
+        }
         let daemon = Daemon::in_hub(
             self.config.clone(),
             Name::from(machine.name.as_str()),
@@ -510,6 +514,29 @@ mod tests {
                 .await
                 .expect("a register");
             assert!(group.held().is_empty(), "{group:?}");
+        });
+    }
+
+    /// The recovery is in no record: another hub ran it.
+    #[test]
+    fn a_place_that_only_old_records_claim_is_given_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let prepared = format!(
+            "{{\"record\":\"prepare\",\"event_id\":\"a\",\"event_type\":\"Reboot\",\"outcome\":\"begun\",\"resource_id\":\"{MACHINE}\"}}\n"
+        );
+        block_on(async {
+            let mut fleet = fleet(folder.path(), &prepared);
+            fleet.config.return_within = Duration::from_secs(1);
+            fleet
+                .ask(GatePhase::Prepare, &machine(MACHINE), &event("b"))
+                .await;
+            timeout(Duration::from_secs(60), async {
+                while !fleet.has_left(&machine(MACHINE)).await {
+                    sleep(Duration::from_millis(100)).await;
+                }
+            })
+            .await
+            .expect("it leaves");
         });
     }
 
