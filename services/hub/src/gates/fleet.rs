@@ -382,6 +382,13 @@ mod tests {
         Fleet::open(&path("fleet.toml"), &path("audit")).expect("valid")
     }
 
+    /// The record of a preparation for the event `a` of this type.
+    fn prepared(event_type: &str) -> String {
+        format!(
+            "{{\"record\":\"prepare\",\"event_id\":\"a\",\"event_type\":\"{event_type}\",\"outcome\":\"begun\",\"resource_id\":\"{MACHINE}\"}}\n"
+        )
+    }
+
     fn machine(id: &str) -> MachineFacts {
         MachineFacts {
             resource_id: id.into(),
@@ -454,9 +461,7 @@ mod tests {
     #[test]
     fn earlier_records_count_for_a_machine_that_did_not_join_at_the_start() {
         let folder = tempfile::tempdir().expect("a folder");
-        let prepared = format!(
-            "{{\"record\":\"prepare\",\"event_id\":\"a\",\"event_type\":\"Terminate\",\"outcome\":\"begun\",\"resource_id\":\"{MACHINE}\"}}\n"
-        );
+        let prepared = prepared("Terminate");
         for has_new_record in [false, true] {
             block_on(async {
                 let fleet = fleet(folder.path(), &prepared);
@@ -521,9 +526,7 @@ mod tests {
     #[test]
     fn a_place_that_only_old_records_claim_is_given_back() {
         let folder = tempfile::tempdir().expect("a folder");
-        let prepared = format!(
-            "{{\"record\":\"prepare\",\"event_id\":\"a\",\"event_type\":\"Reboot\",\"outcome\":\"begun\",\"resource_id\":\"{MACHINE}\"}}\n"
-        );
+        let prepared = prepared("Reboot");
         block_on(async {
             let mut fleet = fleet(folder.path(), &prepared);
             fleet.config.return_within = Duration::from_secs(1);
