@@ -21,7 +21,7 @@ pub(super) struct Eviction {
     pub(super) remaining: Remaining,
     /// Receivers of the report that the worker is gone.
     pub(super) preparing: Vec<Reply>,
-    /// Whether an event of the last run may be open, too: nothing in `preparing` stands for it.
+    /// Whether an event of the last run may be open, too, which has no receiver in `preparing`.
     pub(super) keeps_out: bool,
     /// Whether an event that had started was over before the worker had stopped for it.
     pub(super) starts_again: bool,

@@ -343,6 +343,9 @@ impl Supervisor {
             }
         } else if !out_of_service {
             self.is_unconfirmed = false;
+            if let State::Evicted(eviction) = &mut self.state {
+                eviction.keeps_out = false;
+            }
         } else if self.is_unconfirmed {
             self.log(
                 "warning",

@@ -147,6 +147,11 @@ const TRANSITIONS: &[(Begin, &[Happens], &str)] = {
             &[AnswerInService, Prepare, Cancel],
             "processing",
         ),
+        (
+            Unconfirmed,
+            &[Prepare, AnswerInService, Cancel],
+            "processing",
+        ),
     ]
 };
 

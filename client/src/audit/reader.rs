@@ -82,6 +82,14 @@ impl AuditReader {
     }
 
     /// The same reader, for which a link or what is no regular file is an error.
+    ///
+    /// ```
+    /// use scheduled_events::audit::AuditReader;
+    ///
+    /// // A folder is in its place.
+    /// let mut reader = AuditReader::new(&std::env::temp_dir()).refuse_links();
+    /// assert!(reader.read_some(1).is_err());
+    /// ```
     #[must_use]
     pub fn refuse_links(mut self) -> Self {
         self.refuses_links = true;
@@ -108,6 +116,18 @@ impl AuditReader {
     }
 
     /// The next lines, at most `max`; none if there are no more.
+    ///
+    /// ```
+    /// use scheduled_events::audit::AuditReader;
+    ///
+    /// let path = std::env::temp_dir().join(format!("audit-some-example-{}", std::process::id()));
+    /// std::fs::write(&path, "one\ntwo\n")?;
+    /// let mut reader = AuditReader::new(&path);
+    /// assert_eq!(reader.read_some(1)?.lines, [b"one"]);
+    /// assert_eq!(reader.read_some(9)?.lines, [b"two"]);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`read_new`](Self::read_new).

@@ -184,10 +184,21 @@ pub fn replace_readable(path: &Path, content: &[u8]) -> io::Result<()> {
     #[cfg(unix)]
     use temporary::replace;
 
-    replace(path, &sibling(path, "new"), |mut file| {
-        platform::make_readable(file)?;
-        file.write_all(content)
-    })
+    let new = sibling(path, "new");
+    let write = || {
+        replace(path, &new, |mut file| {
+            platform::make_readable(file)?;
+            file.write_all(content)
+        })
+    };
+    match write() {
+        // Another user's file, which this process cannot look into, is none that it writes itself.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            fs::remove_file(&new).map_err(|_| error)?;
+            write()
+        }
+        written => written,
+    }
 }
 
 /// Replaces the file at `path` by a private one that is written under another name.

@@ -69,7 +69,7 @@ const SUPPORTED: &str = "this emulator has the tables maintenanceresources and r
 /// Why a query is refused.
 #[derive(Debug)]
 pub(crate) enum QueryError {
-    /// Something else stands there, or nothing.
+    /// Another token was found, or the end of the query.
     Expected {
         what: &'static str,
         found: Option<(usize, Token)>,

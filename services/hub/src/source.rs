@@ -231,7 +231,7 @@ pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, interval: Duration) {
                 sleep(interval).await;
             }
             Err(error) => {
-                let why = format_args!("cannot ask Resource Graph: {error}");
+                let why = format!("cannot ask Resource Graph: {error}");
                 sleep(problem.failed(&dispatch, &why)).await;
             }
         }

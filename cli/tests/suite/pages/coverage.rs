@@ -1,4 +1,4 @@
-//! `docs/inside/coverage.md`: the files and functions that it names exist, its sums are right, and where
+//! `tests/microsoft-rules.md`: the files and functions that it names exist, its sums are right, and where
 //! copies of Microsoft's documents are beside the repository, they contain its quotations.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::pages::documentation::{Errors, Line, ROOT, code_spans, lines, make_targets, read};
 
-const PAGE: &str = "docs/inside/coverage.md";
+const PAGE: &str = "tests/microsoft-rules.md";
 
 /// The rows of the page's tables, each with the document's file name.
 fn rows() -> Vec<(String, Line)> {

@@ -40,7 +40,7 @@ fn each_metric_of_watch_is_in_the_table() {
     let families = families
         .lines()
         .take_while(|line| *line != "}")
-        .filter_map(|line| line.split_once("\" Kind::"));
+        .filter_map(|line| line.split_once("\" FamilyKind::"));
     let defined: BTreeSet<_> = families
         .map(|(start, _)| start.rsplit('"').next().expect("a name").to_owned())
         .collect();

@@ -54,7 +54,7 @@ pub enum QueueError {
     /// token, the service cannot be reached, it refuses, with which status and code, or its answer
     /// is not understood.
     Request {
-        /// After "cannot": `read the queue https://…`.
+        /// What failed: `cannot read the queue https://…`.
         what: String,
         /// The error of Azure's crate.
         error: azure_core::Error,
@@ -67,7 +67,7 @@ impl fmt::Display for QueueError {
             Self::Secret(error) => write!(f, "`queue.sas_file`: {error}"),
             Self::Http(error) => error.fmt(f),
             Self::Request { what, error } => {
-                write!(f, "cannot {what}: {}", transport::reason(error))
+                write!(f, "{what}: {}", transport::reason(error))
             }
         }
     }
@@ -116,7 +116,7 @@ impl Queue {
                 ..QueueClientOptions::default()
             };
             QueueClient::new(url, credential, Some(options)).map_err(|error| QueueError::Request {
-                what: format!("use the queue {place}"),
+                what: format!("cannot use the queue {place}"),
                 error,
             })
         };
@@ -217,7 +217,7 @@ impl Queue {
         };
         let problem = |error: azure_core::Error| {
             self.refused(&error);
-            let what = format!("copy a message that cannot be read to the queue {name}");
+            let what = format!("cannot copy a message that cannot be read to the queue {name}");
             QueueError::Request { what, error }
         };
         let content = models::QueueMessage {
@@ -256,7 +256,7 @@ impl Queue {
 
     fn problem(&self, what: &str, error: azure_core::Error) -> QueueError {
         self.refused(&error);
-        let what = format!("{what} the queue {}", self.place);
+        let what = format!("cannot {what} the queue {}", self.place);
         QueueError::Request { what, error }
     }
 }

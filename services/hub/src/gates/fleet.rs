@@ -204,6 +204,10 @@ impl Fleet {
         }
         let zone = Some(machine.zone.clone()).filter(|zone| !zone.is_empty());
         let history = self.histories.borrow_mut().remove(&key);
+        if history.is_some() {
+            // It may lack what happened since its last record, such as the recovery.
+            self.restored.borrow_mut().insert(key.clone());
+        }
         let daemon = Daemon::in_hub(
             self.config.clone(),
             Name::from(machine.name.as_str()),
@@ -378,6 +382,13 @@ mod tests {
         Fleet::open(&path("fleet.toml"), &path("audit")).expect("valid")
     }
 
+    /// The record of a preparation for the event `a` of this type.
+    fn prepared(event_type: &str) -> String {
+        format!(
+            "{{\"record\":\"prepare\",\"event_id\":\"a\",\"event_type\":\"{event_type}\",\"outcome\":\"begun\",\"resource_id\":\"{MACHINE}\"}}\n"
+        )
+    }
+
     fn machine(id: &str) -> MachineFacts {
         MachineFacts {
             resource_id: id.into(),
@@ -450,9 +461,7 @@ mod tests {
     #[test]
     fn earlier_records_count_for_a_machine_that_did_not_join_at_the_start() {
         let folder = tempfile::tempdir().expect("a folder");
-        let prepared = format!(
-            "{{\"record\":\"prepare\",\"event_id\":\"a\",\"event_type\":\"Terminate\",\"outcome\":\"begun\",\"resource_id\":\"{MACHINE}\"}}\n"
-        );
+        let prepared = prepared("Terminate");
         for has_new_record in [false, true] {
             block_on(async {
                 let fleet = fleet(folder.path(), &prepared);
@@ -510,6 +519,27 @@ mod tests {
                 .await
                 .expect("a register");
             assert!(group.held().is_empty(), "{group:?}");
+        });
+    }
+
+    /// The recovery is in no record: another hub ran it.
+    #[test]
+    fn a_place_that_only_old_records_claim_is_given_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let prepared = prepared("Reboot");
+        block_on(async {
+            let mut fleet = fleet(folder.path(), &prepared);
+            fleet.config.return_within = Duration::from_secs(1);
+            fleet
+                .ask(GatePhase::Prepare, &machine(MACHINE), &event("b"))
+                .await;
+            timeout(Duration::from_secs(60), async {
+                while !fleet.has_left(&machine(MACHINE)).await {
+                    sleep(Duration::from_millis(100)).await;
+                }
+            })
+            .await
+            .expect("it leaves");
         });
     }
 

@@ -311,6 +311,18 @@ fn two_events_of_a_machine_pass_the_gate_side_by_side() {
     await_leave(&file);
 }
 
+/// The configuration of [`fleet`] with this time for `return_within`.
+fn fleet_that_waits(folder: &Path, return_within: &str) -> PathBuf {
+    let file = fleet(folder);
+    let config = fs::read_to_string(&file).expect("text");
+    fs::write(
+        &file,
+        format!("return_within = \"{return_within}\"\n{config}"),
+    )
+    .expect("written");
+    file
+}
+
 /// The place is in the fleet's store, and nobody else gives it back.
 #[test]
 fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
@@ -319,9 +331,7 @@ fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
     for (is_moved, is_moved_after) in [(false, false), (true, false), (false, true)] {
         let (control, queue) = (Control::start(), TestQueue::start());
         let folder = tempfile::TempDir::new().expect("a folder");
-        let file = fleet(folder.path());
-        let config = fs::read_to_string(&file).expect("text");
-        fs::write(&file, format!("return_within = \"15s\"\n{config}")).expect("written");
+        let file = fleet_that_waits(folder.path(), "15s");
         let mut hub = Hub::new(
             &control.url(),
             Some(&queue),
@@ -358,9 +368,7 @@ fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
 fn a_place_is_kept_for_a_recovery_that_takes_long_although_no_record_has_the_preparation() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let folder = tempfile::TempDir::new().expect("a folder");
-    let file = fleet(folder.path());
-    let config = fs::read_to_string(&file).expect("text");
-    fs::write(&file, format!("return_within = \"1s\"\n{config}")).expect("written");
+    let file = fleet_that_waits(folder.path(), "1s");
     let mut hub = Hub::new(
         &control.url(),
         Some(&queue),

@@ -161,7 +161,6 @@ fn a_message_stays_in_the_queue_until_the_audit_file_has_it() {
     control.await_query();
     // Nothing can be written, as on a full disk.
     fs::rename(hub.path("kept"), hub.path("away")).expect("renamed");
-    queue.send_text("not Base64!");
     queue.send(&message(
         &resource("virtualMachines", "db"),
         &event_id(1),
@@ -174,6 +173,8 @@ fn a_message_stays_in_the_queue_until_the_audit_file_has_it() {
             .with(|world| world.approvals.len() == 1)
             .then_some(())
     });
+    // Now there are records that cannot be written.
+    queue.send_text("not Base64!");
     std::thread::sleep(Duration::from_secs(3));
     // It would be copied each minute.
     assert_eq!(
