@@ -357,7 +357,7 @@ mod tests {
         let since = transport.started_at;
         let mut repeat = |at: Duration| {
             // As if so much time had passed.
-            let passed = Instant::now() - at;
+            let passed = Instant::now().checked_sub(at).unwrap();
             transport.started_at = passed;
             transport.repeat_at = Some(passed + at);
             transport.repeat()

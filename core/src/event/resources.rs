@@ -77,7 +77,7 @@ impl<'a> Resources<'a> {
     /// name. A repeated name counts once among the first [`COMPARED`].
     pub(crate) fn rank(&self, is_wanted: impl Fn(&Text<'a>) -> bool) -> Option<usize> {
         let (mut rank, mut index): (usize, usize) = (0, 0);
-        for name in self.iter() {
+        for name in self {
             if is_wanted(&name) {
                 return Some(rank);
             }
