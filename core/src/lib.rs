@@ -127,7 +127,7 @@ pub mod wire;
 mod words;
 
 pub use approval::{StartRequests, WriteDecoded};
-pub use document::{Document, EventCursor, Events, Incarnation, Problems};
+pub use document::{Document, EventCursor, Events, EventsFor, Incarnation, Problems};
 pub use duplicate_ids::DUPLICATE_ID_WINDOW;
 pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Positions};
 pub use event::{

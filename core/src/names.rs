@@ -109,6 +109,7 @@ impl<'a> VmNames<'a> {
         event.resources().rank(|name| self.contains(name))
     }
 
+    #[inline(never)]
     fn contains(&self, resource: &Text<'_>) -> bool {
         self.names.iter().any(|name| {
             resource.eq_ignore_ascii_case(name)

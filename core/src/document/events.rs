@@ -63,22 +63,19 @@ impl<'a> Document<'a> {
     /// assert_eq!(document.events_for(VmNames::new(&["vm_1"])).next().unwrap().index(), 0);
     /// # Ok::<(), scheduled_events_core::ParseError>(())
     /// ```
-    pub fn events_for<'n>(
-        &self,
-        names: VmNames<'n>,
-    ) -> impl Iterator<Item = Event<'a>> + use<'a, 'n> {
-        let document = *self;
-        let shown = self
-            .events()
-            .filter(move |event| document.own_repetition(event, names).is_none());
-        let own = (!self.duplicates.is_empty()).then(|| self.events());
-        let own = own.into_iter().flatten();
-        shown.chain(own.filter_map(move |event| document.own_repetition(&event, names)))
+    pub const fn events_for<'n>(&self, names: VmNames<'n>) -> EventsFor<'a, 'n> {
+        EventsFor {
+            events: self.events(),
+            names,
+            repeated: false,
+        }
     }
 
     /// The first event of this machine that repeats the id of this event, which is of other machines.
+    #[cold]
+    #[inline(never)]
     fn own_repetition(&self, first: &Event<'a>, names: VmNames<'_>) -> Option<Event<'a>> {
-        if self.duplicates.is_empty() || names.owns(first) != Some(false) {
+        if names.owns(first) != Some(false) {
             return None;
         }
         let elements = Elements::new(self.text, self.events_offset, self.has_problems);
@@ -201,6 +198,50 @@ impl ExactSizeIterator for Events<'_> {
             .saturating_sub(duplicates.count_before(self.cursor.ids));
         ids.saturating_sub(duplicates.count())
             .saturating_sub(returned)
+    }
+}
+
+/// Iterator over a document's events as one machine sees them, made by [`Document::events_for`].
+///
+/// ```
+/// use scheduled_events_core::{Document, VmNames};
+///
+/// let document = Document::parse(br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#)?;
+/// assert_eq!(document.events_for(VmNames::new(&["vm_0"])).count(), 2);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct EventsFor<'a, 'n> {
+    events: Events<'a>,
+    names: VmNames<'n>,
+    /// Whether the events that another one does not hide were returned, and those that repeat an id follow.
+    repeated: bool,
+}
+
+impl<'a> Iterator for EventsFor<'a, '_> {
+    type Item = Event<'a>;
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<Event<'a>> {
+        let document = self.events.document;
+        loop {
+            let Some(event) = self.events.next() else {
+                if self.repeated || document.duplicates.is_empty() {
+                    return None;
+                }
+                self.repeated = true;
+                self.events = document.events();
+                continue;
+            };
+            if document.duplicates.is_empty() {
+                return Some(event);
+            }
+            match document.own_repetition(&event, self.names) {
+                None if !self.repeated => return Some(event),
+                Some(own) if self.repeated => return Some(own),
+                _ => {}
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod problems;
 
 use core::ops::Range;
 
-pub use events::{EventCursor, Events};
+pub use events::{EventCursor, Events, EventsFor};
 pub use problems::Problems;
 use serde::{Serialize, Serializer};
 

@@ -68,9 +68,15 @@ impl<'a> Resources<'a> {
     /// # Ok::<(), scheduled_events_core::ParseError>(())
     /// ```
     pub fn are_several(&self) -> bool {
-        let mut names = self.iter();
-        let first = names.next();
-        first.is_some_and(|first| names.any(|name| !name.is_same_name(&first)))
+        let mut first: Option<Text<'a>> = None;
+        for name in self {
+            match first {
+                None => first = Some(name),
+                Some(first) if !first.is_same_name(&name) => return true,
+                Some(_) => {}
+            }
+        }
+        false
     }
 
     /// The number of machines that are named before the first name for which `is_wanted` holds; `None` if there is no such

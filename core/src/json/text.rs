@@ -139,6 +139,7 @@ impl<'a> Text<'a> {
     }
 
     /// Whether both decoded texts are equal, ASCII case ignored.
+    #[inline(never)]
     pub(crate) fn is_same_name(&self, other: &Text<'_>) -> bool {
         match other.as_str() {
             Some(other) => self.eq_ignore_ascii_case(other),
