@@ -282,7 +282,7 @@ mod tests {
             ),
             (
                 step(SCHEDEV_STEP_PREPARE),
-                r#"{"record":"prepare","event_id":"a\"b","outcome":"begun","event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
+                r#"{"record":"prepare","event_id":"a\"b","outcome":"begun","attempt":0,"event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
             ),
             (
                 step(SCHEDEV_STEP_LAST_CALL),

@@ -72,7 +72,8 @@ def watchers(client: se.Client) -> None:
                 pass
             record.outcome  # error
         elif isinstance(record, se.Prepare):
-            record.attempt  # error
+            assert_type(record.attempt, int | None)
+            record.phase  # error
         elif isinstance(record, se.Dropped):
             assert_type(record.count, int)
         record.event_id = "a"  # error
