@@ -316,9 +316,10 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
     }
     reach(document.incarnation() == Incarnation::Absent);
     reach((document.events().len(), document.events().size_hint()));
-    for event in document.events() {
+    for event in document.events_for(names) {
         the_event(&event, text);
         reach((names.rank(&event), names.owns(&event)));
+        reach(event.resources().are_several());
         let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
         the_decision(decision);
     }
