@@ -51,7 +51,7 @@ impl<'a> Document<'a> {
     /// The events as the machine with these names sees them: those of [`events`](Self::events), in which no other entry hides
     /// an event of this machine. Of several events with one `EventId`, the first that names this machine counts if there
     /// is one, after all others; if an earlier one does not name it, it has a problem in its `EventId`, so that no policy
-    /// approves it. Among the first [`DUPLICATE_ID_WINDOW`](crate::DUPLICATE_ID_WINDOW) ids, as in `events`.
+    /// approves it. Among the first [`DUPLICATE_ID_WINDOW`] ids, as in `events`.
     ///
     /// ```
     /// use scheduled_events_core::{Document, Member, VmNames};
@@ -223,14 +223,14 @@ impl<'a> Iterator for EventsFor<'a, '_> {
 
     #[inline(never)]
     fn next(&mut self) -> Option<Event<'a>> {
-        let document = self.events.document;
+        let Events { document, cursor } = &mut self.events;
         loop {
-            let Some(event) = self.events.next() else {
+            let Some(event) = document.next_event(cursor) else {
                 if self.repeated || document.duplicates.is_empty() {
                     return None;
                 }
                 self.repeated = true;
-                self.events = document.events();
+                *cursor = EventCursor::START;
                 continue;
             };
             if document.duplicates.is_empty() {
