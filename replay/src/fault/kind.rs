@@ -95,6 +95,9 @@ fault_kinds! {
     IncarnationBack(Decrement) = "incarnation-back:N", "lower the incarnation by N";
     Vanish = "vanish", "serve a document without events while events are open";
     StartedWithoutScheduled = "started-without-scheduled", "show events only once they are Started";
+    Member(OddMember) = "member:NAME[,JSON]", "give this member of each event that value, or leave it out";
+    RepeatedId = "repeated-id", "before each event, show one of another VM with the same EventId";
+    Clock(ClockOffset) = "clock:SECONDS", "have a clock that is ahead of this machine's, or behind it (-600), in Date and NotBefore";
 }
 
 fault_kinds! {
@@ -143,6 +146,9 @@ impl FaultKind {
                 | Self::IncarnationBack(_)
                 | Self::Vanish
                 | Self::StartedWithoutScheduled
+                | Self::Member(_)
+                | Self::RepeatedId
+                | Self::Clock(_)
         )
     }
 }
@@ -189,6 +195,17 @@ pub(crate) struct StatusCode(pub(crate) u16);
 /// A header value without control characters: a fault must not be able to add lines to the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderValue(pub(crate) String);
+
+/// A member of an event, and its value; `None` leaves it out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OddMember {
+    pub(crate) name: String,
+    pub(crate) value: Option<serde_json::Value>,
+}
+
+/// By how many seconds the service's clock is ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockOffset(pub(crate) i32);
 
 /// A redirect and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -300,6 +317,28 @@ impl Argument for HeaderValue {
     }
 }
 
+impl Argument for OddMember {
+    const EXPECTED: &str = "a member's name, with or without `,JSON`";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (name, value) = match text.split_once(',') {
+            Some((name, json)) => (name, Some(serde_json::from_str(json).ok()?)),
+            None => (text, None),
+        };
+        let name = HeaderValue::parse(name)?.0;
+        Some(Self { name, value })
+    }
+}
+
+impl Argument for ClockOffset {
+    const EXPECTED: &str = "a whole number of seconds";
+
+    fn parse(text: &str) -> Option<Self> {
+        let seconds: i32 = text.parse().ok()?;
+        (f64::from(seconds).abs() <= MAX_SECONDS).then_some(Self(seconds))
+    }
+}
+
 impl Argument for Location {
     const EXPECTED: &str = "a status of 301, 302, 303, 307 or 308, with or without `,LOCATION`";
 
@@ -361,8 +400,18 @@ display_value!(
     MessageCount,
     Decrement,
     StatusCode,
-    HeaderValue
+    HeaderValue,
+    ClockOffset
 );
+
+impl fmt::Display for OddMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.value
+            .as_ref()
+            .map_or(Ok(()), |value| write!(f, ",{value}"))
+    }
+}
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -330,6 +330,10 @@ mod tests {
             "incarnation-back:2",
             "vanish",
             "started-without-scheduled",
+            "member:EventStatus",
+            "member:DurationInSeconds,{\"s\":1}",
+            "repeated-id",
+            "clock:-600",
         ];
         for text in texts {
             assert_eq!(fault(text).to_string(), text);

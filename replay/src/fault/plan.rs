@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fault::kind::{
-    ByteCount, FaultKind, FieldCount, HeaderValue, Location, MessageCount, MessageFaultKind,
-    RetryTime, StatusCode,
+    ByteCount, ClockOffset, FaultKind, FieldCount, HeaderValue, Location, MessageCount,
+    MessageFaultKind, OddMember, RetryTime, StatusCode,
 };
 use crate::fault::{Fault, FaultAction, FaultScope};
 
@@ -28,6 +28,12 @@ pub(crate) struct FaultPlan {
     pub(crate) vanish: bool,
     /// Whether the document has only Started events.
     pub(crate) started_only: bool,
+    /// What each event has in place of its members.
+    pub(crate) members: Vec<OddMember>,
+    /// Whether an event of another VM has the id of each event.
+    pub(crate) repeated_ids: bool,
+    /// By how many seconds the service's clock is ahead.
+    pub(crate) clock: i32,
     pub(crate) content_type: Option<String>,
     /// The first of the faults that exclude each other.
     pub(crate) answer: Option<AnswerFault>,
@@ -251,6 +257,18 @@ impl FaultPlan {
             }
             FaultKind::StartedWithoutScheduled => {
                 self.started_only = true;
+                None
+            }
+            FaultKind::Member(member) => {
+                self.members.push(member.clone());
+                None
+            }
+            FaultKind::RepeatedId => {
+                self.repeated_ids = true;
+                None
+            }
+            FaultKind::Clock(ClockOffset(seconds)) => {
+                self.clock = self.clock.saturating_add(*seconds);
                 None
             }
             FaultKind::ContentType(HeaderValue(value)) => {

@@ -117,9 +117,12 @@ impl ReplayResponse {
             head.push_str(value);
             head.push_str("\r\n");
         }
-        head.push_str("Server: scheduled-events-replay\r\nDate: ");
-        head.push_str(&httpdate::fmt_http_date(std::time::SystemTime::now()));
-        head.push_str("\r\n");
+        head.push_str("Server: scheduled-events-replay\r\n");
+        if !self.headers.iter().any(|(name, _)| *name == "Date") {
+            head.push_str("Date: ");
+            head.push_str(&httpdate::fmt_http_date(std::time::SystemTime::now()));
+            head.push_str("\r\n");
+        }
         head.into_bytes()
     }
 }

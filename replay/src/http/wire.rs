@@ -1,11 +1,14 @@
 //! Writes documents and refusals as the service does (`docs/inside/wire.md`, sections 1 and 2).
 
+use std::mem;
 use std::time::{Duration, SystemTime};
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use scheduled_events_core::EventKind;
 use serde::Serialize;
+use serde_json::{Value, json};
 
+use crate::fault::kind::OddMember;
 use crate::timeline::document::{DocumentEvent, EventStatus, ReplayDocument};
 use scheduled_events_core::api_version::{Feature, versions};
 use scheduled_events_core::wire::{API_VERSION, UNDERSCORED_API_VERSION};
@@ -91,6 +94,39 @@ pub(crate) fn render(document: &ReplayDocument, version: ApiVersion, epoch: Syst
     serde_json::to_string(&body).unwrap_or_default()
 }
 
+/// A name that no machine of a server has.
+const ANOTHER_VM: &str = "another_vm";
+
+/// A document whose events have these members in place of their own, and before each event, if `ids_repeat`, one of another
+/// VM that has the same id. The order of the members changes, which means nothing in JSON.
+pub(crate) fn made_odd(document: &str, members: &[OddMember], ids_repeat: bool) -> String {
+    let Ok(mut document) = serde_json::from_str::<Value>(document) else {
+        return document.to_owned();
+    };
+    if let Some(Value::Array(events)) = document.get_mut("Events") {
+        *events = mem::take(events)
+            .into_iter()
+            .flat_map(|mut event| {
+                let before = ids_repeat.then(|| {
+                    let mut other = event.clone();
+                    other["Resources"] = json!([ANOTHER_VM]);
+                    other
+                });
+                if let Value::Object(event) = &mut event {
+                    for OddMember { name, value } in members {
+                        match value {
+                            Some(value) => event.insert(name.clone(), value.clone()),
+                            None => event.remove(name),
+                        };
+                    }
+                }
+                before.into_iter().chain([event])
+            })
+            .collect();
+    }
+    document.to_string()
+}
+
 /// An event as it appears outside the machine, as JSON: the members of a document of the newest
 /// version, a status that may be the end, and in a row of Resource Graph the id of the resource
 /// that it belongs to.
@@ -114,6 +150,17 @@ pub(crate) fn properties(
 /// `NotBefore`.
 pub(crate) fn wall_time(epoch: SystemTime, offset: Duration) -> SystemTime {
     epoch.checked_add(offset).unwrap_or(epoch)
+}
+
+/// A time on a clock that is this many seconds ahead, or behind.
+pub(crate) fn shifted(time: SystemTime, seconds: i32) -> SystemTime {
+    let by = Duration::from_secs(u64::from(seconds.unsigned_abs()));
+    let shifted = if seconds < 0 {
+        time.checked_sub(by)
+    } else {
+        time.checked_add(by)
+    };
+    shifted.unwrap_or(time)
 }
 
 #[derive(Serialize)]

@@ -322,7 +322,18 @@ impl Service {
         {
             return ReplayResponse::new(304).with("ETag", etag);
         }
-        ReplayResponse::json(200, wire::render(&altered, version, clock.epoch)).with("ETag", etag)
+        let mut body = wire::render(&altered, version, wire::shifted(clock.epoch, plan.clock));
+        if !plan.members.is_empty() || plan.repeated_ids {
+            body = wire::made_odd(&body, &plan.members, plan.repeated_ids);
+        }
+        let response = ReplayResponse::json(200, body).with("ETag", etag);
+        match plan.clock {
+            0 => response,
+            ahead => response.with(
+                "Date",
+                httpdate::fmt_http_date(wire::shifted(SystemTime::now(), ahead)),
+            ),
+        }
     }
 
     fn approve(&self, request: &ReplayRequest) -> ReplayResponse {

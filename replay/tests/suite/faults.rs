@@ -1,5 +1,9 @@
 //! Tests of every fault from a client's point of view.
 
+use std::time::UNIX_EPOCH;
+
+use serde_json::json;
+
 use super::*;
 
 fn read_all(address: SocketAddr, request: &str) -> (Vec<u8>, Option<ErrorKind>) {
@@ -411,6 +415,52 @@ fn fault_started_without_scheduled() {
     assert!(events(&document(&server)).is_empty());
     assert_eq!(approve(&server, &[&id]).status, 200);
     assert_eq!(statuses(&document(&server)), ["Started"]);
+}
+
+#[test]
+fn fault_member() {
+    let server = faulty(&[
+        r#"member:DurationInSeconds,{"s":1}@2"#,
+        "member:EventStatus@2-3",
+    ]);
+    let seen = [(); 3].map(|()| document(&server)["Events"][0].clone());
+    assert_eq!(seen[0]["EventStatus"], "Scheduled");
+    assert_eq!(seen[1]["DurationInSeconds"], json!({"s": 1}));
+    assert_eq!(seen[1].get("EventStatus"), None);
+    assert_eq!(seen[2]["DurationInSeconds"], seen[0]["DurationInSeconds"]);
+    assert_eq!(seen[2].get("EventStatus"), None);
+}
+
+#[test]
+fn fault_repeated_id() {
+    let server = faulty(&["repeated-id"]);
+    let seen = document(&server);
+    let [ref other, ref own] = events(&seen)[..] else {
+        panic!("{seen}")
+    };
+    assert_eq!(other["EventId"], own["EventId"]);
+    assert_eq!(other["Resources"], json!(["another_vm"]));
+    assert_eq!(own["Resources"], json!(["WestNO_0"]));
+}
+
+#[test]
+fn fault_clock() {
+    let time = |text: &str| httpdate::parse_http_date(text).expect("a date");
+    let answer = |faults: &[&str]| {
+        let response = get(&faulty(faults), EVENTS);
+        let not_before = response.json()["Events"][0]["NotBefore"].clone();
+        let not_before = time(not_before.as_str().expect("a text"));
+        (not_before, time(response.header("Date").expect("a date")))
+    };
+    let (not_before, date) = answer(&[]);
+    for (fault, ahead) in [("clock:600", 600), ("clock:-600", -600)] {
+        let (shifted_not_before, shifted_date) = answer(&[fault]);
+        for (shifted, time) in [(shifted_not_before, not_before), (shifted_date, date)] {
+            let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_secs();
+            let difference = seconds(shifted).cast_signed() - seconds(time).cast_signed();
+            assert!((ahead..ahead + 10).contains(&difference), "{difference}");
+        }
+    }
 }
 
 #[test]

@@ -446,6 +446,76 @@ rows! {
         never: &[Never::Approve],
         ..ROW
     };
+    duration_is_a_text => Row {
+        service: "sends a duration that is a text",
+        faults: &[r#"member:DurationInSeconds,"unknown""#],
+        scenario: SOON,
+        prepares: true,
+        // The output of the hooks.
+        stderr: &["recover: "],
+        posts: 0,
+        hooks: &["prepare", "recover"],
+        never: &[Never::Approve],
+        ..ROW
+    };
+    source_is_a_number => Row {
+        service: "sends a source that is a number",
+        faults: &["member:EventSource,7"],
+        scenario: SOON,
+        prepares: true,
+        // The output of the hooks.
+        stderr: &["recover: "],
+        posts: 0,
+        hooks: &["prepare", "recover"],
+        never: &[Never::Approve],
+        ..ROW
+    };
+    status_is_missing => Row {
+        service: "sends no status",
+        faults: &["member:EventStatus"],
+        scenario: SOON,
+        prepares: true,
+        // The output of the hooks.
+        stderr: &["recover: "],
+        posts: 0,
+        changes: &["scheduled", "ended"],
+        hooks: &["prepare", "recover"],
+        never: &[Never::Approve],
+        ..ROW
+    };
+    resources_under_another_name => Row {
+        service: "sends no `Resources`",
+        faults: &["member:Resources"],
+        scenario: SOON,
+        prepares: true,
+        posts: 0,
+        never: &[Never::Approve],
+        ..ROW
+    };
+    id_of_another_machines_event => Row {
+        service: "shows another machine's event with the same EventId first",
+        faults: &["repeated-id"],
+        scenario: SOON,
+        prepares: true,
+        // The output of the hooks.
+        stderr: &["recover: "],
+        posts: 0,
+        hooks: &["prepare", "recover"],
+        never: &[Never::Approve],
+        ..ROW
+    };
+    clock_is_ahead => Row {
+        service: "has a clock that is ten minutes ahead of the machine's",
+        faults: &["clock:600"],
+        stderr: &["clock"],
+        ..ROW
+    };
+    clock_is_behind => Row {
+        service: "has a clock that is ten minutes behind the machine's",
+        faults: &["clock:-600"],
+        stderr: &["clock"],
+        ..ROW
+    };
     several_faults_in_sequence => Row {
         service: "has several faults in sequence",
         faults: &["get.reset@1", "status:500@2-3", "get.empty@4", "get.not-json@5", "get.short-body@6", "post.reset@1"],
