@@ -8,9 +8,8 @@
  * longer than COMMAND_TIMEOUT_MS is not approved, or run again. SIGTERM and SIGINT end the agent and what it runs. The state
  * file lets the next run continue; `scheduled-events watch --state` reads it, too, and one of them at a time may use it.
  *
- *     cc agent.c process.c state_file.c $(pkg-config --cflags --libs scheduled_events libcurl)
+ *     cc agent.c process.c requests.c state_file.c $(pkg-config --cflags --libs scheduled_events libcurl)
  */
-#include <curl/curl.h>
 #include <scheduled_events.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +17,11 @@
 #include <unistd.h>
 
 #include "process.h"
+#include "requests.h"
 #include "state_file.h"
 
-#define BODY_MAX (1u << 20)
 #define COMMAND_TIMEOUT_MS 600000
 #define COMMANDS_MAX (SCHEDEV_SESSION_EVENTS_MAX + 1)
-
-struct body {
-  char bytes[BODY_MAX];
-  size_t len;
-};
 
 struct command {
   program program;
@@ -35,7 +29,7 @@ struct command {
   bool recovers;
 };
 
-static struct body bodies[2], *incoming = &bodies[0], *newest = &bodies[1], machine_id;
+static char newest[REQUESTS_BODY_MAX]; /* The newest document's body: records need it until the next one. */
 static struct command commands[COMMANDS_MAX];
 static schedev_session *session;
 static schedev_document document;
@@ -112,72 +106,39 @@ static bool supervise(uint32_t cancelled, bool all) {
   return runs;
 }
 
-static size_t on_body(char *data, size_t size, size_t count, void *context) {
-  struct body *body = context;
-  size_t len = size * count;
-  if (len > BODY_MAX - body->len) {
-    return 0; /* Larger than any document: the transfer fails. */
-  }
-  memcpy(body->bytes + body->len, data, len);
-  body->len += len;
-  return len;
-}
-
-static void prepare_transfer(CURL *curl, struct curl_slist *headers, const char *url, struct body *body,
-                             long timeout_ms) {
-  body->len = 0;
-  curl_easy_reset(curl);
-  curl_easy_setopt(curl, CURLOPT_URL, url);
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, 2000L);
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_FAILONERROR, (long)(body == &machine_id));
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
-}
-
 /* Passes the machine's id to the session, or lets it be requested again a few times: some services have none. */
-static void identify(CURLcode code) {
+static void identify(const struct answer *answer) {
   static const int64_t pauses[] = {1000, 8000, 60000};
   static size_t failures = 0;
-  const schedev_text id = {machine_id.bytes, machine_id.len, false};
-  if (code != CURLE_OK) {
+  const schedev_text id = {answer->body, answer->body_len, false};
+  if (answer->code != CURLE_OK) {
     ask_id_at = failures < sizeof pauses / sizeof *pauses ? now_ms() + pauses[failures++] : -1;
     return;
   }
   check_state(schedev_session_set_machine_id(session, id));
 }
 
-/* Passes the result of a transfer to the session. */
-static void finish(CURL *curl, CURLcode code) {
+/* Passes an answer about events to the session. */
+static void finish(const struct answer *answer) {
   schedev_response response = SCHEDEV_RESPONSE_INIT;
   schedev_outcome outcome;
-  long http_status = 0;
-  curl_off_t retry_after = 0;
-  if (code != CURLE_OK) {
-    uint32_t cause = code == CURLE_OPERATION_TIMEDOUT ? SCHEDEV_CAUSE_TIMEOUT
-                     : code == CURLE_COULDNT_CONNECT  ? SCHEDEV_CAUSE_UNREACHABLE
-                     : code == CURLE_WRITE_ERROR      ? SCHEDEV_CAUSE_TOO_LARGE
-                                                      : SCHEDEV_CAUSE_CONNECTION_LOST;
+  if (answer->code != CURLE_OK) {
+    uint32_t cause = answer->code == CURLE_OPERATION_TIMEDOUT ? SCHEDEV_CAUSE_TIMEOUT
+                     : answer->code == CURLE_COULDNT_CONNECT  ? SCHEDEV_CAUSE_UNREACHABLE
+                     : answer->code == CURLE_WRITE_ERROR      ? SCHEDEV_CAUSE_TOO_LARGE
+                                                              : SCHEDEV_CAUSE_CONNECTION_LOST;
     check(schedev_session_on_failure(session, cause, now_ms(), &outcome));
   } else {
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http_status);
-    curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
-    response.http_status = (uint32_t)http_status;
-    response.body = incoming->bytes;
-    response.body_len = incoming->len;
-    response.has_retry_after = retry_after > 0;
-    response.retry_after_seconds = retry_after > 3600 ? 3600u : (uint32_t)retry_after;
+    response.http_status = answer->http_status;
+    response.body = answer->body;
+    response.body_len = answer->body_len;
+    response.has_retry_after = answer->retry_after_seconds > 0;
+    response.retry_after_seconds = answer->retry_after_seconds;
     check(schedev_session_on_response(session, &response, now_ms(), &outcome));
   }
-  if (outcome.kind == SCHEDEV_OUTCOME_DOCUMENT) { /* Records need it until the next one. */
-    struct body *kept = incoming;
-    incoming = newest;
-    newest = kept;
-    has_document = schedev_document_parse(newest->bytes, newest->len, &document, NULL) == SCHEDEV_OK;
+  if (outcome.kind == SCHEDEV_OUTCOME_DOCUMENT) {
+    memcpy(newest, answer->body, answer->body_len);
+    has_document = schedev_document_parse(newest, answer->body_len, &document, NULL) == SCHEDEV_OK;
   } else if (outcome.cause != SCHEDEV_CAUSE_NONE) {
     fprintf(stderr, "warning: a request failed: %s\n", schedev_cause_word(outcome.cause));
   }
@@ -198,7 +159,7 @@ static void log_step(const schedev_step *step) {
 }
 
 int main(int argc, char **argv) {
-  static char state[SCHEDEV_STATE_READ_BYTES], boot_id[64], url[1024], id_url[1024];
+  static char state[SCHEDEV_STATE_READ_BYTES], boot_id[64];
   if (argc != 6) {
     fprintf(stderr, "usage: agent ENDPOINT VM-NAME STATE PREPARE RECOVER\n");
     return 2;
@@ -208,12 +169,10 @@ int main(int argc, char **argv) {
     perror("signals");
     return 1;
   }
-  CURL *curl = curl_easy_init(), *id_curl = curl_easy_init();
-  CURLM *multi = curl_multi_init();
-  struct curl_slist *headers = curl_slist_append(NULL, SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE);
-  headers = curl_slist_append(headers, "Content-Type: application/json");
-  (void)snprintf(id_url, sizeof id_url, "%s%s", argv[1], SCHEDEV_VM_ID_PATH);
-  (void)snprintf(url, sizeof url, "%s%s?api-version=%s", argv[1], SCHEDEV_PATH, SCHEDEV_API_VERSION);
+  if (!requests_open(argv[1])) {
+    fprintf(stderr, "error: libcurl cannot start\n");
+    return 1;
+  }
 
   const schedev_text name = schedev_text_from(argv[2]);
   const schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
@@ -235,18 +194,19 @@ int main(int argc, char **argv) {
   if (got >= 0) {
     check_state(schedev_session_restore(session, state, (size_t)got));
   }
-  prepare_transfer(id_curl, headers, id_url, &machine_id, 5000);
-  identify(curl_easy_perform(id_curl)); /* Before anything is done because of the state of another machine. */
+  struct answer answer;
+  requests_send_id();
+  while (!requests_answer(&answer)) { /* Before anything is done because of the state of another machine. */
+    requests_wait(-1, 1000);
+  }
+  identify(&answer);
 
   while (!stopped) {
     schedev_step step;
-    CURLMsg *message;
-    int count;
     (void)supervise(0, false);
     if (ask_id_at >= 0 && now_ms() >= ask_id_at) {
       ask_id_at = -1;
-      prepare_transfer(id_curl, headers, id_url, &machine_id, 5000);
-      curl_multi_add_handle(multi, id_curl);
+      requests_send_id();
     }
     check(schedev_session_next(session, now_ms(), &step));
     log_step(&step);
@@ -254,12 +214,7 @@ int main(int argc, char **argv) {
     switch (step.kind) {
     case SCHEDEV_STEP_POST:
     case SCHEDEV_STEP_GET:
-      prepare_transfer(curl, headers, url, incoming, (long)step.timeout_ms);
-      if (step.kind == SCHEDEV_STEP_POST) {
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)step.body_len);
-        curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, step.body);
-      }
-      curl_multi_add_handle(multi, curl);
+      requests_send(step.kind == SCHEDEV_STEP_POST ? step.body : NULL, step.body_len, step.timeout_ms);
       break;
     case SCHEDEV_STEP_PREPARE:
     case SCHEDEV_STEP_RECOVER:
@@ -268,30 +223,20 @@ int main(int argc, char **argv) {
     case SCHEDEV_STEP_CANCEL:
       (void)supervise(step.attempt, false);
       break;
-    case SCHEDEV_STEP_WAIT: {
-      struct curl_waitfd woken = {wakeups, CURL_WAIT_POLLIN, 0};
-      int64_t pause = step.until_ms - now_ms();
-      curl_multi_poll(multi, &woken, 1, pause < 0 ? 0 : pause > 1000 ? 1000 : (int)pause, NULL);
+    case SCHEDEV_STEP_WAIT:
+      requests_wait(wakeups, step.until_ms - now_ms());
       drain_wakeups();
       break;
-    }
     } /* The others are reports, which were logged. */
-    curl_multi_perform(multi, &count);
-    while ((message = curl_multi_info_read(multi, &count)) != NULL) {
-      CURL *ended = message->easy_handle;
-      CURLcode code = message->data.result;
-      curl_multi_remove_handle(multi, ended);
-      ended == curl ? finish(curl, code) : identify(code);
+    if (requests_answer(&answer)) {
+      answer.is_id ? identify(&answer) : finish(&answer);
     }
   }
   while (supervise(0, true)) {
-    curl_multi_poll(multi, NULL, 0, 20, NULL);
+    requests_wait(-1, 20);
   }
   save();
-  curl_multi_cleanup(multi);
-  curl_easy_cleanup(id_curl);
-  curl_easy_cleanup(curl);
-  curl_slist_free_all(headers);
+  requests_close();
   free(memory);
   return 0;
 }

@@ -2,12 +2,11 @@
 //
 //     agent-cc ENDPOINT VM-NAME STATE PREPARE RECOVER
 //
-//     cc -c process.c state_file.c
-//     c++ -std=c++17 agent.cc process.o state_file.o $(pkg-config --cflags --libs scheduled_events libcurl)
+//     cc -c process.c requests.c state_file.c
+//     c++ -std=c++17 agent.cc process.o requests.o state_file.o $(pkg-config --cflags --libs scheduled_events libcurl)
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <curl/curl.h>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -21,6 +20,7 @@
 #include <variant>
 
 #include "process.hpp"
+#include "requests.h"
 #include "state_file.h"
 
 namespace se = scheduled_events;
@@ -29,89 +29,40 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr std::size_t body_max = 1 << 20;
 constexpr milliseconds command_timeout = 10min;
-constexpr milliseconds id_timeout = 5s;
 
 se::millis_point now() { return se::millis_point(milliseconds(now_ms())); }
-
-/// A deleter that calls a function.
-template <auto function> struct calls {
-  template <class Object> void operator()(Object *object) const noexcept { function(object); }
-};
-
-using header_list = std::unique_ptr<curl_slist, calls<curl_slist_free_all>>;
-
-/// A handle for one request at a time, and the body of its response.
-class transfer {
-public:
-  transfer() : curl_(curl_easy_init()) {
-    if (curl_ == nullptr) {
-      throw std::bad_alloc();
-    }
-  }
-
-  CURL *handle() const noexcept { return curl_.get(); }
-  std::string &body() noexcept { return body_; }
-
-  void prepare(const std::string &url, const header_list &headers, milliseconds timeout) {
-    body_.clear();
-    curl_easy_reset(handle());
-    set(CURLOPT_URL, url.c_str());
-    set(CURLOPT_HTTPHEADER, headers.get());
-    set(CURLOPT_PROXY, "");
-    set(CURLOPT_FOLLOWLOCATION, 0L);
-    set(CURLOPT_CONNECTTIMEOUT_MS, 2000L);
-    set(CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
-    set(CURLOPT_NOSIGNAL, 1L);
-    set(CURLOPT_WRITEFUNCTION, &transfer::on_body);
-    set(CURLOPT_WRITEDATA, &body_);
-  }
-
-  template <class Value> void set(CURLoption option, Value value) { curl_easy_setopt(handle(), option, value); }
-
-  template <class Value> Value info(CURLINFO what) const {
-    Value value{};
-    curl_easy_getinfo(handle(), what, &value);
-    return value;
-  }
-
-private:
-  static std::size_t on_body(const char *data, std::size_t size, std::size_t count, std::string *body) {
-    if (size * count > body_max - body->size()) {
-      return 0; // Larger than any document: the transfer fails.
-    }
-    body->append(data, size * count);
-    return size * count;
-  }
-
-  std::unique_ptr<CURL, calls<curl_easy_cleanup>> curl_;
-  std::string body_;
-};
 
 /// Performs the steps of a session.
 class agent {
 public:
-  agent(const std::string &endpoint, const char *prepare, const char *recover, const se::session::config &config)
-      : url_(endpoint + SCHEDEV_PATH "?api-version=" SCHEDEV_API_VERSION), id_url_(endpoint + SCHEDEV_VM_ID_PATH),
-        prepare_(prepare), recover_(recover), session_(config), multi_(curl_multi_init()),
-        headers_(curl_slist_append(curl_slist_append(nullptr, SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE),
-                                   "Content-Type: application/json")) {}
+  agent(const char *endpoint, const char *prepare, const char *recover, const se::session::config &config)
+      : prepare_(prepare), recover_(recover), session_(config) {
+    if (!requests_open(endpoint)) {
+      throw std::runtime_error("libcurl cannot start");
+    }
+  }
+  agent(const agent &) = delete;
+  agent &operator=(const agent &) = delete;
+  ~agent() { requests_close(); }
 
   void restore(std::string_view state) { check_state(session_.try_restore(state)); }
 
   /// Runs until a signal arrives, which makes `wakeups` readable.
   void run(int wakeups) {
     wakeups_ = wakeups;
-    prepare_id();
-    identify(curl_easy_perform(id_.handle())); // Before anything is done because of the state of another machine.
+    answer answer;
+    requests_send_id();
+    while (!requests_answer(&answer)) { // Before anything is done because of the state of another machine.
+      requests_wait(-1, 1000);
+    }
+    identify(answer);
     while (stopped == 0) {
       commands_.supervise(
           [this](const command &over, bool succeeded) { report(over.attempt, over.recovers, succeeded); });
       if (ask_id_at_ && now() >= *ask_id_at_) {
         ask_id_at_.reset();
-        prepare_id();
-        curl_multi_add_handle(multi_.get(), id_.handle());
+        requests_send_id();
       }
       const auto step = session_.next(now());
       if (const auto record = session_.step_json(document_ ? &*document_ : nullptr)) {
@@ -119,27 +70,24 @@ public:
       }
       save();
       std::visit([this](const auto &kind) { perform(kind); }, step);
-      advance();
+      if (requests_answer(&answer)) {
+        answer.is_id ? identify(answer) : finish(answer);
+      }
     }
     commands_.end();
     save();
   }
 
 private:
-  void perform(const se::step::get &step) { request(step.timeout); }
+  void perform(const se::step::get &step) { requests_send(nullptr, 0, milliseconds_of(step.timeout)); }
   void perform(const se::step::post &step) {
-    request(step.timeout, [&] {
-      poll_.set(CURLOPT_POSTFIELDSIZE, static_cast<long>(step.body.size()));
-      poll_.set(CURLOPT_COPYPOSTFIELDS, step.body.data());
-    });
+    requests_send(step.body.data(), step.body.size(), milliseconds_of(step.timeout));
   }
   void perform(const se::step::prepare &step) { start(prepare_, step.event, step.attempt, false); }
   void perform(const se::step::recover &step) { start(recover_, step.event, step.attempt, true); }
   void perform(const se::step::cancel &step) { commands_.cancel(step.attempt); }
   void perform(const se::step::wait &step) {
-    curl_waitfd woken{wakeups_, CURL_WAIT_POLLIN, 0};
-    const auto pause = std::clamp<milliseconds>(step.until - now(), 0ms, 1s);
-    curl_multi_poll(multi_.get(), &woken, 1, static_cast<int>(pause.count()), nullptr);
+    requests_wait(wakeups_, std::chrono::duration_cast<milliseconds>(step.until - now()).count());
     drain_wakeups();
   }
   /// The other steps are reports, which were logged.
@@ -159,31 +107,13 @@ private:
     }
   }
 
-  template <class Prepare = void (*)()>
-  void request(
-      milliseconds timeout, Prepare more = [] {}) {
-    poll_.prepare(url_, headers_, timeout);
-    more();
-    curl_multi_add_handle(multi_.get(), poll_.handle());
-  }
+  static std::uint32_t milliseconds_of(milliseconds time) { return static_cast<std::uint32_t>(time.count()); }
 
-  /// Passes on the results of the transfers that have ended.
-  void advance() {
-    int count = 0;
-    curl_multi_perform(multi_.get(), &count);
-    while (const CURLMsg *message = curl_multi_info_read(multi_.get(), &count)) {
-      CURL *ended = message->easy_handle;
-      const CURLcode code = message->data.result;
-      curl_multi_remove_handle(multi_.get(), ended);
-      ended == id_.handle() ? identify(code) : finish(code);
-    }
-  }
-
-  void finish(CURLcode code) {
-    const se::outcome outcome =
-        code == CURLE_OK ? session_.on_response(response(), now()) : session_.on_failure(cause_of(code), now());
+  void finish(const answer &answer) {
+    const se::outcome outcome = answer.code == CURLE_OK ? session_.on_response(response(answer), now())
+                                                        : session_.on_failure(cause_of(answer.code), now());
     if (outcome.kind() == se::outcome_kind::document) {
-      newest_.swap(poll_.body()); // Records need it until the next one.
+      newest_.assign(answer.body, answer.body_len); // Records need it until the next one.
       const auto parsed = se::document::try_parse(newest_);
       document_ = parsed ? std::optional(*parsed) : std::nullopt;
     } else if (outcome.cause() != se::cause::none) {
@@ -191,12 +121,12 @@ private:
     }
   }
 
-  se::response response() {
+  static se::response response(const answer &answer) {
     se::response made;
-    made.status = static_cast<std::uint32_t>(poll_.info<long>(CURLINFO_RESPONSE_CODE));
-    made.body = poll_.body();
-    if (const auto retry_after = poll_.info<curl_off_t>(CURLINFO_RETRY_AFTER); retry_after > 0) {
-      made.retry_after_seconds = static_cast<std::uint32_t>(std::min<curl_off_t>(retry_after, 3600));
+    made.status = answer.http_status;
+    made.body = {answer.body, answer.body_len};
+    if (answer.retry_after_seconds > 0) {
+      made.retry_after_seconds = answer.retry_after_seconds;
     }
     return made;
   }
@@ -208,16 +138,11 @@ private:
                                             : se::cause::connection_lost;
   }
 
-  void prepare_id() {
-    id_.prepare(id_url_, headers_, id_timeout);
-    id_.set(CURLOPT_FAILONERROR, 1L);
-  }
-
   /// Passes the machine's id to the session, or lets it be requested again a few times: some services have none.
-  void identify(CURLcode code) {
+  void identify(const answer &answer) {
     constexpr std::array<milliseconds, 3> pauses{1s, 8s, 60s};
-    if (code == CURLE_OK) {
-      check_state(session_.try_set_machine_id(id_.body()));
+    if (answer.code == CURLE_OK) {
+      check_state(session_.try_set_machine_id({answer.body, answer.body_len}));
     } else if (id_failures_ < pauses.size()) {
       ask_id_at_ = now() + pauses.at(id_failures_++);
     }
@@ -241,14 +166,10 @@ private:
     }
   }
 
-  std::string url_, id_url_;
   const char *prepare_, *recover_;
   se::session session_;
   std::string newest_{};
   std::optional<se::document> document_{}; // A view of newest_.
-  std::unique_ptr<CURLM, calls<curl_multi_cleanup>> multi_;
-  header_list headers_;
-  transfer poll_{}, id_{};
   std::optional<se::millis_point> ask_id_at_{};
   std::size_t id_failures_ = 0;
   int wakeups_ = -1;

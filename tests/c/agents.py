@@ -122,6 +122,13 @@ def check(program):
     moves_damaged_files(agent)
     asks_for_the_id_again(agent)
     continues_from_many_events(agent)
+    does_not_wait_for_one_connection(agent)
+
+
+def does_not_wait_for_one_connection(agent):
+    """The first request is never answered: the one that goes out beside it is."""
+    with replay("--fault", "get.silence@1") as url:
+        agent.run_until(lambda: agent.log.exists() and '"record":"change"' in agent.log.read_text(), url, agent.folder / "late")
 
 
 def reboot(agent):

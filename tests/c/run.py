@@ -356,9 +356,9 @@ def examples():
     run("gcc", "-std=c11", POSIX, *WARNINGS, source / "check.c", "-o", WORK / "check", *flags)
     for c, cxx, more in (("gcc", "g++", []), ("clang", "clang++", ["-g", *SANITIZE])):
         objects = []
-        for name in ("process", "state_file"):
+        for name in ("process", "requests", "state_file"):
             objects.append(WORK / f"{name}-{c}.o")
-            run(c, "-std=c11", POSIX, *WARNINGS, *more, "-c", source / f"{name}.c", "-o", objects[-1])
+            run(c, "-std=c11", POSIX, *WARNINGS, *more, "-c", source / f"{name}.c", "-o", objects[-1], *flags[:1])
         run(c, "-std=c11", POSIX, *WARNINGS, *more, source / "agent.c", *objects, "-o", WORK / f"agent-{c}", *flags, "-lcurl")
         run(cxx, "-std=c++17", *WARNINGS, *more, source / "agent.cc", *objects, "-o", WORK / f"agent-cc-{c}", *flags, "-lcurl")
     # curl_easy_setopt is a macro that names itself.
