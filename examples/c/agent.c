@@ -214,7 +214,8 @@ int main(int argc, char **argv) {
     switch (step.kind) {
     case SCHEDEV_STEP_POST:
     case SCHEDEV_STEP_GET:
-      requests_send(step.kind == SCHEDEV_STEP_POST ? step.body : NULL, step.body_len, step.timeout_ms);
+      requests_send(step.api_version, step.kind == SCHEDEV_STEP_POST ? step.body : NULL, step.body_len,
+                    step.timeout_ms);
       break;
     case SCHEDEV_STEP_PREPARE:
     case SCHEDEV_STEP_RECOVER:

@@ -79,9 +79,12 @@ public:
   }
 
 private:
-  void perform(const se::step::get &step) { requests_send(nullptr, 0, milliseconds_of(step.timeout)); }
+  void perform(const se::step::get &step) {
+    requests_send(schedev_text_from(SCHEDEV_API_VERSION), nullptr, 0, milliseconds_of(step.timeout));
+  }
   void perform(const se::step::post &step) {
-    requests_send(step.body.data(), step.body.size(), milliseconds_of(step.timeout));
+    requests_send(schedev_text_from(SCHEDEV_API_VERSION), step.body.data(), step.body.size(),
+                  milliseconds_of(step.timeout));
   }
   void perform(const se::step::prepare &step) { start(prepare_, step.event, step.attempt, false); }
   void perform(const se::step::recover &step) { start(recover_, step.event, step.attempt, true); }

@@ -1,6 +1,5 @@
 #include "requests.h"
 
-#include <scheduled_events.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,9 +21,11 @@ struct transfer {
 static struct transfer transfers[POLLS_MAX + 1]; /* The last one is for the machine's id. */
 static CURLM *multi;
 static struct curl_slist *headers;
-static char url[1024], id_url[1024];
+static const char *service;
+static char id_url[1024];
 static int64_t repeat_at = -1; /* When to send a GET beside those that have no answer; -1 for never. */
 static uint32_t repeat_timeout_ms;
+static char repeat_version[33];
 
 static size_t on_body(char *data, size_t size, size_t count, void *context) {
   struct transfer *transfer = context;
@@ -37,12 +38,13 @@ static size_t on_body(char *data, size_t size, size_t count, void *context) {
   return len;
 }
 
-static void open_transfer(struct transfer *transfer, const char *body, size_t body_len, uint32_t timeout_ms) {
+static void open_transfer(struct transfer *transfer, const char *url, const char *body, size_t body_len,
+                          uint32_t timeout_ms) {
   CURL *curl = transfer->curl;
   transfer->len = 0;
   transfer->open = true;
   curl_easy_reset(curl);
-  curl_easy_setopt(curl, CURLOPT_URL, transfer == ID ? id_url : url);
+  curl_easy_setopt(curl, CURLOPT_URL, url);
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
@@ -71,7 +73,7 @@ bool requests_open(const char *endpoint) {
   headers = curl_slist_append(NULL, SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE);
   headers = curl_slist_append(headers, "Content-Type: application/json");
   (void)snprintf(id_url, sizeof id_url, "%s%s", endpoint, SCHEDEV_VM_ID_PATH);
-  (void)snprintf(url, sizeof url, "%s%s?api-version=%s", endpoint, SCHEDEV_PATH, SCHEDEV_API_VERSION);
+  service = endpoint;
   bool opened = multi != NULL && headers != NULL;
   for (struct transfer *transfer = transfers; transfer <= ID; transfer++) {
     transfer->curl = curl_easy_init();
@@ -80,21 +82,25 @@ bool requests_open(const char *endpoint) {
   return opened;
 }
 
-void requests_send(const char *body, size_t body_len, uint32_t timeout_ms) {
+void requests_send(schedev_text api_version, const char *body, size_t body_len, uint32_t timeout_ms) {
+  char url[1024];
   struct transfer *transfer = transfers;
   while (transfer < ID && transfer->open) {
     transfer++;
   }
   if (transfer < ID) { /* Otherwise enough requests have no answer. */
-    open_transfer(transfer, body, body_len, timeout_ms);
+    (void)snprintf(url, sizeof url, "%s%s?api-version=%.*s", service, SCHEDEV_PATH, (int)api_version.len,
+                   api_version.data);
+    open_transfer(transfer, url, body, body_len, timeout_ms);
   }
   if (body == NULL && timeout_ms > REPEAT_AFTER_MS) {
     repeat_at = now_ms() + (repeat_at < 0 ? REPEAT_AFTER_MS : REPEAT_EVERY_MS);
     repeat_timeout_ms = timeout_ms;
+    (void)snprintf(repeat_version, sizeof repeat_version, "%.*s", (int)api_version.len, api_version.data);
   }
 }
 
-void requests_send_id(void) { open_transfer(ID, NULL, 0, ID_TIMEOUT_MS); }
+void requests_send_id(void) { open_transfer(ID, id_url, NULL, 0, ID_TIMEOUT_MS); }
 
 /* Whether a transfer that ended counts: a failure only if no other request may still be answered. */
 static bool counts(const struct transfer *ended, CURLcode code) {
@@ -110,7 +116,7 @@ bool requests_answer(struct answer *answer) {
   CURLMsg *message;
   int count;
   if (repeat_at >= 0 && now_ms() >= repeat_at) {
-    requests_send(NULL, 0, repeat_timeout_ms);
+    requests_send(schedev_text_from(repeat_version), NULL, 0, repeat_timeout_ms);
   }
   curl_multi_perform(multi, &count);
   while ((message = curl_multi_info_read(multi, &count)) != NULL) {

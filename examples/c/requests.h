@@ -8,6 +8,7 @@
 #define REQUESTS_H
 
 #include <curl/curl.h>
+#include <scheduled_events.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +32,8 @@ struct answer {
 /* Prepares requests to a service such as http://169.254.169.254. */
 bool requests_open(const char *endpoint);
 
-/* Sends a POST, or without a body a GET. One is sent at a time: the next one after its answer. */
-void requests_send(const char *body, size_t body_len, uint32_t timeout_ms);
+/* Sends a POST with this version of the API, or without a body a GET. One is sent at a time: the next one after its answer. */
+void requests_send(schedev_text api_version, const char *body, size_t body_len, uint32_t timeout_ms);
 
 /* Asks for the machine's id. */
 void requests_send_id(void);
