@@ -121,29 +121,36 @@ def test_the_example_of_the_readme_runs(environment: "dict[str, str]") -> None:
         assert printed in done.stdout
 
 
+def prints(command: "list[str]", environment: "dict[str, str]", beginning: str) -> bool:
+    """Whether a program that runs until it is killed prints such a line within a minute."""
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
+        timer = threading.Timer(60, program.kill)
+        timer.start()
+        assert program.stdout is not None
+        printed = any(line.startswith(beginning) for line in program.stdout)
+        timer.cancel()
+        program.kill()
+    return printed
+
+
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, draining, outside, following, testing, stepping, reading = blocks("docs/program/python.md")
+    watching, draining, own_client, outside, following, testing, stepping, reading = blocks("docs/program/python.md")
     assert blocks("py/README.md") == [watching]
     (states,) = blocks("docs/use/spot.md")
     exec(states, {})
     with se.replay("user-reboot", speed=20) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
-        # It watches until it is killed.
-        command = [sys.executable, "-c", watching]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
-            timer = threading.Timer(60, program.kill)
-            timer.start()
-            assert program.stdout is not None
-            approved = any(line.startswith("Approval(") for line in program.stdout)
-            timer.cancel()
-            program.kill()
-        assert approved
+        assert prints([sys.executable, "-c", watching], environment, "Approval(")
     with se.replay("user-reboot", speed=20) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
         done = run("-c", draining, environment=environment, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     for printed in ("drain for Reboot", "Gate(", "back after Reboot", "Recover("):
         assert printed in done.stdout
+    # The first request is never answered; the host runs until it is killed.
+    with se.replay("user-reboot", speed=20, faults=["get.silence@1"]) as url:
+        environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url, "PYTHONUNBUFFERED": "1"}
+        assert prints([sys.executable, "-c", own_client], environment, "Approval(")
     (tmp_path / "test_it.py").write_text(testing)
     done = run("-m", "pytest", "-p", "no:cacheprovider", "test_it.py", environment=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
