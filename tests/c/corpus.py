@@ -48,6 +48,8 @@ def scenario_input(one):
     """The kind of an input, and its text for a program."""
     if "source" in one:
         return "source", ["documents", "notifications", "both"].index(one["source"])
+    if "prepared" in one:
+        return "prepared", ["ready", "failed", "abandoned"].index(one["prepared"])
     kind = "notify" if "notify" in one else "document"
     return kind, json.dumps(one[kind])
 

@@ -1,4 +1,4 @@
-//! Sessions with notifications: the scenarios of the corpus, which C, C++ and Python play, too.
+//! Whole sessions: the scenarios of the corpus, which C, C++ and Python play, too.
 
 use std::fs;
 
@@ -17,6 +17,7 @@ struct Player {
     order: NotificationOrder<64>,
     document: String,
     now: UnixMillis,
+    prepared: Preparation,
 }
 
 impl Player {
@@ -37,6 +38,7 @@ impl Player {
             order: NotificationOrder::new(),
             document: String::new(),
             now: UnixMillis(START),
+            prepared: Preparation::Ready,
         }
     }
 
@@ -46,6 +48,7 @@ impl Player {
         self.session.snapshot(&mut snapshot).unwrap();
         let mut new = Self {
             document: self.document,
+            prepared: self.prepared,
             ..Self::new(source)
         };
         new.session.restore(&snapshot).unwrap();
@@ -94,7 +97,7 @@ impl Player {
                 }
                 Step::Prepare { attempt, .. } => {
                     done.push("prepare");
-                    let _ = self.session.prepared(attempt, Preparation::Ready);
+                    let _ = self.session.prepared(attempt, self.prepared);
                 }
                 Step::Recover { attempt, .. } => {
                     done.push("recover");
@@ -106,7 +109,7 @@ impl Player {
                         self.order.end(event.event_id());
                     }
                 }
-                Step::Report(Report::Decision { .. }) => {}
+                Step::Report(Report::Decision { .. } | Report::Problem { .. }) => {}
                 step => panic!("{step:?}"),
             }
         }
@@ -115,8 +118,10 @@ impl Player {
 
 #[test]
 fn sessions_do_what_the_scenarios_expect() {
-    for name in ["outside", "beside-documents"] {
-        let text = fs::read_to_string(corpus().join(format!("sessions/{name}.json"))).unwrap();
+    let scenarios = fs::read_dir(corpus().join("sessions")).unwrap();
+    for path in scenarios.map(|entry| entry.unwrap().path()) {
+        let name = path.display();
+        let text = fs::read_to_string(&path).unwrap();
         let inputs: Vec<Value> = serde_json::from_str(&text).unwrap();
         let mut player: Option<Player> = None;
         for input in inputs {
@@ -128,6 +133,14 @@ fn sessions_do_what_the_scenarios_expect() {
             }
             let player = player.as_mut().unwrap();
             player.now = UnixMillis(START + input["at"].as_i64().unwrap() * 1000);
+            if let Some(result) = input.get("prepared") {
+                player.prepared = match result.as_str() {
+                    Some("ready") => Preparation::Ready,
+                    Some("failed") => Preparation::Failed,
+                    _ => Preparation::Abandoned,
+                };
+                continue;
+            }
             let mut done = Vec::new();
             match input.get("notify") {
                 Some(body) => done.push(player.notify(&body.to_string())),

@@ -1,5 +1,6 @@
 // Notifications in the session of scheduled_events.hpp: the life of an event, and the end that a document reports. With an
 // argument, it plays a scenario of the corpus, as notified.c does.
+#include <array>
 #include <iostream>
 
 #include "expect.h"
@@ -65,14 +66,14 @@ struct host {
         session.on_response(response, now);
       } else if (const auto *due = std::get_if<se::step::prepare>(&step)) {
         log += "prepare ";
-        EXPECT(session.prepared(due->attempt, se::preparation::ready) == se::answer::accepted);
+        EXPECT(session.prepared(due->attempt, prepared) == se::answer::accepted);
       } else if (const auto *ended = std::get_if<se::step::recover>(&step)) {
         log += "recover ";
         EXPECT(session.recovered(ended->attempt, true, now) == se::answer::accepted);
       } else if (const auto *change = std::get_if<se::step::change>(&step)) {
         log.append(se::word(change->what)).append(" ");
       } else {
-        EXPECT(std::holds_alternative<se::step::decision>(step));
+        EXPECT(std::holds_alternative<se::step::decision>(step) || std::holds_alternative<se::step::problem>(step));
       }
     }
   }
@@ -85,6 +86,7 @@ struct host {
   }
 
   se::session session;
+  se::preparation prepared = se::preparation::ready;
   se::millis_point now{std::chrono::milliseconds(INT64_C(1600000000000))};
   std::string body;
   int incarnation = 0;
@@ -132,8 +134,14 @@ void play() {
       if (player) {
         next.session.restore(player->session.snapshot());
         next.body = player->body;
+        next.prepared = player->prepared;
       }
       player = std::move(next);
+      continue;
+    }
+    if (kind == "prepared") {
+      player->prepared = std::array{se::preparation::ready, se::preparation::failed, se::preparation::abandoned}.at(
+          static_cast<std::size_t>(text[0] - '0'));
       continue;
     }
     player->now = se::millis_point(std::chrono::milliseconds(INT64_C(1600000000000) + at * 1000));

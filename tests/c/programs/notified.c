@@ -25,6 +25,8 @@ struct host {
   int64_t now;
   /* What the metadata service returns. */
   const char *body;
+  /* How preparations end. */
+  uint32_t prepared;
   char log[1000];
   union {
     unsigned char bytes[30000];
@@ -47,6 +49,7 @@ static void begin(struct host *host, uint32_t source) {
   host->order = order;
   host->now = START;
   host->log[0] = '\0';
+  host->prepared = host->prepared == 0 ? SCHEDEV_PREPARATION_READY : host->prepared;
   EXPECT(schedev_session_init(host->memory.bytes, sizeof host->memory.bytes, &config, &host->session) == SCHEDEV_OK);
 }
 
@@ -118,7 +121,7 @@ static void work(struct host *host) {
       break;
     case SCHEDEV_STEP_PREPARE:
       log_word(host, "prepare");
-      EXPECT(schedev_session_prepared(host->session, step.attempt, SCHEDEV_PREPARATION_READY, NULL) == SCHEDEV_OK);
+      EXPECT(schedev_session_prepared(host->session, step.attempt, host->prepared, NULL) == SCHEDEV_OK);
       break;
     case SCHEDEV_STEP_RECOVER:
       log_word(host, "recover");
@@ -131,7 +134,7 @@ static void work(struct host *host) {
       }
       break;
     default:
-      EXPECT(step.kind == SCHEDEV_STEP_DECISION);
+      EXPECT(step.kind == SCHEDEV_STEP_DECISION || step.kind == SCHEDEV_STEP_PROBLEM);
     }
   }
 }
@@ -247,6 +250,10 @@ static void play(void) {
       EXPECT(at == 0 || schedev_session_snapshot(host.session, snapshot, sizeof snapshot, &len) == SCHEDEV_OK);
       begin(&host, (uint32_t)(text[0] - '0'));
       EXPECT(at == 0 || schedev_session_restore(host.session, snapshot, len) == SCHEDEV_OK);
+      continue;
+    }
+    if (strcmp(kind, "prepared") == 0) {
+      host.prepared = SCHEDEV_PREPARATION_READY + (uint32_t)(text[0] - '0');
       continue;
     }
     host.now = START + at * 1000;

@@ -39,6 +39,7 @@ class Outside:
         self.session = se.Session(policy, "db", seed=1, source=source, **options)
         self.now: float = START
         self.body = b""
+        self.prepared = "ready"
         self.incarnation = 0
         self.steps: list[Any] = []
 
@@ -61,7 +62,8 @@ class Outside:
                 assert isinstance(self.session.on_response(200, now=self.now), se.Approval)
             elif isinstance(step, se.PrepareDue):
                 done.append("prepare")
-                assert self.session.prepared(step.event_id, attempt=step.attempt)
+                ready, retry = self.prepared == "ready", self.prepared != "abandoned"
+                assert self.session.prepared(step.event_id, ready, step.attempt, retry=retry)
             elif isinstance(step, se.RecoverDue):
                 done.append("recover")
                 assert self.session.recovered(step.event_id, now=self.now)
@@ -170,9 +172,12 @@ def test_a_session_does_what_the_scenario_expects(path: pathlib.Path) -> None:
             before, outside = outside, Outside(one["source"])
             if before is not None:
                 outside.session.restore(before.session.snapshot())
-                outside.body = before.body
+                outside.body, outside.prepared = before.body, before.prepared
             continue
         assert outside is not None
+        if "prepared" in one:
+            outside.prepared = one["prepared"]
+            continue
         outside.now = START + one["at"]
         done = []
         if "notify" in one:

@@ -1,4 +1,4 @@
-//! Events of which something cannot be read: FIELD-FAULTS 28 and 32 to 34.
+//! Events of which something cannot be read: faults 28 and 32 to 34 of `tests/field-faults.md`.
 
 use serde_json::{Value, json};
 

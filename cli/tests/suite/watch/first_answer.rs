@@ -1,4 +1,4 @@
-//! The first poll, which may take two minutes: FIELD-FAULTS 30.
+//! The first poll, which may take two minutes: fault 30 of `tests/field-faults.md`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

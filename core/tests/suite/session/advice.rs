@@ -1,4 +1,4 @@
-//! Advice, which is not maintenance: FIELD-FAULTS 27.
+//! Advice, which is not maintenance: fault 27 of `tests/field-faults.md`.
 
 use scheduled_events_core::{
     Action, Document, EventKind, EventTypes, GateAnswer, LastCall, Policy, Preparation, Reason,

@@ -1,4 +1,4 @@
-//! Preparations that failed: FIELD-FAULTS 29.
+//! Preparations that failed: fault 29 of `tests/field-faults.md`.
 
 use scheduled_events_core::limits::{PREPARE_RETRY_FIRST_MS, PREPARE_RETRY_MAX_MS};
 use scheduled_events_core::{
