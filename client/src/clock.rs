@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// fault 31 of `tests/field-faults.md`.
+    /// Fault 31 of `tests/field-faults.md`.
     #[test]
     fn the_clock_of_the_service_counts_in_both_directions() {
         // What is reported, and how far the time of day is then ahead of the clock.

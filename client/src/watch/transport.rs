@@ -338,7 +338,7 @@ mod tests {
         assert!(messages.try_recv().is_err(), "a second answer");
     }
 
-    /// fault 30 of `tests/field-faults.md`.
+    /// Fault 30 of `tests/field-faults.md`.
     #[test]
     fn a_first_poll_that_is_never_answered_is_sent_again_beside_it_and_the_first_answer_counts() {
         let gate = Arc::new(Mutex::new(()));

@@ -74,7 +74,7 @@ fn some_events_are_held_whatever_the_rules() {
     );
 }
 
-/// fault 28 of `tests/field-faults.md`.
+/// Fault 28 of `tests/field-faults.md`.
 #[test]
 fn what_cannot_be_read_forbids_approving_and_not_preparing() {
     let nameless = Spec {
@@ -127,7 +127,7 @@ fn what_cannot_be_read_forbids_approving_and_not_preparing() {
     }
 }
 
-/// fault 28 of `tests/field-faults.md`: the other conditions of a rule still count.
+/// Fault 28 of `tests/field-faults.md`: the other conditions of a rule still count.
 #[test]
 fn a_condition_on_what_cannot_be_read_does_not_match() {
     let prepare = Rule::new(Action::Prepare);
@@ -170,7 +170,7 @@ fn a_condition_on_what_cannot_be_read_does_not_match() {
     }
 }
 
-/// fault 33 of `tests/field-faults.md`.
+/// Fault 33 of `tests/field-faults.md`.
 #[test]
 fn a_repeated_name_is_one_machine() {
     for (resources, several) in [

@@ -96,7 +96,7 @@ fn at_most_eight_hooks_of_other_machines_run_at_once_and_own_events_do_not_wait_
     assert_eq!((begun(&fixture.lines()), fixture.lines().len()), (40, 82));
 }
 
-/// fault 29 of `tests/field-faults.md`.
+/// Fault 29 of `tests/field-faults.md`.
 #[test]
 fn a_preparation_that_failed_runs_again_and_is_approved_after_its_success() {
     let fixture = Fixture::new();

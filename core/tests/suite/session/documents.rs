@@ -113,7 +113,7 @@ fn the_first_of_several_events_with_one_id_counts() {
     );
 }
 
-/// fault 32 of `tests/field-faults.md`: another machine's event of the same id does not hide this machine's, whichever comes first.
+/// Fault 32 of `tests/field-faults.md`: another machine's event of the same id does not hide this machine's, whichever comes first.
 #[test]
 fn an_own_event_is_never_hidden_by_another_entry_and_not_approved() {
     let other = event("d-1").event_type("Reboot").resources(&[OTHER]);
