@@ -75,7 +75,7 @@ program() { # PROCESSOR
 # What is installed beside the command, for .tar.gz, .deb and .rpm.
 lay_out() { # PROCESSOR
     rm -rf "$stage"
-    mkdir -p "$stage"/{bin,systemd,sysusers,man,completions,doc,examples,licenses}
+    mkdir -p "$stage"/{bin,run,systemd,sysusers,man,completions,doc,examples,licenses}
     cp "$CARGO_TARGET_DIR/$1-unknown-linux-musl/command/scheduled-events" "$stage/bin/"
     # The texts are the same for all processors; this machine runs its own program.
     local run name
@@ -99,6 +99,7 @@ lay_out() { # PROCESSOR
         sed 's|/usr/local/bin/|/usr/bin/|g' "cli/systemd/$name" >"$stage/examples/$name"
     done
     cp packaging/system/policy.toml "$stage/"
+    cp packaging/system/run-README "$stage/run/README"
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
     packaging/docs.py write "$stage/doc"
     packaging/licenses.py scheduled-events-cli "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"

@@ -136,7 +136,8 @@ def prints(command: "list[str]", environment: "dict[str, str]", beginning: str) 
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
     watching, draining, own_client, outside, following, testing, stepping, reading = blocks("docs/program/python.md")
     assert blocks("py/README.md") == [watching]
-    (states,) = blocks("docs/use/spot.md")
+    worker, states = blocks("docs/use/spot.md")
+    compile(worker, "sum.py", "exec")  # cli/tests/suite/run/guide_worker.rs runs it
     exec(states, {})
     with se.replay("user-reboot", speed=20) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}

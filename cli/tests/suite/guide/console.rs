@@ -45,8 +45,9 @@ const STAND_INS: [&str; 17] = [
 const PRELUDE: &str = "exec 2>&1\n";
 
 /// The folders of the system that appear on the pages.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 7] = [
     "/etc/scheduled-events",
+    "/etc/scheduled-events/run",
     "/var/lib/scheduled-events",
     "/var/lib/worker",
     "/var/lib/prometheus/node-exporter",

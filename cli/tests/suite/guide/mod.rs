@@ -9,7 +9,7 @@
 //! * `file NAME`: the block is the content of this file, for later blocks of the page.
 //! * `skip, REASON`: the block is not run.
 
-mod blocks;
+pub(crate) mod blocks;
 mod console;
 mod hooks;
 mod messages;

@@ -5,6 +5,7 @@ mod approval;
 mod events;
 mod exits;
 mod first_process;
+mod guide_worker;
 mod interrupted;
 mod queue_worker;
 

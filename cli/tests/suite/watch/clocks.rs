@@ -13,8 +13,8 @@ use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::json;
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze,
-    in_future, lines, preparation_ended, together, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, document,
+    eventually, freeze, in_future, lines, preparation_ended, together, with,
 };
 
 /// A watcher whose wall clock the test sets, and whose preparations wait for a file.
@@ -112,6 +112,18 @@ fn event(id: &str, notice: Duration) -> serde_json::Value {
     with(freeze(id), &json!({ "NotBefore": in_future(notice) }))
 }
 
+/// Answers each poll with this body and the time of the service, which is right.
+fn show_with_date(service: &FakeService, body: &str) {
+    let body = body.to_owned();
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
+}
+
+const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * 86_400;
 
 /// The longest accepted time between two polls, which are 200 ms apart on an idle machine.
@@ -231,13 +243,10 @@ fn an_event_that_disappears_after_its_start_by_the_corrected_clock_is_not_cancel
 #[test]
 fn a_machine_whose_clock_lags_prepares_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
-    service.intercept(move |request| {
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        request
-            .is_get()
-            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
-    });
+    show_with_date(
+        &service,
+        &document(2, &[event("a", Duration::from_secs(600))]),
+    );
     let policy = "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n";
     // By this clock, the event starts in half an hour.
     let mut run = start(&service, &folder, policy, "true", -1200);
@@ -259,13 +268,10 @@ fn a_machine_whose_clock_lags_prepares_by_the_clock_of_the_service() {
 #[test]
 fn a_machine_whose_clock_is_ahead_prepares_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
-    service.intercept(move |request| {
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        request
-            .is_get()
-            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
-    });
+    show_with_date(
+        &service,
+        &document(2, &[event("a", Duration::from_secs(600))]),
+    );
     let (policy, left) = (PREPARE_ALL, folder.path("left"));
     let prepare = format!("sh -c 'echo $SCHEDULED_EVENTS_SECONDS_LEFT > {left}'");
     // By this clock, the event was due ten minutes ago.
@@ -279,13 +285,10 @@ fn a_machine_whose_clock_is_ahead_prepares_by_the_clock_of_the_service() {
 #[test]
 fn list_counts_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
-    service.intercept(move |request| {
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        request
-            .is_get()
-            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
-    });
+    show_with_date(
+        &service,
+        &document(2, &[event("a", Duration::from_secs(600))]),
+    );
     for seconds in [-600, 0, 600] {
         let mut list = command(&["list", "--endpoint", &service.url(), "--vm-name", VM]);
         let shift = folder.file("shift", format!("{seconds:+}"));
@@ -297,4 +300,46 @@ fn list_counts_by_the_clock_of_the_service() {
             finished.stdout
         );
     }
+}
+
+/// FIELD-FAULTS 31: before the watcher's start, and while it runs.
+#[test]
+fn fault_31_a_clock_that_jumps_by_a_day_changes_no_decision() {
+    let clocks = [(0, DAY), (0, -DAY), (DAY, 0), (-DAY, 0), (DAY, -DAY)];
+    together(clocks, |(before, after)| {
+        let (service, folder) = (FakeService::start(), Folder::new());
+        // Two hours before its start, nothing is done about it: by a clock that is a day ahead it
+        // would be prepared for at once, and its end would not be known to be a cancellation.
+        let far = event("far", Duration::from_secs(7200));
+        let [a, b] = ["a", "b"].map(|id| event(id, Duration::from_secs(600)));
+        show_with_date(&service, &document(2, &[far.clone(), a.clone()]));
+        let policy = "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n";
+        let log = folder.path("log");
+        let prepare = format!(
+            "sh -c 'echo $SCHEDULED_EVENTS_EVENT_ID $SCHEDULED_EVENTS_SECONDS_LEFT >> {log}'"
+        );
+        let mut run = start(&service, &folder, policy, &prepare, before);
+        let prepared = |id: &'static str| {
+            move |record: &serde_json::Value| preparation_ended(record) && record["event_id"] == id
+        };
+        run.record("the first preparation", prepared("a"));
+        let new = folder.file("new", format!("{after:+}"));
+        fs::rename(new, folder.path("shift")).expect("a file");
+        service.await_polls(4);
+        show_with_date(&service, &document(3, &[far, a.clone(), b.clone()]));
+        run.record("the second preparation", prepared("b"));
+        service.await_polls(4);
+        show_with_date(&service, &document(4, &[a, b]));
+        run.change("cancelled", "far");
+        let lines = lines(&log);
+        let ids: Vec<_> = lines.iter().map(|line| line.split(' ').next()).collect();
+        assert_eq!(ids, [Some("a"), Some("b")], "{before} {after}: {lines:?}");
+        for line in &lines {
+            let left = line.split(' ').nth(1).and_then(|left| left.parse().ok());
+            assert!(
+                left.is_some_and(|left: u64| (500..=601).contains(&left)),
+                "{before} {after}: {line}"
+            );
+        }
+    });
 }

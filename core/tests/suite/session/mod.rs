@@ -2,6 +2,7 @@
 
 mod advice;
 mod approvals;
+mod clocks;
 mod documents;
 mod gate;
 mod host;

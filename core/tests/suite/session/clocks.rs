@@ -1,0 +1,88 @@
+//! The clock of the caller steps, and the time of day that the service's answers show does not.
+
+use scheduled_events_core::{Action, EventKind, EventTypes, Policy, Rule, UnixMillis};
+
+use crate::common::{Host, START, Setup, event};
+
+const DAY_MS: i64 = 86_400_000;
+/// When the clock steps, in seconds after the start.
+const STEP: i64 = 20;
+
+/// The steps of a conversation of two and a half minutes, in which the caller's clock steps by so
+/// many milliseconds: for each, the second that has really passed, and the step.
+fn steps(by_ms: i64) -> Vec<(i64, String)> {
+    let freeze = Rule {
+        event_types: EventTypes::of(&[EventKind::Freeze]),
+        ..Rule::new(Action::Hold)
+    };
+    let prepare = Rule {
+        prepare_before: Some(300),
+        ..Rule::new(Action::Prepare)
+    };
+    let policy = Policy::new(&[freeze, prepare]).unwrap();
+    let mut host = Host::<4>::new(Setup::new(policy));
+    let mut steps = Vec::new();
+    for second in 0..150 {
+        // `near` is to be prepared for after 30 s; `far` is prepared for too early by a clock that is
+        // a day ahead, and `freeze` is over too late by one that is a day behind.
+        let mut events = vec![event("near").not_before(330)];
+        if second < 110 {
+            events.push(event("far").not_before(80_000));
+            events.push(event("freeze").event_type("Freeze").not_before(60));
+        }
+        host.now = UnixMillis(START.0 + second * 1000);
+        if second >= STEP {
+            host.now = UnixMillis(host.now.0 + by_ms);
+            host.session.set_time_of_day_ahead(-by_ms);
+        }
+        if second == STEP {
+            host.last_get = host.now;
+        }
+        host.run();
+        if host.polling {
+            host.serve(&events);
+        }
+        if host.preparing.contains(&"near".to_owned()) {
+            host.ready("near");
+        }
+        steps.extend(host.take_steps().into_iter().map(|step| (second, step)));
+    }
+    steps
+}
+
+/// FIELD-FAULTS 31.
+#[test]
+fn fault_31_a_clock_that_steps_by_a_day_changes_no_decision() {
+    let expected = steps(0);
+    let words: Vec<_> = expected.iter().map(|(_, step)| step.as_str()).collect();
+    assert_eq!(
+        words,
+        [
+            "near: scheduled",
+            "near: prepare (a rule matches)",
+            "far: scheduled",
+            "far: prepare (a rule matches)",
+            "freeze: scheduled",
+            "freeze: hold (a rule matches)",
+            "prepare near",
+            "post near",
+            "far: cancelled",
+            "freeze: ended",
+        ]
+    );
+    for by_ms in [DAY_MS, -DAY_MS, 600_000, -600_000] {
+        let found = steps(by_ms);
+        assert_eq!(
+            found.iter().map(|(_, step)| step).collect::<Vec<_>>(),
+            expected.iter().map(|(_, step)| step).collect::<Vec<_>>(),
+            "{by_ms}"
+        );
+        // The next poll is at most 10 s away, whatever the clock shows.
+        for ((at, step), (expected, _)) in found.iter().zip(&expected) {
+            assert!(
+                (*expected..=expected + 10).contains(at),
+                "{step} after {at} s in place of {expected} s, {by_ms}"
+            );
+        }
+    }
+}
