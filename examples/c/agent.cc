@@ -80,11 +80,10 @@ public:
 
 private:
   void perform(const se::step::get &step) {
-    requests_send(schedev_text_from(SCHEDEV_API_VERSION), nullptr, 0, milliseconds_of(step.timeout));
+    requests_send(text(step.api_version), nullptr, 0, milliseconds_of(step.timeout));
   }
   void perform(const se::step::post &step) {
-    requests_send(schedev_text_from(SCHEDEV_API_VERSION), step.body.data(), step.body.size(),
-                  milliseconds_of(step.timeout));
+    requests_send(text(step.api_version), step.body.data(), step.body.size(), milliseconds_of(step.timeout));
   }
   void perform(const se::step::prepare &step) { start(prepare_, step.event, step.attempt, false); }
   void perform(const se::step::recover &step) { start(recover_, step.event, step.attempt, true); }
@@ -109,6 +108,8 @@ private:
       session_.prepared(attempt, succeeded ? se::preparation::ready : se::preparation::failed);
     }
   }
+
+  static schedev_text text(std::string_view text) { return {text.data(), text.size(), false}; }
 
   static std::uint32_t milliseconds_of(milliseconds time) { return static_cast<std::uint32_t>(time.count()); }
 

@@ -60,6 +60,7 @@ fn c_rule(rule: &Rule) -> String {
         EventKind::Preempt,
         EventKind::Terminate,
         EventKind::Other,
+        EventKind::SpotRebalanceRecommendation,
     ];
     let types = kinds
         .into_iter()
@@ -103,7 +104,19 @@ fn flags(set: &str, words: &[&str]) -> String {
     }
     let constants: Vec<_> = words
         .iter()
-        .map(|word| format!("SCHEDEV_MATCH_{set}_{}", word.to_uppercase()))
+        .map(|word| format!("SCHEDEV_MATCH_{set}_{}", constant(word)))
         .collect();
     constants.join(" | ")
+}
+
+/// The word as a constant of C has it: `SpotRebalanceRecommendation` is `SPOT_REBALANCE_RECOMMENDATION`.
+fn constant(word: &str) -> String {
+    let mut constant = String::new();
+    for letter in word.chars() {
+        if letter.is_ascii_uppercase() && !constant.is_empty() {
+            constant.push('_');
+        }
+        constant.push(letter.to_ascii_uppercase());
+    }
+    constant
 }
