@@ -12,7 +12,8 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, watcher::Error as WatchError};
 use tokio::time::Instant;
 
-use crate::api::{BY_LAST_CALL, NodeApi, NodeError};
+use crate::api::{NodeApi, NodeError};
+use crate::conditions::{BY_LAST_CALL, DrainStage, WantedCondition, of_drain};
 use crate::config::Config;
 use crate::config::NodeConfig;
 use crate::event::HookEvent;
@@ -114,26 +115,36 @@ impl Drain {
             },
         );
         let reporter = Reporter::start(self.api.clone(), node);
-        reporter.condition(
-            true,
-            self.event.as_ref().map_or("Manual", HookEvent::type_word),
-            &about,
-        );
+        let cause = self.event.as_ref().map_or("Manual", HookEvent::type_word);
+        let mut conditions = vec![WantedCondition::pending(true, cause, &about)];
+        conditions.extend(self.conditions(DrainStage::Begun, &about));
+        reporter.conditions(conditions);
         reporter.event(false, "ScheduledEventDrain", &format!("Draining: {about}"));
         let drained = self.evict(&reporter).await;
         let result = if drained {
             reporter.progress("drained");
+            reporter.conditions(self.conditions(DrainStage::Drained, &about));
             reporter.event(false, "ScheduledEventDrained", &about);
             print(&format!("node {name}: drained"));
             Ok(())
         } else {
             let text = format!("not drained in time: {}", describe(&self.plan.progress()));
             reporter.progress(&text);
+            reporter.conditions(self.conditions(DrainStage::Failed, &text));
             reporter.event(true, "ScheduledEventDrainFailed", &text);
             Err(Failure::refused(format!("node {name}: {text}")))
         };
         reporter.finish().await;
         result
+    }
+
+    fn conditions(&self, stage: DrainStage, message: &str) -> Vec<WantedCondition> {
+        of_drain(
+            &self.options.conditions,
+            stage,
+            self.event.as_ref(),
+            message,
+        )
     }
 
     /// Takes the node out of service, and returns its new state.

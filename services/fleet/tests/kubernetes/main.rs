@@ -3,6 +3,7 @@
 //! where it can.
 
 mod cluster;
+mod conditions;
 mod end_to_end;
 mod fake;
 mod gate;
