@@ -120,6 +120,8 @@ pub enum Answer {
 /// which derives the reasons from the registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
+    /// The event is advice, which nobody approves.
+    Advice,
     /// These machines are not ready.
     NotReady(Vec<Name>),
     /// Other machines of the group are out of service.
