@@ -65,6 +65,7 @@ pub async fn run(config: &Config, node: Option<&str>) -> Result<(), Failure> {
     if event.mine == Some(false) {
         return Ok(());
     }
+    // Advice announces nothing: it is an Event on the node, and no condition.
     let name = node_name(node, config).await.map_err(Failure::usage)?;
     let api = NodeApi::connect(&name).await.map_err(Failure::usage)?;
     let begin = Instant::now();
@@ -95,6 +96,9 @@ async fn show(
 ) -> Result<(), NodeError> {
     let added = &config.node.conditions;
     let node = api.get().await?;
+    if event.is_advice() || change == "advice-withdrawn" {
+        return publish(api, &node, &of_advice(change, event)).await;
+    }
     let mut shown = of_change(change, event);
     let is_over = !shown.pending;
     let has_started = matches!(change, "started" | "started-without-notice");
@@ -109,7 +113,7 @@ async fn show(
         }
     }
     if !is_over {
-        open.add(event.event_type.as_deref() == Some("Preempt"), has_started);
+        open.add(event.is_preempt(), has_started);
     }
     let message = shown.message(condition_of(&node, PENDING));
     let mut conditions = Vec::new();
@@ -129,6 +133,27 @@ async fn show(
 
 async fn publish(api: &NodeApi, node: &Node, shown: &Shown) -> Result<(), NodeError> {
     api.publish(node, false, shown.event, &shown.text).await
+}
+
+fn of_advice(change: &str, event: &HookEvent) -> Shown {
+    let (kind, id) = (event.type_word(), event.event_id.escape_debug());
+    let (name, text) = if change == "advice-withdrawn" {
+        (
+            "ScheduledEventAdviceWithdrawn",
+            format!("{kind} {id} is withdrawn"),
+        )
+    } else {
+        (
+            "ScheduledEventAdvised",
+            format!("{kind} {id} is advice: this machine may be evicted"),
+        )
+    };
+    Shown {
+        pending: false,
+        reason: kind.to_owned(),
+        event: name,
+        text,
+    }
 }
 
 fn of_change(change: &str, event: &HookEvent) -> Shown {
@@ -197,6 +222,9 @@ async fn other_events(config: &Config, event: &HookEvent) -> Result<OtherEvents,
             names.any(|name| Name::from(name.to_string()) == machine)
         };
         if is_same || !is_mine() {
+            continue;
+        }
+        if other.is_advice() {
             continue;
         }
         let event_type = other.event_type();

@@ -100,7 +100,7 @@ pub fn of_drain(
             |kind, status, reason: &str| wanted.push(condition(kind, status, reason, message));
         match stage {
             DrainStage::Begun => {
-                if event.is_some() {
+                if event.is_some_and(|event| !event.is_advice()) {
                     set(PLANNED, true, cause);
                 }
                 set(DRAINING, true, cause);
@@ -164,7 +164,7 @@ fn of_preempt(
     event: &HookEvent,
     has_started: bool,
 ) -> Vec<WantedCondition> {
-    if event.event_type.as_deref() != Some("Preempt") {
+    if !event.is_preempt() {
         return Vec::new();
     }
     let mut wanted = Vec::new();

@@ -70,6 +70,8 @@ pub struct NodeConfig {
     /// The conditions that the node gets besides `ScheduledEventPending`, for programs that act on
     /// them.
     pub conditions: Vec<AddedConditions>,
+    /// What a drain does for advice, such as a Spot rebalance recommendation.
+    pub on_advice: OnAdvice,
     /// How long a recovery waits until the node is ready. After that it fails, and the watcher
     /// repeats it.
     #[serde(deserialize_with = "duration")]
@@ -161,6 +163,19 @@ pub enum AddedConditions {
     PreemptionScheduled,
 }
 
+/// The rule for advice: the machine may be evicted soon, or not at all.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum OnAdvice {
+    /// Nothing changes.
+    #[default]
+    Ignore,
+    /// The node is cordoned, and pods stay.
+    Cordon,
+    /// The node is drained as for an event without a start.
+    Drain,
+}
+
 /// The rule for the deadline.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -185,6 +200,7 @@ impl Default for NodeConfig {
             timeout: Duration::from_secs(14 * 60),
             exclude_from_load_balancers: false,
             conditions: Vec::new(),
+            on_advice: OnAdvice::default(),
             ready_timeout: Duration::from_secs(5 * 60),
         }
     }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::api::{NodeApi, NodeError};
 use crate::conditions::{BY_LAST_CALL, DrainStage, WantedCondition, of_drain};
 use crate::config::Config;
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, OnAdvice};
 use crate::event::HookEvent;
 use crate::name::node_name;
 use crate::plan::{Plan, PlanStep, Progress};
@@ -48,6 +48,16 @@ pub async fn run(config: &Config, node: Option<&str>) -> Result<(), Failure> {
             "the event does not name this machine: {advice}"
         )));
     }
+    let on_advice = event
+        .as_ref()
+        .filter(|event| event.is_advice())
+        .map(|_| config.node.on_advice);
+    if on_advice == Some(OnAdvice::Ignore) {
+        print(&format!(
+            "node {name}: stays in service, because `node.on_advice` ignores advice"
+        ));
+        return Ok(());
+    }
     let api = NodeApi::connect(&name).await.map_err(Failure::usage)?;
     Drain::new(api, config.node.clone(), event)?.run().await
 }
@@ -78,12 +88,15 @@ struct Drain {
 
 impl Drain {
     fn new(api: NodeApi, options: NodeConfig, event: Option<HookEvent>) -> Result<Self, Failure> {
+        // Advice never starts.
+        let is_advice = event.as_ref().is_some_and(HookEvent::is_advice);
         let start = event
             .as_ref()
             .map(HookEvent::start)
             .transpose()
             .map_err(Failure::usage)?
-            .flatten();
+            .flatten()
+            .filter(|_| !is_advice);
         // From here on a monotonic clock measures the time, however the wall clock is set.
         let said = std::env::var("SCHEDULED_EVENTS_SECONDS_LEFT").ok();
         let plan = Plan::new(
@@ -102,9 +115,17 @@ impl Drain {
     async fn run(mut self) -> Result<(), Failure> {
         let name = self.api.name().to_owned();
         let node = self.cordon().await?;
+        let is_advice = self.event.as_ref().is_some_and(HookEvent::is_advice);
         let about = self.event.as_ref().map_or_else(
             || "drained by hand".to_owned(),
             |event| {
+                if event.is_advice() {
+                    return format!(
+                        "{} {} is advice: this machine may be evicted",
+                        event.type_word(),
+                        event.event_id.escape_debug()
+                    );
+                }
                 let not_before = event.not_before.as_deref().unwrap_or("at an unknown time");
                 let last_call = if is_last_call() { BY_LAST_CALL } else { "" };
                 format!(
@@ -115,6 +136,17 @@ impl Drain {
             },
         );
         let reporter = Reporter::start(self.api.clone(), node);
+        if is_advice && self.options.on_advice == OnAdvice::Cordon {
+            let cause = self.event.as_ref().map_or("Other", HookEvent::type_word);
+            reporter.conditions(vec![WantedCondition::pending(true, cause, &about)]);
+            reporter.event(
+                false,
+                "ScheduledEventAdvised",
+                &format!("Cordoned: {about}"),
+            );
+            reporter.finish().await;
+            return Ok(());
+        }
         let cause = self.event.as_ref().map_or("Manual", HookEvent::type_word);
         let mut conditions = vec![WantedCondition::pending(true, cause, &about)];
         conditions.extend(self.conditions(DrainStage::Begun, &about));

@@ -73,7 +73,8 @@ async fn attempt(
 ) -> Result<(Node, String), NodeError> {
     let node = api.get().await?;
     if let (Some(record), Some(endpoint)) = (record_of(&node), endpoint) {
-        let open = open_events(endpoint).await?;
+        let has_advice = record.events.iter().any(|event| event.is_advice);
+        let open = open_events(endpoint, has_advice).await?;
         if let Some(event) = record
             .events
             .iter()
@@ -108,10 +109,13 @@ async fn attempt(
 }
 
 /// The ids of the events in the metadata service's document, in lower case.
-async fn open_events(endpoint: &str) -> Result<Vec<String>, NodeError> {
-    let body = metadata::events(endpoint)
-        .await
-        .map_err(NodeError::failed)?;
+async fn open_events(endpoint: &str, with_advice: bool) -> Result<Vec<String>, NodeError> {
+    let body = if with_advice {
+        metadata::events_with_advice(endpoint).await
+    } else {
+        metadata::events(endpoint).await
+    };
+    let body = body.map_err(NodeError::failed)?;
     let document = Document::parse(&body).map_err(|error| {
         NodeError::failed(format!(
             "cannot ask {endpoint} whether the event is over: the document is invalid: {error}"
