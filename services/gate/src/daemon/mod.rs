@@ -287,9 +287,6 @@ impl Daemon {
         if !event.resources.contains(&self.machine) {
             return Err(AnswerError::NotAffected(self.machine.clone()));
         }
-        if event.is_advice && question == Question::Approve {
-            return Ok(Answer::Closed(Why::Advice));
-        }
         // The mark of one machine would count for the other.
         if let Some(why) = self.problems.of(Subject::MachineName) {
             return Err(AnswerError::SameName(why));
