@@ -76,7 +76,7 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                             },
                             clock.now(),
                         );
-                        (outcome, answer.permanent_refusal().unwrap_or_default())
+                        (outcome, answer.refusal().unwrap_or_default())
                     }
                     Err(failure) => (pace.on_failure(failure.cause, clock.now()), failure.detail),
                 };

@@ -10,7 +10,7 @@ const API_VERSION: &str = "2020-06-01";
 
 const EXPECT: &str = "\
 # The machine must be a Spot machine. Within 30 minutes:
-#   1. its metadata service announces an event of type Preempt, at least 30 seconds before NotBefore;
+#   1. its metadata service announces an event of type Preempt, up to 30 seconds before NotBefore, and less when it is seen;
 #   2. the event is Started, and the machine is stopped and deallocated, or deleted, as its eviction policy says;
 #   3. with the policy Deallocate, it can be started again: the data disks remain, the temporary disk and dynamic addresses do not.
 # Before that, start on the machine, and keep its output elsewhere:

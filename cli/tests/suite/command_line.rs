@@ -221,7 +221,16 @@ fn a_refusal_is_exit_code_1_and_its_text_is_printed() {
             r#"{"error":"Internal"}"#,
             ": Internal; try again in a minute",
         ),
-        (403, "", "status 403"),
+        (
+            429,
+            r#"{"error":"too_many_requests","error_description":"Retry later"}"#,
+            ": too_many_requests: Retry later; try again in a minute",
+        ),
+        (
+            403,
+            "",
+            "status 403: where the Metadata Security Protocol is enforced, its allowlist has to name this program",
+        ),
         (404, "<html>\n<body>lost</body>\n</html>", "status 404"),
     ] {
         let service = FakeService::start();

@@ -41,6 +41,8 @@ pub struct AuditReader {
     files: VecDeque<OpenFile>,
     /// Whether the earlier files were read. Files that are rotated later were read before.
     has_read_earlier: bool,
+    /// The oldest earlier file that could not be read, and why.
+    unread: Option<(PathBuf, io::Error)>,
     has_file: bool,
 }
 
@@ -77,6 +79,7 @@ impl AuditReader {
             refuses_links: false,
             files: VecDeque::new(),
             has_read_earlier: false,
+            unread: None,
             has_file: false,
         }
     }
@@ -100,8 +103,9 @@ impl AuditReader {
     /// keeps its line feed. There need not be a file.
     ///
     /// # Errors
-    /// Those of the file system. If the earlier files could not be read, the next call begins with them again. If the current one
-    /// could not, the next call goes on where this one stopped, or with the file that has replaced it.
+    /// Those of the file system. An earlier file that cannot be read is left out, and is the error of each call once the lines after it
+    /// are read; when it can be read, the next call begins with all files again. If the current one cannot be read, the next call
+    /// goes on where this one stopped, or with the file that has replaced it.
     pub fn read_new(&mut self, each: &mut dyn FnMut(&str)) -> io::Result<()> {
         loop {
             let lines = self.read_some(usize::MAX)?.lines;
@@ -135,10 +139,12 @@ impl AuditReader {
         loop {
             let is_last = self.files.len() == 1;
             let Some(file) = self.files.front_mut() else {
-                (self.files, self.has_file) = self.open_all()?;
+                let unread;
+                (self.files, self.has_file, unread) = self.open_all()?;
+                self.unread = unread.or(self.unread.take());
                 if self.files.is_empty() {
                     self.has_read_earlier = true;
-                    return Ok(AuditLines::default());
+                    return self.end();
                 }
                 continue;
             };
@@ -149,16 +155,20 @@ impl AuditReader {
             self.has_read_earlier |= is_last;
             self.has_file = is_current;
             match file.read_lines(max) {
-                Ok(lines) if !lines.lines.is_empty() || is_current => return Ok(lines),
+                Ok(lines) if !lines.lines.is_empty() => return Ok(lines),
+                Ok(_) if is_current => return self.end(),
                 Ok(_) => {
                     if !self.open_next()? {
-                        return Ok(AuditLines::default());
+                        return self.end();
                     }
                 }
                 Err(error) => {
-                    if !self.has_read_earlier {
-                        self.files.clear();
-                    } else if !is_current {
+                    if !self.has_read_earlier && !is_last {
+                        let unread = self.files.pop_front().map(|file| (file.name, error));
+                        self.unread = self.unread.take().or(unread);
+                        continue;
+                    }
+                    if !is_current {
                         // What is left of a file that was replaced is lost: another attempt could fail for ever.
                         self.files.pop_front();
                     }
@@ -166,6 +176,36 @@ impl AuditReader {
                 }
             }
         }
+    }
+
+    /// All lines that can be read are read.
+    fn end(&mut self) -> io::Result<AuditLines> {
+        let Some((name, error)) = &self.unread else {
+            return Ok(AuditLines::default());
+        };
+        let error = io::Error::new(error.kind(), format!("{}: {error}", name.display()));
+        match self.open(name).and_then(|file| read_at(&file, &mut [0], 0)) {
+            Ok(_) => {
+                self.files.clear();
+                self.has_read_earlier = false;
+            }
+            Err(now) if now.kind() != ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+        self.unread = None;
+        Err(error)
+    }
+
+    fn open(&self, name: &Path) -> io::Result<File> {
+        if !self.refuses_links {
+            return File::open(name);
+        }
+        let file = platform::open_no_link(name)?;
+        if !file.metadata()?.is_file() {
+            let problem = format!("{} is not a regular file", name.display());
+            return Err(io::Error::other(problem));
+        }
+        Ok(file)
     }
 
     /// Makes the file durable that has the lines that were read last.
@@ -181,7 +221,7 @@ impl AuditReader {
     /// Goes to the file after the first one. Returns false if there is none.
     fn open_next(&mut self) -> io::Result<bool> {
         if self.files.len() == 1 {
-            let (mut files, has_current) = self.open_all()?;
+            let (mut files, has_current, _) = self.open_all()?;
             let read = self.files.front().map(|file| file.identity);
             // More than one if the file was rotated twice since the last read.
             match files.iter().position(|file| Some(file.identity) == read) {
@@ -198,31 +238,27 @@ impl AuditReader {
         Ok(true)
     }
 
-    /// Opens the files that exist, the oldest first, and returns whether there is one at the path itself.
-    fn open_all(&self) -> io::Result<(VecDeque<OpenFile>, bool)> {
+    /// Opens the files that exist, the oldest first. Returns whether there is one at the path itself, and the oldest earlier one that
+    /// cannot be opened.
+    fn open_all(&self) -> io::Result<OpenFiles> {
         let (mut files, mut has_current) = (VecDeque::<OpenFile>::new(), false);
+        let mut unread = None;
         // In this order a file that is renamed meanwhile is seen once or twice, and never missed.
         for name in iter::once(self.path.clone()).chain(earlier_files(&self.path).rev()) {
-            let opened = if self.refuses_links {
-                platform::open_no_link(&name)
-            } else {
-                File::open(&name)
-            };
-            let file = match opened {
+            let is_current = name == self.path;
+            let file = match self.open(&name) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) if !is_current => {
+                    unread = Some((name, error));
+                    continue;
+                }
                 opened => opened?,
             };
-            let metadata = file.metadata()?;
-            if self.refuses_links && !metadata.is_file() {
-                return Err(io::Error::other(format!(
-                    "{} is not a regular file",
-                    name.display()
-                )));
-            }
-            has_current |= name == self.path;
-            let identity = identity(&metadata);
+            has_current |= is_current;
+            let identity = identity(&file.metadata()?);
             if files.iter().all(|other| other.identity != identity) {
                 files.push_front(OpenFile {
+                    name,
                     file,
                     identity,
                     offset: 0,
@@ -231,7 +267,7 @@ impl AuditReader {
                 });
             }
         }
-        Ok((files, has_current))
+        Ok((files, has_current, unread))
     }
 
     /// Whether there was a file at the last read.
@@ -245,6 +281,9 @@ impl AuditReader {
     }
 }
 
+/// The open files, whether one of them is the current one, and an earlier one that could not be opened.
+type OpenFiles = (VecDeque<OpenFile>, bool, Option<(PathBuf, io::Error)>);
+
 /// The device and the inode of a file.
 fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
@@ -253,6 +292,8 @@ fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
 /// A file that is read line by line.
 #[derive(Debug)]
 struct OpenFile {
+    /// Its name when it was opened.
+    name: PathBuf,
     file: File,
     identity: (u64, u64),
     /// Where the next line begins.
@@ -391,6 +432,41 @@ mod tests {
         read().expect("the file");
         assert_eq!(lines, ["first\n"]);
         std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn an_earlier_file_that_cannot_be_read_keeps_nobody_from_the_newer_ones() {
+        for refuses_links in [false, true] {
+            let folder = folder(&format!("audit-reader-earlier-{refuses_links}"));
+            let path = folder.join("audit");
+            let earlier = folder.join("audit.2");
+            // Even root cannot read it: it cannot be opened as a file, or is opened and not read.
+            std::fs::create_dir(&earlier).expect("a folder");
+            line(&folder.join("audit.1"), "second\n");
+            line(&path, "third\n");
+            let mut reader = AuditReader::new(&path);
+            if refuses_links {
+                reader = reader.refuse_links();
+            }
+            let read = |reader: &mut AuditReader| {
+                let mut lines = String::new();
+                let read = reader.read_new(&mut |line| lines += line);
+                (read.map_err(|error| error.to_string()), lines)
+            };
+            let (failed, lines) = read(&mut reader);
+            assert_eq!(lines, "second\nthird\n");
+            assert!(failed.is_err_and(|why| why.contains("audit.2")));
+            line(&path, "fourth\n");
+            let (failed, lines) = read(&mut reader);
+            assert_eq!((failed.is_err(), lines.as_str()), (true, "fourth\n"));
+            // Once it can be read, everything is read again, in its order.
+            std::fs::remove_dir(&earlier).expect("removed");
+            line(&earlier, "first\n");
+            assert!(read(&mut reader).0.is_err() && !reader.has_read_earlier());
+            let all = "first\nsecond\nthird\nfourth\n";
+            assert_eq!(read(&mut reader), (Ok(()), all.to_owned()));
+            std::fs::remove_dir_all(&folder).expect("removed");
+        }
     }
 
     #[test]

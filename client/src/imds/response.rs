@@ -10,6 +10,10 @@ use ureq::http::{HeaderMap, header};
 use super::RequestFailure;
 use crate::limits::{BODY_MAX, ERROR_BODY_MAX};
 
+/// The advice where the service refuses this process, which without that protocol it never does.
+const NOT_LISTED: &str =
+    "where the Metadata Security Protocol is enforced, its allowlist has to name this program";
+
 /// A whole HTTP response of any status.
 ///
 /// ```
@@ -31,36 +35,41 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// Why the service refuses a request for good, if it does and gives a reason. Other statuses pass.
+    /// Why the service refuses a request that is repeated if that may help, if it gives a reason.
     ///
     /// ```
     /// use scheduled_events::imds::HttpResponse;
     ///
     /// let response = |status| HttpResponse { status, body: b"no".to_vec(), ..HttpResponse::default() };
-    /// assert!(response(400).permanent_refusal().is_some_and(|reason| reason.starts_with("no")));
-    /// assert_eq!(response(503).permanent_refusal(), None);
+    /// assert!(response(400).refusal().is_some_and(|reason| reason.starts_with("no")));
+    /// assert_eq!(response(503).refusal().as_deref(), Some("no"));
+    /// assert_eq!(response(200).refusal(), None);
     /// ```
-    pub fn permanent_refusal(&self) -> Option<String> {
-        let is_permanent =
-            matches!(self.status, 400..=499) && !matches!(self.status, 404 | 408 | 410 | 429);
-        is_permanent
-            .then(|| self.error_message("the API version"))
+    pub fn refusal(&self) -> Option<String> {
+        matches!(self.status, 400..=599)
+            .then(|| self.explained("the API version", ""))
             .filter(|message| !message.is_empty())
     }
 
     /// The reason that the service gives for refusing a request, with advice if there is any. Empty if it gives none. `version` is what
     /// the reader of the message calls the API version, such as an option.
     pub fn error_message(&self, version: &str) -> String {
+        self.explained(version, "try again in a minute")
+    }
+
+    /// The reason and the advice; `retry` is that for what a repetition may help against.
+    fn explained(&self, version: &str, retry: &str) -> String {
         let text = String::from_utf8_lossy(&self.body);
         // As everywhere from text: a reader of bytes would be another copy of it.
         let body = std::str::from_utf8(&self.body).unwrap_or_default();
         let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-        let mut message: String = body["error"]
+        let error = body["error"].as_str().unwrap_or(text.trim());
+        // The error is a word then, and this is the sentence.
+        let described = body["error_description"]
             .as_str()
-            .unwrap_or(text.trim())
-            .chars()
-            .take(300)
-            .collect();
+            .map_or(String::new(), |description| format!(": {description}"));
+        let message = format!("{error}{described}");
+        let mut message: String = message.chars().take(300).collect();
         let versions = body["newest-versions"]
             .as_array()
             .into_iter()
@@ -69,11 +78,12 @@ impl HttpResponse {
         let versions: Vec<_> = versions.collect();
         let advice = match self.status {
             400 if !versions.is_empty() => format!("try {version} {}", versions.join(" or ")),
-            304 | 404 | 408 | 410 | 429 | 500..=599 => "try again in a minute".into(),
+            401 | 403 => NOT_LISTED.into(),
+            304 | 404 | 408 | 410 | 429 | 500..=599 => retry.to_owned(),
             300..=399 => "redirects are not followed".into(),
             _ => return message,
         };
-        if !message.is_empty() {
+        if !message.is_empty() && !advice.is_empty() {
             message.push_str("; ");
         }
         message + &advice
@@ -179,6 +189,26 @@ mod tests {
         assert_eq!(advice(304), "try again in a minute");
         for status in [301, 302, 307, 308] {
             assert_eq!(advice(status), "redirects are not followed");
+        }
+    }
+
+    #[test]
+    fn the_description_of_an_error_is_shown_and_a_process_that_is_refused_learns_why_that_may_be() {
+        let refusal = |status, body: &str| {
+            let body = body.as_bytes().to_vec();
+            let answer = HttpResponse {
+                status,
+                body,
+                ..HttpResponse::default()
+            };
+            answer.refusal().unwrap_or_default()
+        };
+        let described = r#"{"error":"too_many_requests","error_description":"Retry in 2 s"}"#;
+        assert_eq!(refusal(429, described), "too_many_requests: Retry in 2 s");
+        assert_eq!(refusal(500, "\r\nbusy\r\n"), "busy");
+        for status in [401, 403] {
+            assert_eq!(refusal(status, ""), NOT_LISTED);
+            assert_eq!(refusal(status, "no"), format!("no; {NOT_LISTED}"));
         }
     }
 

@@ -183,7 +183,7 @@ impl Watcher {
         let outcome = self.session.on_response_with(&response, now, |document| {
             name.with_names(|names| events.apply(document, names));
         });
-        let detail = http.permanent_refusal();
+        let detail = http.refusal();
         let status = http.status;
         if outcome == RequestOutcome::Document {
             self.body = http.body;

@@ -444,6 +444,30 @@ impl<const N: usize> Session<N> {
         recovering::Iter::of(Recovering::of(tracked, &self.progress, dropped))
     }
 
+    /// The open events that keep this machine out of service: those that it prepared for, and those that have started. Of other open
+    /// events the machine may not be out yet.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Action, EventKind, EventTypes, Policy, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames};
+    ///
+    /// let event_types = EventTypes::of(&[EventKind::Reboot]);
+    /// let policy = Policy::new(&[Rule { event_types, ..Rule::new(Action::Prepare) }])?;
+    /// let mut session = Session::<16>::new(&SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) })?;
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// assert!(matches!(session.take_step(now), Step::Get { .. }));
+    /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]},
+    ///     {"EventId":"b","EventStatus":"Scheduled","EventType":"Freeze","Resources":["vm"]}]}"#;
+    /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+    /// while !matches!(session.take_step(now), Step::Prepare { .. }) {}
+    /// assert!(session.keeping_out().map(|event| event.event_id().as_str()).eq(["a"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn keeping_out(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.tracked()
+            .filter(|(_, event, progress)| progress.keeps_out(event))
+            .map(|(_, event, _)| event)
+    }
+
     /// The ids of the events that the POST in progress approves, and after its result of those that it was for, until the next
     /// step or notification.
     ///

@@ -135,7 +135,26 @@ pub async fn compute(endpoint: &str) -> Result<Compute, MetadataError> {
 /// # Errors
 /// The service does not answer with a document.
 pub async fn events(endpoint: &str) -> Result<Vec<u8>, MetadataError> {
-    let path = format!("{}?api-version={}", wire::PATH, wire::API_VERSION);
+    events_of(endpoint, wire::API_VERSION).await
+}
+
+/// The same with advice, where the service knows the version of the API that has it.
+///
+/// # Errors
+/// The service does not answer with a document.
+pub async fn events_with_advice(endpoint: &str) -> Result<Vec<u8>, MetadataError> {
+    match events_of(endpoint, wire::ADVICE_API_VERSION).await {
+        Err(MetadataError {
+            reason: MetadataReason::Status(400 | 404),
+            ..
+        }) => events(endpoint).await,
+        // Without an answer it is not known whether there is advice.
+        answer => answer,
+    }
+}
+
+async fn events_of(endpoint: &str, api_version: &str) -> Result<Vec<u8>, MetadataError> {
+    let path = format!("{}?api-version={api_version}", wire::PATH);
     // Only a document shows that an event is over.
     let accepts = |status: &StatusCode| *status == StatusCode::OK;
     get(endpoint, &path, DOCUMENT_TIME, DOCUMENT_MAX, accepts)

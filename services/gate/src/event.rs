@@ -28,6 +28,8 @@ pub struct Event {
     /// Whether Azure waits for an approval only so briefly that taking turns would be useless: a
     /// `Preempt`.
     pub is_urgent: bool,
+    /// Whether it is advice, which is never approved, and may never come.
+    pub is_advice: bool,
     /// When Azure starts it at the latest; `None` if that is unknown.
     pub not_before: Option<Timestamp>,
 }
@@ -36,6 +38,7 @@ pub struct Event {
 struct HookEvent {
     event_id: String,
     event_type: Option<String>,
+    event_status: Option<String>,
     duration_in_seconds: Option<i64>,
     resources: Option<Vec<Name>>,
     not_before: Option<String>,
@@ -58,6 +61,7 @@ impl From<HookEvent> for Event {
                 resources,
             )
         }
+        .with_status(event.event_status.as_deref())
     }
 }
 
@@ -76,6 +80,7 @@ impl From<&EventRecord> for Event {
                 resources,
             )
         }
+        .with_status(event.event_status.as_deref())
     }
 }
 
@@ -84,6 +89,7 @@ impl Event {
     /// unknown duration.
     pub fn new(id: &str, event_type: &str, resources: BTreeSet<Name>) -> Self {
         let is_urgent = event_type == "Preempt";
+        let is_advice = event_type == "SpotRebalanceRecommendation";
         let (id, event_type) = (id.to_ascii_lowercase(), event_type.to_owned());
         Self {
             id,
@@ -91,8 +97,16 @@ impl Event {
             duration: None,
             resources,
             is_urgent,
+            is_advice,
             not_before: None,
         }
+    }
+
+    /// The event with this status: `Advisory` says of any type that it is advice.
+    fn with_status(mut self, status: Option<&str>) -> Self {
+        self.is_advice |= status == Some("Advisory");
+        self.is_urgent &= !self.is_advice;
+        self
     }
 
     /// When Azure starts it at the latest, as registers have it: in seconds since 1970.
@@ -118,7 +132,8 @@ impl Event {
     pub fn key(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.event_type.as_bytes());
-        hash.update([0]);
+        // Advice of an event is another event than the event.
+        hash.update(if self.is_advice { b"\x01" } else { b"\0" });
         hash.update(
             self.duration
                 .map(|seconds| seconds.to_string())

@@ -109,8 +109,10 @@ pub fn closed_windows(
     event: &Event,
     now: Timestamp,
 ) -> BTreeMap<String, Closed> {
+    // They are for maintenance. What advice advises of does not wait for them.
     let concerned = groups
         .iter()
+        .filter(|_| !event.is_advice)
         .filter(|group| event.resources.iter().any(|name| group.has(name)));
     let closed = concerned.filter_map(|group| {
         let opens = opening(&group.windows, now)?;
@@ -293,6 +295,19 @@ mod tests {
         );
         let config = Config::parse(&text).unwrap_or_else(|(_, error)| panic!("{text}: {error}"));
         config.groups.into_iter().next().expect("a group")
+    }
+
+    #[test]
+    fn windows_are_for_maintenance_and_not_for_advice() {
+        let window = "windows = [{ from = \"03:00\", to = \"04:00\" }]";
+        let groups = [group(&format!(
+            "machines = [\"web\"]\nmax_unavailable = 1\n{window}"
+        ))];
+        let now = "2026-11-28T12:00:00Z".parse().expect("a time");
+        for (event_type, is_closed) in [("Reboot", true), ("SpotRebalanceRecommendation", false)] {
+            let event = Event::new("e", event_type, ["web".into()].into());
+            assert_eq!(!closed_windows(&groups, &event, now).is_empty(), is_closed);
+        }
     }
 
     #[test]

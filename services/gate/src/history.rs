@@ -216,14 +216,23 @@ impl History {
         if let Some(event_type) = event.event_type
             && !event.event_id.is_empty()
         {
-            self.of(event).effect = Effect::of(&event_type.to_string(), event.mine);
+            let is_advice = event_type == "SpotRebalanceRecommendation"
+                || event
+                    .event_status
+                    .is_some_and(|status| status == "Advisory");
+            self.of(event).effect = if is_advice {
+                // The eviction that it advises of is an event of its own.
+                Effect::Interrupts
+            } else {
+                Effect::of(&event_type.to_string(), event.mine)
+            };
         }
     }
 
     fn apply_change(&mut self, change: Change, event: &EventMembers<'_>, now: Instant) {
         let known = self.of(event);
         match change {
-            Change::Completed | Change::Cancelled | Change::Ended => {
+            Change::Completed | Change::Cancelled | Change::Ended | Change::AdviceWithdrawn => {
                 if known.occurrence.over_since.is_none() {
                     known.occurrence.over_since = Some(now);
                     self.ended.push_back((key(event), now));
@@ -238,7 +247,7 @@ impl History {
             }
             change => {
                 known.announce();
-                known.is_known_from_start |= change == Change::Scheduled;
+                known.is_known_from_start |= matches!(change, Change::Scheduled | Change::Advised);
             }
         }
     }
@@ -390,6 +399,32 @@ mod tests {
         for line in lines {
             let record = ReadRecord::from_line(line).expect("a record");
             record.with(|record| history.apply(record, now));
+        }
+    }
+
+    #[test]
+    fn advice_that_is_withdrawn_is_over_and_takes_no_machine_away() {
+        let start = Instant::now();
+        for members in [
+            r#""event_type":"SpotRebalanceRecommendation","event_status":"Scheduled""#,
+            r#""event_type":"Preempt","event_status":"Advisory""#,
+        ] {
+            let line = |record: &str| {
+                format!(r#"{{"event_id":"a",{members},"resources":["m"],"mine":true,{record}}}"#)
+            };
+            let mut history = History::default();
+            let advised = line(r#""record":"change","change":"advised""#);
+            let begun = line(r#""record":"prepare","outcome":"begun""#);
+            apply(&mut history, &[&advised, &begun], start);
+            assert!(history.is_out_for("a"), "it holds its slot: {members}");
+            assert!(!history.is_leaving(), "the eviction is another event");
+            let withdrawn = line(r#""record":"change","change":"advice-withdrawn""#);
+            apply(&mut history, &[&withdrawn], start);
+            assert!(history.over_since("a").is_some(), "{members}");
+            let back = line(r#""record":"recover","event_ids":["a"],"outcome":"done""#);
+            apply(&mut history, &[&back], start);
+            let since = history.in_service_since("a", start, Duration::from_secs(60));
+            assert_eq!(since, Some(start), "its slot is free");
         }
     }
 

@@ -120,6 +120,8 @@ pub enum Answer {
 /// which derives the reasons from the registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
+    /// The event is advice, which nobody approves.
+    Advice,
     /// These machines are not ready.
     NotReady(Vec<Name>),
     /// Other machines of the group are out of service.
@@ -195,6 +197,9 @@ impl Participant {
     /// The write of `go` is followed by another round: the machine that wrote it has turn zero and
     /// answers yes, the others answer that another one approves until their turn has come.
     pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> GateStep {
+        if self.event.is_advice {
+            return GateStep::Answer(Answer::Closed(Why::Advice));
+        }
         if self.is_alone_and_urgent() {
             return GateStep::Answer(Answer::Open);
         }

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
-use scheduled_events_core::Document;
+use scheduled_events_core::{Document, EventStatus, EventType};
 use tokio::time::Instant;
 
-use crate::api::{BY_LAST_CALL, NodeApi, NodeError, condition_of};
-use crate::config::Config;
+use crate::api::{NodeApi, NodeError};
+use crate::conditions::{
+    BY_LAST_CALL, OpenEvents, PENDING, WantedCondition, condition_of, of_change as conditions_of,
+};
+use crate::config::{AddedConditions, Config};
 use crate::event::HookEvent;
 use crate::name::node_name;
 use crate::print;
@@ -62,6 +65,7 @@ pub async fn run(config: &Config, node: Option<&str>) -> Result<(), Failure> {
     if event.mine == Some(false) {
         return Ok(());
     }
+    // Advice announces nothing: it is an Event on the node, and no condition.
     let name = node_name(node, config).await.map_err(Failure::usage)?;
     let api = NodeApi::connect(&name).await.map_err(Failure::usage)?;
     let begin = Instant::now();
@@ -90,29 +94,66 @@ async fn show(
     change: &str,
     event: &HookEvent,
 ) -> Result<(), NodeError> {
+    let added = &config.node.conditions;
     let node = api.get().await?;
+    if event.is_advice() || change == "advice-withdrawn" {
+        return publish(api, &node, &of_advice(change, event)).await;
+    }
     let mut shown = of_change(change, event);
-    if !shown.pending {
-        // Another event of this machine may be open, or the node may still be out of service:
-        // `uncordon` ends that.
-        if let Some(other) = other_event(config, event).await? {
-            shown = Shown {
-                pending: true,
-                reason: other,
-                ..shown
-            };
-        } else if record_of(&node).is_some() {
-            return publish(api, &node, &shown).await;
+    let is_over = !shown.pending;
+    let has_started = matches!(change, "started" | "started-without-notice");
+    let mut open = OpenEvents::default();
+    // What other events are about is of interest to conditions that speak of all of them.
+    if is_over || added.contains(&AddedConditions::Lifecycle) {
+        let others = other_events(config, event).await?;
+        open = others.open;
+        if let (true, Some(reason)) = (is_over, others.first) {
+            shown.pending = true;
+            shown.reason = reason;
         }
     }
-    let message = shown.message(condition_of(&node));
-    api.set_condition(&node, shown.pending, &shown.reason, &message)
-        .await?;
+    if !is_over {
+        open.add(event.is_preempt(), has_started);
+    }
+    let message = shown.message(condition_of(&node, PENDING));
+    let mut conditions = Vec::new();
+    // Until `uncordon`, the node is out of service.
+    if shown.pending || record_of(&node).is_none() {
+        conditions.push(WantedCondition::pending(
+            shown.pending,
+            &shown.reason,
+            &message,
+        ));
+    }
+    let (cause, text) = (&shown.reason, &shown.text);
+    conditions.extend(conditions_of(added, event, has_started, open, cause, text));
+    api.set_conditions(&node, &conditions).await?;
     publish(api, &node, &shown).await
 }
 
 async fn publish(api: &NodeApi, node: &Node, shown: &Shown) -> Result<(), NodeError> {
     api.publish(node, false, shown.event, &shown.text).await
+}
+
+fn of_advice(change: &str, event: &HookEvent) -> Shown {
+    let (kind, id) = (event.type_word(), event.event_id.escape_debug());
+    let (name, text) = if change == "advice-withdrawn" {
+        (
+            "ScheduledEventAdviceWithdrawn",
+            format!("{kind} {id} is withdrawn"),
+        )
+    } else {
+        (
+            "ScheduledEventAdvised",
+            format!("{kind} {id} is advice: this machine may be evicted"),
+        )
+    };
+    Shown {
+        pending: false,
+        reason: kind.to_owned(),
+        event: name,
+        text,
+    }
 }
 
 fn of_change(change: &str, event: &HookEvent) -> Shown {
@@ -144,8 +185,16 @@ fn of_change(change: &str, event: &HookEvent) -> Shown {
     }
 }
 
-/// The type of another event of this machine that the metadata service announces.
-async fn other_event(config: &Config, event: &HookEvent) -> Result<Option<String>, NodeError> {
+/// The other events of this machine.
+#[derive(Debug, Default)]
+struct OtherEvents {
+    /// The type of the first one.
+    first: Option<String>,
+    open: OpenEvents,
+}
+
+/// The other events of this machine that the metadata service announces.
+async fn other_events(config: &Config, event: &HookEvent) -> Result<OtherEvents, NodeError> {
     let endpoint = &config.metadata;
     let machine = match &config.machine {
         Some(machine) => Name::from(machine.as_str()),
@@ -162,26 +211,36 @@ async fn other_event(config: &Config, event: &HookEvent) -> Result<Option<String
     let document = Document::parse(&body).map_err(|error| {
         NodeError::failed(format!("{endpoint}: the document is invalid: {error}"))
     })?;
-    let other = document.events().find(|other| {
+    let mut others = OtherEvents::default();
+    for other in document.events() {
         let is_same = other
             .event_id()
             .to_string()
             .eq_ignore_ascii_case(&event.event_id);
-        !is_same
-            && other
-                .resources()
-                .into_iter()
-                .any(|name| Name::from(name.to_string()) == machine)
-    });
-    Ok(other.map(|other| {
-        let event_type = other.event_type().map(|event_type| event_type.to_string());
-        HookEvent {
-            event_type,
-            ..HookEvent::default()
+        let is_mine = || {
+            let mut names = other.resources().into_iter();
+            names.any(|name| Name::from(name.to_string()) == machine)
+        };
+        if is_same || !is_mine() {
+            continue;
         }
-        .type_word()
-        .to_owned()
-    }))
+        if other.is_advice() {
+            continue;
+        }
+        let event_type = other.event_type();
+        let is_preempt = event_type == Some(EventType::Preempt);
+        let has_started = other.event_status() == Some(EventStatus::Started);
+        others.open.add(is_preempt, has_started);
+        let event_type = event_type.map(|event_type| event_type.to_string());
+        others.first.get_or_insert_with(|| {
+            let other = HookEvent {
+                event_type,
+                ..HookEvent::default()
+            };
+            other.type_word().to_owned()
+        });
+    }
+    Ok(others)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -16,6 +16,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
+use crate::conditions::{WantedCondition, changes};
 use crate::plan::{Answer, Removal};
 use crate::record::{FIELD_MANAGER, PROGRESS};
 use scheduled_events_common::kubernetes::{ConnectError, connect, describe, status_code};
@@ -26,24 +27,6 @@ const REQUEST_TIME: Duration = Duration::from_secs(10);
 const ANSWER_MAX: usize = 64 * 1024;
 /// The longest note of an Event, in bytes; the server refuses 1024.
 const NOTE_MAX: usize = 1000;
-
-/// The type of the condition on the Node.
-pub const CONDITION: &str = "ScheduledEventPending";
-/// The end of the condition's message from a drain by the last call until the machine is back in
-/// service.
-pub const BY_LAST_CALL: &str = "; drained by the last call, without the gate's yes";
-
-/// The condition of a Node.
-pub fn condition_of(node: &Node) -> Option<&NodeCondition> {
-    let conditions = node
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition.type_ == CONDITION)
-}
 
 /// Why a request about a node failed.
 #[derive(Debug)]
@@ -149,38 +132,28 @@ impl NodeApi {
             .map(drop)
     }
 
-    /// Sets the condition. `node` is the object as last read.
+    /// Sets conditions, except those that somebody else has set, and returns the node. `node` is the
+    /// object as last read.
     ///
     /// # Errors
     /// Of any kind but a conflict.
-    pub async fn set_condition(
+    pub async fn set_conditions(
         &self,
         node: &Node,
-        pending: bool,
-        reason: &str,
-        message: &str,
-    ) -> Result<(), NodeError> {
-        let status = if pending { "True" } else { "False" };
-        let unchanged_since = condition_of(node)
-            .filter(|before| before.status == status)
-            .and_then(|before| before.last_transition_time.clone());
-        let now = Time(Timestamp::now());
-        let condition = NodeCondition {
-            type_: CONDITION.into(),
-            status: status.into(),
-            reason: Some(reason.into()),
-            message: Some(message.into()),
-            last_heartbeat_time: Some(now.clone()),
-            last_transition_time: Some(unchanged_since.unwrap_or(now)),
-        };
+        wanted: &[WantedCondition],
+    ) -> Result<Option<Node>, NodeError> {
+        let conditions = changes(node, wanted, &Time(Timestamp::now()));
+        if conditions.is_empty() {
+            return Ok(None);
+        }
         // The server merges conditions by their type: those of the kubelet stay as they are.
-        let patch = json!({ "status": { "conditions": [condition] } });
+        let patch = json!({ "status": { "conditions": conditions } });
         node_result(
             self.nodes()
                 .patch_status(&self.name, &parameters(), &Patch::Strategic(patch)),
         )
         .await
-        .map(drop)
+        .map(Some)
     }
 
     /// Publishes an Event about the node.

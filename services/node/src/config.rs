@@ -67,6 +67,11 @@ pub struct NodeConfig {
     /// Whether the label `node.kubernetes.io/exclude-from-external-load-balancers` keeps external
     /// load balancers away from the node while it is out of service.
     pub exclude_from_load_balancers: bool,
+    /// The conditions that the node gets besides `ScheduledEventPending`, for programs that act on
+    /// them.
+    pub conditions: Vec<AddedConditions>,
+    /// What a drain does for advice, such as a Spot rebalance recommendation.
+    pub on_advice: OnAdvice,
     /// How long a recovery waits until the node is ready. After that it fails, and the watcher
     /// repeats it.
     #[serde(deserialize_with = "duration")]
@@ -145,6 +150,32 @@ impl EmptyDirRule {
     }
 }
 
+/// Conditions that the configuration adds.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub enum AddedConditions {
+    /// The lifecycle conditions of Kubernetes (KEP-5683): `MaintenancePlanned`, `DrainInProgress`,
+    /// `Drained` and `MaintenanceInProgress`.
+    #[serde(rename = "lifecycle")]
+    Lifecycle,
+    /// `Terminating` for a Preempt, for which `OpenShift` deletes the machine.
+    Terminating,
+    /// `PreemptionScheduled` for a Preempt, for which Karpenter replaces the node.
+    PreemptionScheduled,
+}
+
+/// The rule for advice: the machine may be evicted soon, or not at all.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum OnAdvice {
+    /// Nothing changes.
+    #[default]
+    Ignore,
+    /// The node is cordoned, and pods stay.
+    Cordon,
+    /// The node is drained as for an event without a start.
+    Drain,
+}
+
 /// The rule for the deadline.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -168,6 +199,8 @@ impl Default for NodeConfig {
             margin: Duration::from_secs(5),
             timeout: Duration::from_secs(14 * 60),
             exclude_from_load_balancers: false,
+            conditions: Vec::new(),
+            on_advice: OnAdvice::default(),
             ready_timeout: Duration::from_secs(5 * 60),
         }
     }

@@ -12,9 +12,10 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, watcher::Error as WatchError};
 use tokio::time::Instant;
 
-use crate::api::{BY_LAST_CALL, NodeApi, NodeError};
+use crate::api::{NodeApi, NodeError};
+use crate::conditions::{BY_LAST_CALL, DrainStage, WantedCondition, of_drain};
 use crate::config::Config;
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, OnAdvice};
 use crate::event::HookEvent;
 use crate::name::node_name;
 use crate::plan::{Plan, PlanStep, Progress};
@@ -47,6 +48,16 @@ pub async fn run(config: &Config, node: Option<&str>) -> Result<(), Failure> {
             "the event does not name this machine: {advice}"
         )));
     }
+    let on_advice = event
+        .as_ref()
+        .filter(|event| event.is_advice())
+        .map(|_| config.node.on_advice);
+    if on_advice == Some(OnAdvice::Ignore) {
+        print(&format!(
+            "node {name}: stays in service, because `node.on_advice` ignores advice"
+        ));
+        return Ok(());
+    }
     let api = NodeApi::connect(&name).await.map_err(Failure::usage)?;
     Drain::new(api, config.node.clone(), event)?.run().await
 }
@@ -77,12 +88,15 @@ struct Drain {
 
 impl Drain {
     fn new(api: NodeApi, options: NodeConfig, event: Option<HookEvent>) -> Result<Self, Failure> {
+        // Advice never starts.
+        let is_advice = event.as_ref().is_some_and(HookEvent::is_advice);
         let start = event
             .as_ref()
             .map(HookEvent::start)
             .transpose()
             .map_err(Failure::usage)?
-            .flatten();
+            .flatten()
+            .filter(|_| !is_advice);
         // From here on a monotonic clock measures the time, however the wall clock is set.
         let said = std::env::var("SCHEDULED_EVENTS_SECONDS_LEFT").ok();
         let plan = Plan::new(
@@ -101,9 +115,17 @@ impl Drain {
     async fn run(mut self) -> Result<(), Failure> {
         let name = self.api.name().to_owned();
         let node = self.cordon().await?;
+        let is_advice = self.event.as_ref().is_some_and(HookEvent::is_advice);
         let about = self.event.as_ref().map_or_else(
             || "drained by hand".to_owned(),
             |event| {
+                if event.is_advice() {
+                    return format!(
+                        "{} {} is advice: this machine may be evicted",
+                        event.type_word(),
+                        event.event_id.escape_debug()
+                    );
+                }
                 let not_before = event.not_before.as_deref().unwrap_or("at an unknown time");
                 let last_call = if is_last_call() { BY_LAST_CALL } else { "" };
                 format!(
@@ -114,26 +136,47 @@ impl Drain {
             },
         );
         let reporter = Reporter::start(self.api.clone(), node);
-        reporter.condition(
-            true,
-            self.event.as_ref().map_or("Manual", HookEvent::type_word),
-            &about,
-        );
+        if is_advice && self.options.on_advice == OnAdvice::Cordon {
+            let cause = self.event.as_ref().map_or("Other", HookEvent::type_word);
+            reporter.conditions(vec![WantedCondition::pending(true, cause, &about)]);
+            reporter.event(
+                false,
+                "ScheduledEventAdvised",
+                &format!("Cordoned: {about}"),
+            );
+            reporter.finish().await;
+            return Ok(());
+        }
+        let cause = self.event.as_ref().map_or("Manual", HookEvent::type_word);
+        let mut conditions = vec![WantedCondition::pending(true, cause, &about)];
+        conditions.extend(self.conditions(DrainStage::Begun, &about));
+        reporter.conditions(conditions);
         reporter.event(false, "ScheduledEventDrain", &format!("Draining: {about}"));
         let drained = self.evict(&reporter).await;
         let result = if drained {
             reporter.progress("drained");
+            reporter.conditions(self.conditions(DrainStage::Drained, &about));
             reporter.event(false, "ScheduledEventDrained", &about);
             print(&format!("node {name}: drained"));
             Ok(())
         } else {
             let text = format!("not drained in time: {}", describe(&self.plan.progress()));
             reporter.progress(&text);
+            reporter.conditions(self.conditions(DrainStage::Failed, &text));
             reporter.event(true, "ScheduledEventDrainFailed", &text);
             Err(Failure::refused(format!("node {name}: {text}")))
         };
         reporter.finish().await;
         result
+    }
+
+    fn conditions(&self, stage: DrainStage, message: &str) -> Vec<WantedCondition> {
+        of_drain(
+            &self.options.conditions,
+            stage,
+            self.event.as_ref(),
+            message,
+        )
     }
 
     /// Takes the node out of service, and returns its new state.

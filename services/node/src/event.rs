@@ -17,6 +17,8 @@ pub struct HookEvent {
     pub event_id: String,
     /// Its type, such as `Reboot`.
     pub event_type: Option<String>,
+    /// Its status, such as `Scheduled`.
+    pub event_status: Option<String>,
     /// When it starts at the earliest, in RFC 3339.
     pub not_before: Option<String>,
     /// Azure's description.
@@ -124,6 +126,17 @@ impl HookEvent {
             error,
         })?;
         Ok(Some(time))
+    }
+
+    /// Whether it is advice: it is not announced, and may never come.
+    pub fn is_advice(&self) -> bool {
+        self.event_type.as_deref() == Some("SpotRebalanceRecommendation")
+            || self.event_status.as_deref() == Some("Advisory")
+    }
+
+    /// Whether it is an eviction.
+    pub fn is_preempt(&self) -> bool {
+        self.event_type.as_deref() == Some("Preempt") && !self.is_advice()
     }
 
     /// Its type as one word of letters and digits, which it always is: for names in the API, which

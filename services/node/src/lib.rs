@@ -1,13 +1,14 @@
 //! The Kubernetes node of a machine: out of service before an event, and back afterwards.
 //!
 //! The decisions need no I/O: [`pods`] classifies the pods of the node, [`plan`] is the course of a
-//! drain, and [`record`] has the changes of the Node object. [`event`] reads a hook's input, and
-//! [`name`] finds the node. [`api`] sends requests, and [`reporter`] those that people see;
+//! drain, [`record`] has the changes of the Node object, and [`conditions`] those of its conditions.
+//! [`event`] reads a hook's input, and [`name`] finds the node. [`api`] sends requests, and [`reporter`] those that people see;
 //! [`drain`] and [`uncordon`] are the two commands, and [`announce`] shows events for which nothing
 //! is drained.
 
 pub mod announce;
 pub mod api;
+pub mod conditions;
 pub mod config;
 pub mod drain;
 pub mod event;

@@ -50,6 +50,9 @@ pub struct RecordedEvent {
     /// Its type.
     #[serde(rename = "type")]
     pub event_type: String,
+    /// Whether it is advice, which only a newer version of the metadata service's API has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_advice: bool,
     /// When it starts at the earliest, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
@@ -140,6 +143,7 @@ pub fn take_out(
         record.events.push(RecordedEvent {
             id: event.event_id.clone(),
             event_type: event.type_word().to_owned(),
+            is_advice: event.is_advice(),
             not_before: event.not_before.clone(),
         });
         let surplus = record.events.len().saturating_sub(EVENTS_MAX);

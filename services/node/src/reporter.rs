@@ -8,17 +8,14 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::api::NodeApi;
+use crate::conditions::WantedCondition;
 use crate::print;
 
 /// How long a command waits at its end for reports that are not sent yet.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 enum Report {
-    Condition {
-        pending: bool,
-        reason: String,
-        message: String,
-    },
+    Conditions(Vec<WantedCondition>),
     Progress(String),
     Event {
         warning: bool,
@@ -35,18 +32,16 @@ pub struct Reporter {
 
 impl Reporter {
     /// Starts a reporter for this node, as last read.
-    pub fn start(api: NodeApi, node: Node) -> Self {
+    pub fn start(api: NodeApi, mut node: Node) -> Self {
         let (sender, mut reports) = unbounded_channel();
         let task = tokio::spawn(async move {
             while let Some(report) = reports.recv().await {
                 let (what, result) = match report {
-                    Report::Condition {
-                        pending,
-                        reason,
-                        message,
-                    } => (
-                        "set the condition",
-                        api.set_condition(&node, pending, &reason, &message).await,
+                    Report::Conditions(wanted) => (
+                        "set the conditions",
+                        api.set_conditions(&node, &wanted).await.map(|changed| {
+                            node = changed.unwrap_or_else(|| node.clone());
+                        }),
                     ),
                     Report::Progress(text) => ("annotate the node", api.show_progress(&text).await),
                     Report::Event {
@@ -66,13 +61,9 @@ impl Reporter {
         Self { sender, task }
     }
 
-    /// Sets the condition.
-    pub fn condition(&self, pending: bool, reason: &str, message: &str) {
-        self.send(Report::Condition {
-            pending,
-            reason: reason.into(),
-            message: message.into(),
-        });
+    /// Sets conditions.
+    pub fn conditions(&self, wanted: Vec<WantedCondition>) {
+        self.send(Report::Conditions(wanted));
     }
 
     /// Shows the progress of the work.

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::Node;
 use scheduled_events_core::Document;
 use tokio::time::Instant;
 
-use crate::api::{CONDITION, NodeApi, NodeError};
+use crate::api::{NodeApi, NodeError};
+use crate::conditions::{PENDING, WantedCondition, condition_of, has_ours, of_service};
 use crate::config::Config;
 use crate::event::HookEvent;
 use crate::name::node_name;
@@ -37,7 +38,7 @@ pub async fn run(config: &Config, node: Option<&str>, if_over: bool) -> Result<(
             Ok((node, outcome)) => {
                 print(&format!("node {name}: {outcome}"));
                 if put_back(&node).is_none() {
-                    clear_condition(&api, node, &outcome).await;
+                    clear_conditions(&api, node, &outcome).await;
                 }
                 return Ok(());
             }
@@ -72,7 +73,8 @@ async fn attempt(
 ) -> Result<(Node, String), NodeError> {
     let node = api.get().await?;
     if let (Some(record), Some(endpoint)) = (record_of(&node), endpoint) {
-        let open = open_events(endpoint).await?;
+        let has_advice = record.events.iter().any(|event| event.is_advice);
+        let open = open_events(endpoint, has_advice).await?;
         if let Some(event) = record
             .events
             .iter()
@@ -107,10 +109,13 @@ async fn attempt(
 }
 
 /// The ids of the events in the metadata service's document, in lower case.
-async fn open_events(endpoint: &str) -> Result<Vec<String>, NodeError> {
-    let body = metadata::events(endpoint)
-        .await
-        .map_err(NodeError::failed)?;
+async fn open_events(endpoint: &str, with_advice: bool) -> Result<Vec<String>, NodeError> {
+    let body = if with_advice {
+        metadata::events_with_advice(endpoint).await
+    } else {
+        metadata::events(endpoint).await
+    };
+    let body = body.map_err(NodeError::failed)?;
     let document = Document::parse(&body).map_err(|error| {
         NodeError::failed(format!(
             "cannot ask {endpoint} whether the event is over: the document is invalid: {error}"
@@ -122,23 +127,15 @@ async fn open_events(endpoint: &str) -> Result<Vec<String>, NodeError> {
         .collect())
 }
 
-/// Clears the condition that people see.
-async fn clear_condition(api: &NodeApi, node: Node, outcome: &str) {
-    let conditions = node
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    let pending = conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition.type_ == CONDITION && condition.status == "True");
-    if pending {
+/// Clears the conditions.
+async fn clear_conditions(api: &NodeApi, node: Node, outcome: &str) {
+    let pending = condition_of(&node, PENDING).is_some_and(|found| found.status == "True");
+    if pending || has_ours(&node) {
         let reporter = Reporter::start(api.clone(), node);
-        reporter.condition(
-            false,
-            "NoEvent",
-            "No event keeps this machine out of service",
-        );
+        let message = "No event keeps this machine out of service";
+        let mut conditions = of_service(message);
+        conditions.push(WantedCondition::pending(false, "NoEvent", message));
+        reporter.conditions(conditions);
         reporter.event(false, "ScheduledEventOver", &format!("The node {outcome}"));
         reporter.finish().await;
     }

@@ -673,6 +673,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
         reach(session.gate_answered(attempt, black_box(GateAnswer::Closed), now));
         reach((
             session.recovering().for_each(reach),
+            session.keeping_out().for_each(reach),
             session.posted().for_each(reach),
         ));
         reach((

@@ -195,7 +195,10 @@ rows! {
         faults: &["get.status:500@1-3", "post.status:500@1-2"],
         causes: &["status-500"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: poll failed: status 500", "warning: approval failed: status 500"],
+        stderr: &[
+            "warning: poll failed: status 500 (Internal",
+            "warning: approval failed: status 500 (Internal",
+        ],
         posts: 3,
         ..ROW
     };

@@ -1,5 +1,7 @@
 //! `wait`: until a matching event is announced.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -217,4 +219,37 @@ fn an_event_that_is_over_is_not_announced() {
         "{}",
         finished.stdout
     );
+}
+
+#[test]
+fn the_check_for_node_problem_detector_has_its_exit_codes() {
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/agents/node-problem-detector.sh");
+    let check = |url: &str| {
+        let output = Command::new("sh")
+            .arg(&script)
+            .env("SCHEDULED_EVENTS", env!("CARGO_BIN_EXE_scheduled-events"))
+            .env("SCHEDULED_EVENTS_ENDPOINT", url)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().count() == 1 && text.len() <= 80, "{text}");
+        (output.status.code().unwrap(), text)
+    };
+    let service = FakeService::start();
+    let others = with(freeze("others"), &json!({ "Resources": ["WestNO_7"] }));
+    service.show(2, std::slice::from_ref(&others));
+    assert_eq!(check(&service.url()).0, 0, "no problem");
+    service.show(3, &[others, freeze("own")]);
+    let (code, text) = check(&service.url());
+    assert_eq!(code, 1, "a problem: {text}");
+    assert!(
+        text.starts_with("Freeze Scheduled, not before 20"),
+        "{text}"
+    );
+    service.show(4, &[started("own")]);
+    assert!(check(&service.url()).1.starts_with("Freeze Started, "));
+    service.intercept(|_| Some(Reply::new(500, "", "")));
+    assert_eq!(check(&service.url()).0, 2, "unknown");
 }

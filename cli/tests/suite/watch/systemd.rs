@@ -177,7 +177,7 @@ fn it_notifies_of_its_status_of_readiness_after_the_first_document_and_of_stoppi
     let run = Run::start(systemd.service(&service, &[]));
     systemd.await_line("STATUS=waiting for the first document", 1);
     systemd.await_line(
-        "STATUS=waiting for the first document; the last poll failed: status 500",
+        "STATUS=waiting for the first document; the last poll failed: status 500 (READY=1)",
         1,
     );
     assert_eq!(systemd.count("READY=1"), 0, "{:?}", systemd.received);

@@ -83,6 +83,12 @@ capabilities:
   expression: request.userInfo.extra[?'authentication.kubernetes.io/node-name'].orValue([''])[0]
 {{- end -}}
 
+{{- /* Not empty if a drain acts on advice: then a rule and `announce` are for it, too. */ -}}
+{{- define "scheduled-events.onAdvice" -}}
+{{- $onAdvice := (.Values.node | default dict).on_advice | default "ignore" -}}
+{{- if ne $onAdvice "ignore" -}}{{ $onAdvice }}{{- end -}}
+{{- end -}}
+
 {{- /* The port of the metrics; empty without them. The values of an earlier version have none. */ -}}
 {{- define "scheduled-events.metricsPort" -}}
 {{- $metrics := .Values.metrics | default dict -}}

@@ -2,7 +2,9 @@
 //! `KUBERNETES_TEST_CONFIG` (a kubeconfig with all rights) a real one. `run` starts a real one
 //! where it can.
 
+mod advice;
 mod cluster;
+mod conditions;
 mod end_to_end;
 mod fake;
 mod gate;

@@ -203,13 +203,20 @@ fn the_page_shows_the_defaults_and_a_relay() {
         .skip(1)
         .map(|rest| rest.split("```").next().unwrap())
         .collect();
-    let [block, relay] = blocks[..] else {
+    let [block, rule, relay] = blocks[..] else {
         panic!("{} blocks", blocks.len())
     };
     assert!(Config::parse(block).is_ok());
     let mut node = NodeFile::parse(block).unwrap().node;
     node.name = None;
     assert_eq!(node, NodeConfig::default());
+    // The rule for advice is the one that the chart adds.
+    let chart = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../packaging/kubernetes/chart/templates/configmap.yaml"
+    ))
+    .unwrap();
+    assert!(rule.lines().all(|line| chart.contains(line)), "{rule}");
     // The relay's folder is on the volume that the chart mounts, and so are the files that it
     // reads.
     let relay = RelayFile::parse(relay).unwrap();

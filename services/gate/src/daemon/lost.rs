@@ -87,7 +87,7 @@ impl Daemon {
     /// Whether the machine's own document has an event.
     async fn document_has(&self, id: &str) -> Result<bool, DocumentError> {
         let endpoint = &self.config.metadata;
-        let body = timeout(ANSWER_TIME, metadata::events(endpoint)).await;
+        let body = timeout(ANSWER_TIME, metadata::events_with_advice(endpoint)).await;
         let body = body.map_err(|_| DocumentError::Late(endpoint.clone()))?;
         let body = body.map_err(DocumentError::Metadata)?;
         let document = Document::parse(&body)

@@ -75,6 +75,7 @@ impl fmt::Display for Reply {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Advice => f.write_str("the event is advice, which nobody approves"),
             Self::NotReady(machines) => write!(f, "not ready: {}", list(machines)),
             Self::NoSlot {
                 group,

@@ -9,6 +9,7 @@
 //!   those of one event. A machine that is silent, or out by its last call, counts at the time at
 //!   which slots are taken.
 //! - S5: no slot is free before its machine has recovered, or is gone.
+//! - S6: nobody decides about advice, and nobody approves it.
 //! - L1: from every state, once the faults end and before `NotBefore`, somebody approves. Machines
 //!   that are out by their last calls can prevent it.
 //! - L2: every living machine has begun to prepare by `NotBefore`.
@@ -98,6 +99,7 @@ impl Model for GateModel {
                 !world.broken.s4 && world.keeps_limits(&model.protocol.setup)
             }),
             Property::always("S5", |_, world: &World| !world.broken.s5),
+            Property::always("S6", |_, world: &World| !world.broken.s6),
             Property::always("L1", |model: &Self, world: &World| {
                 model.rest(world).is_none_or(|rest| rest.all_approved)
             }),
@@ -107,9 +109,10 @@ impl Model for GateModel {
                 model.rest(world).is_none_or(|rest| rest.all_free)
             }),
             // The model reaches the states that it is about.
-            Property::sometimes("all approved", |_, world: &World| {
-                world.status.iter().all(|status| {
+            Property::sometimes("all approved", |model: &Self, world: &World| {
+                world.status.iter().enumerate().all(|(event, status)| {
                     matches!(status, Status::Approved | Status::Over { approved: true })
+                        || model.protocol.setup.is_advice(event)
                 })
             }),
         ];
@@ -127,6 +130,7 @@ fn check(name: &str, setup: Setup, rest_of: u64) {
         "S3",
         "S4",
         "S5",
+        "S6",
         "L1",
         "L2",
         "L3",
@@ -307,6 +311,59 @@ fn all_invariants_hold_with_machines_that_leave() {
     check(
         "two machines: a Terminate, a crash, a machine ends for good",
         setup,
+        16,
+    );
+}
+
+#[test]
+fn all_invariants_hold_with_preparations_that_are_tried_again() {
+    check(
+        "two machines: two preparations fail",
+        Setup {
+            failures: 2,
+            ..Setup::two_machines()
+        },
+        16,
+    );
+    let setup = Setup {
+        failures: 1,
+        last_call: true,
+        crashes: 1,
+        lost_replies: true,
+        ..Setup::an_event_each()
+    };
+    check(
+        "an event of each of two machines: a preparation fails, last calls, lost replies, a crash",
+        setup,
+        16,
+    );
+}
+
+#[test]
+fn all_invariants_hold_with_advice() {
+    let of_one = Setup {
+        events: vec![vec![1], vec![0, 1]],
+        advice: true,
+        ..Setup::two_machines()
+    };
+    check(
+        "two machines: advice for one, a preparation fails, a crash, a machine ends for good",
+        Setup {
+            failures: 1,
+            crashes: 1,
+            deaths: 1,
+            ..of_one.clone()
+        },
+        16,
+    );
+    check(
+        "two machines: advice for one, last calls, lost replies, a preparation fails",
+        Setup {
+            failures: 1,
+            last_call: true,
+            lost_replies: true,
+            ..of_one
+        },
         16,
     );
 }

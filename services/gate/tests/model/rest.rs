@@ -78,6 +78,9 @@ fn pass_time(protocol: &Protocol, world: &mut World, event: usize) {
     let machines = &protocol.setup.events[event];
     match world.status[event] {
         Status::Scheduled if world.posted[event] => world.apply(protocol, Action::Deliver(event)),
+        Status::Scheduled if protocol.setup.is_advice(event) => {
+            world.apply(protocol, Action::Cancel(event));
+        }
         Status::Scheduled => {
             // A machine that ended for good before the decision is never ready.
             let lives = |machine: &usize| world.presence[*machine].is_alive();

@@ -113,6 +113,7 @@ fn each_rule_is_needed() {
             },
         ),
         breadth(Rule::Next, &["L3"], overtaking()),
+        breadth(Rule::Advice, &["S6"], advised()),
         breadth(
             Rule::NoGhosts,
             &["no ghosts"],
@@ -134,6 +135,14 @@ fn leaving() -> Setup {
         events,
         terminates: true,
         deaths: 1,
+        ..Setup::an_event_each()
+    }
+}
+
+/// There is advice for one of two machines, and an event for the other.
+fn advised() -> Setup {
+    Setup {
+        advice: true,
         ..Setup::an_event_each()
     }
 }

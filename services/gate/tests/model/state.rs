@@ -45,6 +45,8 @@ pub(crate) enum Rule {
     LastCall,
     /// No machine takes places that the next event needs.
     Next,
+    /// Nobody decides about advice.
+    Advice,
 }
 
 /// The setup of a model.
@@ -79,6 +81,10 @@ pub(crate) struct Setup {
     pub(crate) last_call: bool,
     /// The first event is a `Terminate`: its machines do not come back, unless it is cancelled.
     pub(crate) terminates: bool,
+    /// The first event is advice: it is withdrawn some time, and never starts.
+    pub(crate) advice: bool,
+    /// How many preparations fail, and are tried again.
+    pub(crate) failures: u8,
     /// Marks are registers of their own: one is written whatever the state of the others, unless
     /// the event is decided.
     pub(crate) marks_apart: bool,
@@ -104,6 +110,8 @@ impl Setup {
             not_before: true,
             last_call: false,
             terminates: false,
+            advice: false,
+            failures: 0,
             marks_apart: false,
             without: None,
         }
@@ -138,6 +146,11 @@ impl Setup {
         self.terminates && event == 0
     }
 
+    /// Whether an event is advice.
+    pub(crate) fn is_advice(&self, event: usize) -> bool {
+        self.advice && event == 0
+    }
+
     /// The protocol's participant for a machine and an event.
     pub(crate) fn participant(&self, machine: usize, event: usize) -> Participant {
         let resources = self.events[event]
@@ -146,6 +159,8 @@ impl Setup {
             .collect();
         let event_type = if self.is_final(event) {
             "Terminate"
+        } else if self.is_advice(event) && self.has(Rule::Advice) {
+            "SpotRebalanceRecommendation"
         } else {
             "Reboot"
         };
@@ -294,6 +309,8 @@ pub(crate) struct Participation {
     pub(crate) is_ready: bool,
     /// It went out of service by its last call.
     pub(crate) is_late: bool,
+    /// The last drain failed, which left the machine out of service.
+    pub(crate) has_failed: bool,
     pub(crate) progress: Kept<Progress>,
 }
 
@@ -303,6 +320,7 @@ impl Participation {
             phase,
             is_ready: false,
             is_late: false,
+            has_failed: false,
             progress: Kept::default(),
         }
     }
@@ -365,6 +383,7 @@ pub(crate) struct Broken {
     pub(crate) s3: bool,
     pub(crate) s4: bool,
     pub(crate) s5: bool,
+    pub(crate) s6: bool,
     pub(crate) l2: bool,
     pub(crate) l3: bool,
 }
@@ -397,6 +416,8 @@ pub(crate) enum Action {
     Occupy(usize, usize),
     /// The drain ends.
     Prepared(usize, usize),
+    /// The drain fails, and the watcher asks again before it tries again.
+    Fail(usize, usize),
     /// The machine polls, finds the event unchanged, and posts.
     Post(usize, usize),
     /// The POST arrives.
@@ -405,7 +426,7 @@ pub(crate) enum Action {
     LosePost(usize),
     /// The event's time comes.
     NotBefore(usize),
-    /// The event disappears before it has started.
+    /// The event disappears before it has started; advice is withdrawn.
     Cancel(usize),
     /// The event is over.
     End(usize),

@@ -32,6 +32,7 @@ pub(crate) struct World {
     deaths: u8,
     losses: u8,
     silences: u8,
+    failures: u8,
     pub(crate) broken: Broken,
 }
 
@@ -51,6 +52,7 @@ impl Hash for World {
             pack(involved.phase as u8, 4);
             pack(involved.is_ready.into(), 1);
             pack(involved.is_late.into(), 1);
+            pack(involved.has_failed.into(), 1);
         }
         for status in self.status {
             pack(
@@ -72,15 +74,22 @@ impl Hash for World {
             s3,
             s4,
             s5,
+            s6,
             l2,
             l3,
         } = self.broken;
-        let flags = [s1, s2, s3, s4, s5, l2, l3]
+        let flags = [s1, s2, s3, s4, s5, s6, l2, l3]
             .into_iter()
             .chain(self.leaving)
             .chain(self.posted);
         flags.for_each(|flag| pack(flag.into(), 1));
-        for left in [self.crashes, self.deaths, self.losses, self.silences] {
+        for left in [
+            self.crashes,
+            self.deaths,
+            self.losses,
+            self.silences,
+            self.failures,
+        ] {
             pack(left, 3);
         }
         state.write_u128(packed);
@@ -123,6 +132,7 @@ impl World {
             deaths: setup.deaths,
             losses: setup.losses,
             silences: setup.silences,
+            failures: setup.failures,
             broken: Broken::default(),
         }
     }
@@ -179,10 +189,10 @@ impl World {
                     let waits = setup.last_call
                         && setup.has(Rule::LastCall)
                         && self.has_late_starter(setup, event);
-                    if setup.not_before && !waits {
+                    if setup.not_before && !waits && !setup.is_advice(event) {
                         actions.push(Action::NotBefore(event));
                     }
-                    if setup.is_final(event) {
+                    if setup.is_final(event) || setup.is_advice(event) {
                         actions.push(Action::Cancel(event));
                     }
                 }
@@ -243,14 +253,22 @@ impl World {
             // The watcher ends its work on an event that is over.
             _ if is_over => actions.push(Action::Recover(machine, event)),
             Phase::Idle | Phase::Lost | Phase::Ready if status != Status::Scheduled => {}
-            Phase::Preparing => actions.push(Action::Prepared(machine, event)),
+            Phase::Preparing => {
+                actions.push(Action::Prepared(machine, event));
+                if self.failures > 0 && status == Status::Scheduled {
+                    actions.push(Action::Fail(machine, event));
+                }
+            }
             Phase::Posting => actions.push(Action::Post(machine, event)),
             Phase::Idle | Phase::Lost | Phase::AskPrepare | Phase::Ready | Phase::AskApprove => {
                 if has_daemon {
                     self.steps(protocol, (machine, event), actions);
                 }
-                let is_called =
-                    setup.last_call && setup.has(Rule::LastCall) && status == Status::Scheduled;
+                // Advice has no last call: nothing takes the machine down.
+                let is_called = setup.last_call
+                    && setup.has(Rule::LastCall)
+                    && status == Status::Scheduled
+                    && !setup.is_advice(event);
                 if is_called && involved.phase.is_in_service() {
                     actions.push(Action::LastCall(machine, event));
                 }
@@ -325,6 +343,13 @@ impl World {
             Action::Prepared(machine, event) => {
                 let involved = &mut self.involved[machine][event];
                 (involved.phase, involved.is_ready) = (Phase::Ready, true);
+                involved.has_failed = false;
+            }
+            Action::Fail(machine, event) => {
+                self.failures -= 1;
+                // What an earlier drain has drained stays drained.
+                let involved = &mut self.involved[machine][event];
+                (involved.phase, involved.has_failed) = (Phase::AskPrepare, true);
             }
             Action::Post(machine, event) => {
                 self.involved[machine][event].phase = Phase::Ready;
@@ -332,7 +357,9 @@ impl World {
             }
             Action::Deliver(event) => {
                 self.posted[event] = false;
-                if self.status[event] == Status::Scheduled {
+                if setup.is_advice(event) {
+                    self.broken.s6 = true;
+                } else if self.status[event] == Status::Scheduled {
                     self.status[event] = Status::Approved;
                     self.broken.s1 |= self.event_registers[event].current.go.is_none();
                     self.broken.s3 |= !self.all_ready(setup, event);
@@ -448,6 +475,7 @@ impl World {
         self.leaving[machine] |=
             protocol.setup.is_final(event) && taken.involved.phase == Phase::Preparing;
         self.broken.s1 |= taken.lacks_marks;
+        self.broken.s6 |= taken.decides && protocol.setup.is_advice(event);
         self.broken.s2 |= taken.decides && !self.all_ready(&protocol.setup, event);
         self.broken.s4 |= taken.exceeds;
         self.broken.l3 |= taken.overtakes.is_some_and(|(next, by)| {
@@ -473,7 +501,10 @@ impl World {
     /// Whether a living machine has not begun to prepare for an event.
     fn has_late_starter(&self, setup: &Setup, event: usize) -> bool {
         let is_late = |&machine: &usize| {
-            self.presence[machine].is_alive() && self.involved[machine][event].phase.is_in_service()
+            let involved = self.involved[machine][event];
+            self.presence[machine].is_alive()
+                && involved.phase.is_in_service()
+                && !involved.has_failed
         };
         setup.events[event].iter().any(is_late)
     }
@@ -524,7 +555,8 @@ impl World {
     /// by an approved event, until it has recovered. A dead machine is out until the event is over.
     fn is_out_for(&self, machine: usize, event: usize) -> bool {
         let involved = self.involved[machine][event];
-        let is_drained = involved.is_ready || involved.phase == Phase::Preparing;
+        let is_drained =
+            involved.is_ready || involved.has_failed || involved.phase == Phase::Preparing;
         match self.status[event] {
             _ if involved.phase == Phase::NotConcerned => false,
             Status::Scheduled | Status::Forced => is_drained,

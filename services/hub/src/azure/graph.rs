@@ -52,7 +52,7 @@ const EVENT_COLUMNS: &str = " | project id, name, type, location, resourceGroup,
 /// Which events a query returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Events<'a> {
-    /// Those that are Scheduled or Started.
+    /// Those that are Scheduled or Started, and advice.
     Open,
     /// These, and those that are over, as long as Azure keeps them.
     All,
@@ -65,7 +65,8 @@ impl Events<'_> {
     pub fn query(&self) -> String {
         let filter = match self {
             Self::Open => {
-                " | where properties.EventStatus in~ (\"Scheduled\", \"Started\")".to_owned()
+                " | where properties.EventStatus in~ (\"Scheduled\", \"Started\", \"Advisory\")"
+                    .to_owned()
             }
             Self::All => String::new(),
             Self::Named(ids) => {

@@ -101,10 +101,20 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
     }
 }
 
-/// Asks the user, unless the events affect one machine.
+/// Asks the user, unless the events affect one machine. Refuses advice.
 async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
     let named: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
     let what = match ask(access, Events::Named(&named)).await {
+        Ok(found)
+            if found
+                .notices
+                .iter()
+                .any(|notice| notice.state == "advisory") =>
+        {
+            return Err(Failure::refused(
+                "not approved: one of the events is advice, which an approval does not change",
+            ));
+        }
         Ok(found) => match affected(&found, ids) {
             (machines, true) if machines.len() == 1 => return Ok(()),
             (machines, is_all) => {

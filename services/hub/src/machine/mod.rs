@@ -183,6 +183,17 @@ impl Machine {
         }
     }
 
+    /// The events for which this machine is out of service: those that keep it out, and those that it is to be recovered from.
+    fn out_for(&self) -> Vec<EventRecord> {
+        let session = &self.session;
+        let events = session.keeping_out().chain(session.recovering());
+        let is_out = session.out_of_service_since().is_some();
+        events
+            .filter(|_| is_out)
+            .map(|event| event_of(&self.events, event))
+            .collect()
+    }
+
     /// Does what there is to do until the machine is in service and has no open event. When the hub stops, this ends with the process.
     ///
     /// # Errors
@@ -192,15 +203,7 @@ impl Machine {
         if !self.entry.is_new() {
             self.save().await?;
             if self.shared.config.approve == Approve::Arm && !self.facts.has_agent {
-                let out_for = self
-                    .session
-                    .out_of_service_since()
-                    .into_iter()
-                    .flat_map(|_| {
-                        let events = self.session.events();
-                        events.map(|event| event_of(&self.events, event))
-                    });
-                let out_for: Vec<_> = out_for.collect();
+                let out_for = self.out_for();
                 self.shared.gates.join(&self.facts, &out_for).await;
             }
         }

@@ -185,7 +185,8 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
             let status = row["properties"]["EventStatus"]
                 .as_str()
                 .unwrap_or_default();
-            !query.contains("EventStatus in~") || ["Scheduled", "Started"].contains(&status)
+            !query.contains("EventStatus in~")
+                || ["Scheduled", "Started", "Advisory"].contains(&status)
         };
         let mut data: Vec<_> = world.rows.iter().filter(is_open).cloned().collect();
         let is_refused = world.tags_refused && query.starts_with("resources");

@@ -399,3 +399,47 @@ fn a_place_is_kept_for_a_recovery_that_takes_long_although_no_record_has_the_pre
     fs::write(hub.path("go"), "").expect("written");
     await_leave(&file);
 }
+
+/// The second hub is on another machine, which has the states of the machines, but not the audit
+/// file.
+#[test]
+fn an_event_that_was_not_prepared_for_takes_no_machine_out_of_service() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let file = fleet_that_waits(folder.path(), "1s");
+    let mut hub = Hub::new(
+        &control.url(),
+        Some(&queue),
+        &format!("gate = \"{}\"", file.display()),
+    );
+    let policy = "[[rule]]\nevent = [\"Reboot\"]\naction = \"prepare\"\nscope = \"mine\"\n";
+    fs::write(hub.path("policy.toml"), policy).expect("written");
+    let (set, ids) = (
+        resource("virtualMachineScaleSets", "front"),
+        [event_id(1), event_id(2)],
+    );
+    hub.start();
+    let mut held = message(&set, &ids[1], "Scheduled", &["front_1"]);
+    let properties = &mut held["data"]["resourceInfo"]["properties"];
+    assert!(properties["EventType"].is_string(), "{held}");
+    properties["EventType"] = "Terminate".into();
+    queue.send(&held);
+    hub.await_record("the decision", |record| {
+        record["record"] == "decision" && record["action"] == "hold"
+    });
+    queue.send(&message(&set, &ids[0], "Scheduled", &["front_1"]));
+    hub.await_record("the approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
+    hub.kill();
+    fs::remove_file(hub.path("audit")).expect("removed");
+    hub.start();
+    queue.send(&message(&set, &ids[0], "Completed", &["front_1"]));
+    hub.await_record("the recovery", |record| {
+        record["record"] == "recover" && record["outcome"] == "done"
+    });
+    // The other event is still announced, and would take the machine away for good.
+    std::thread::sleep(Duration::from_secs(3));
+    let machine = register(&file, "machines/front_1").expect("a register");
+    assert!(!machine.contains("\"leaving\":true"), "{machine}");
+}

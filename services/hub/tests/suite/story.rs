@@ -24,6 +24,69 @@ fn changes(hub: &Hub, machine: &str) -> Vec<String> {
     hub.records().into_iter().filter(is_its).map(word).collect()
 }
 
+/// A message with advice, in either of its forms.
+fn advice(machine: &str, id: &str, kind: &str, status: &str) -> Value {
+    let mut message = message(machine, id, status, &["db"]);
+    let properties = &mut message["data"]["resourceInfo"]["properties"];
+    properties["EventType"] = kind.into();
+    properties["NotBefore"] = "".into();
+    message
+}
+
+#[test]
+fn advice_prepares_only_by_a_rule_that_names_it_and_is_never_approved() {
+    let named = "[[rule]]\nevent = [\"SpotRebalanceRecommendation\"]\naction = \"prepare\"\n";
+    let any = "[[rule]]\naction = \"approve\"\n";
+    for (kind, status) in [
+        ("SpotRebalanceRecommendation", "Scheduled"),
+        ("Preempt", "Advisory"),
+    ] {
+        for policy in [any.to_owned(), format!("{named}{any}")] {
+            let (control, queue) = (Control::start(), TestQueue::start());
+            let mut hub = Hub::new(&control.url(), Some(&queue), "");
+            fs::write(hub.path("policy.toml"), &policy).expect("written");
+            let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+            hub.start();
+            queue.send(&advice(&machine, &id, kind, status));
+            hub.await_record("the advice", |record| record["change"] == "advised");
+            let prepares = policy.starts_with(named);
+            if prepares {
+                hub.await_hook(&format!("prepare-db-{id}"));
+                hub.await_record("the preparation", |record| {
+                    record["record"] == "prepare" && record["outcome"] == "ready"
+                });
+            }
+            // What another event needs is done: so is what there is to do for the advice.
+            let other = event_id(2);
+            queue.send(&message(&machine, &other, "Scheduled", &["db"]));
+            hub.await_record("the approval", |record| {
+                record["record"] == "approval" && record["status"] == 200
+            });
+            queue.send(&message(&machine, &other, "Completed", &["db"]));
+            queue.send(&advice(&machine, &id, kind, "Completed"));
+            hub.await_record("the withdrawal", |record| {
+                record["change"] == "advice-withdrawn"
+            });
+            if prepares {
+                hub.await_record("the recovery", |record| {
+                    record["record"] == "recover" && record["outcome"] == "done"
+                });
+            }
+            let is_of_advice = |record: &Value| record["event_id"] == json!(id);
+            let kinds = |kind: &str| {
+                let records = hub.records().into_iter().filter(is_of_advice);
+                records.filter(|record| record["record"] == kind).count()
+            };
+            assert_eq!(kinds("prepare") > 0, prepares, "{policy}");
+            assert_eq!(
+                control.with(|world| world.approvals.clone()),
+                [(approval(&machine, &other), json!(null))],
+                "only the other event"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_machine_without_an_agent_is_drained_approved_and_put_back() {
     let (control, queue) = (Control::start(), TestQueue::start());

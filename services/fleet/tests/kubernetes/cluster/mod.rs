@@ -263,10 +263,15 @@ impl Cluster {
 
     /// The agent's condition.
     pub(crate) fn pending(&self) -> Option<NodeCondition> {
+        self.condition_named("ScheduledEventPending")
+    }
+
+    /// The condition of this type.
+    pub(crate) fn condition_named(&self, kind: &str) -> Option<NodeCondition> {
         let conditions = self.node().status?.conditions?;
         conditions
             .into_iter()
-            .find(|condition| condition.type_ == "ScheduledEventPending")
+            .find(|condition| condition.type_ == kind)
     }
 
     /// The reasons of the agent's Events about the node.

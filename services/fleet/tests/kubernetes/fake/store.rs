@@ -329,6 +329,7 @@ impl Store {
         }
         if target.resource == "nodes" {
             own_unschedulable(&before, &mut object, manager);
+            own_conditions(&before, &mut object, manager);
             taint_unschedulable(&mut object);
         }
         self.put(target, name, Some(object))
@@ -418,27 +419,46 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-/// Records who changed a field last, as the server does: only the one field that the tests read.
-fn own_unschedulable(before: &Value, after: &mut Value, manager: &str) {
-    if before["spec"]["unschedulable"] == after["spec"]["unschedulable"] {
-        return;
+/// Records who changed the status of each condition last, as the server does.
+fn own_conditions(before: &Value, after: &mut Value, manager: &str) {
+    let conditions = |node: &Value| {
+        let list = node["status"]["conditions"].as_array().cloned();
+        list.unwrap_or_default()
+    };
+    let earlier = conditions(before);
+    for condition in conditions(after) {
+        let same = |other: &&Value| other["type"] == condition["type"];
+        if earlier.iter().find(same).map(|other| &other["status"]) == Some(&condition["status"]) {
+            continue;
+        }
+        let key = format!("k:{{\"type\":{}}}", condition["type"]);
+        let field = json!({"f:status": {"f:conditions": {key: {"f:status": {}}}}});
+        own(after, &field, Some(manager));
     }
-    let field = json!({"f:spec": {"f:unschedulable": {}}});
-    let entries = after["metadata"]["managedFields"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let mut entries: Vec<Value> = entries
-        .into_iter()
-        .filter(|entry| entry["fieldsV1"] != field)
-        .collect();
-    if !after["spec"]["unschedulable"].is_null() {
+}
+
+/// Records who changed a field last; `None`: it is not there any more.
+fn own(object: &mut Value, field: &Value, manager: Option<&str>) {
+    let entries = object["metadata"]["managedFields"].as_array().cloned();
+    let mut entries = entries.unwrap_or_default();
+    entries.retain(|entry| entry["fieldsV1"] != *field);
+    if let Some(manager) = manager {
         entries.push(
             json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "time": now(),
             "fieldsType": "FieldsV1", "fieldsV1": field}),
         );
     }
-    after["metadata"]["managedFields"] = json!(entries);
+    object["metadata"]["managedFields"] = json!(entries);
+}
+
+/// Records who changed the field last, as the server does.
+fn own_unschedulable(before: &Value, after: &mut Value, manager: &str) {
+    if before["spec"]["unschedulable"] == after["spec"]["unschedulable"] {
+        return;
+    }
+    let field = json!({"f:spec": {"f:unschedulable": {}}});
+    let is_set = !after["spec"]["unschedulable"].is_null();
+    own(after, &field, is_set.then_some(manager));
 }
 
 /// Imitates the node lifecycle controller, which taints a cordoned node.

@@ -147,6 +147,41 @@ fn a_machine_that_comes_back_minutes_after_the_event_gives_its_slot_back_itself(
 }
 
 #[test]
+fn advice_takes_a_slot_while_a_rule_prepares_for_it_and_is_never_approved() {
+    let config = CONFIG.replace("per_zone = true\n", "");
+    run_fleet(&config, async |fleet| {
+        let (first, second) = (fleet.start("a"), fleet.start("b"));
+        fleet.run(&[&first, &second], Duration::from_secs(60)).await;
+        let advice = Event::new("e", "SpotRebalanceRecommendation", ["b".into()].into());
+        let answer = second.answer(Question::Prepare, advice.clone()).await;
+        assert_eq!(answer, Ok(Answer::Open));
+        let answer = second.answer(Question::Approve, advice).await;
+        assert_eq!(answer, Ok(Answer::Closed(Why::Advice)));
+        let other = Event {
+            id: "other".into(),
+            ..event(&["a"])
+        };
+        let answer = first.answer(Question::Prepare, other.clone()).await;
+        assert!(
+            matches!(answer, Ok(Answer::Closed(Why::NoSlot { .. }))),
+            "{answer:?}"
+        );
+        let of_advice = |record_and_more: &str| {
+            let members =
+                r#""event_id":"e","event_type":"SpotRebalanceRecommendation","mine":true"#;
+            record(&second, &format!("{{{members},{record_and_more}}}"));
+        };
+        of_advice(r#""record":"prepare","outcome":"ready""#);
+        of_advice(r#""record":"change","change":"advice-withdrawn""#);
+        of_advice(r#""record":"recover","event_ids":["e"],"outcome":"done""#);
+        fleet.run(&[&first, &second], second.config.heartbeat).await;
+        assert_eq!(group(&first, "groups/db").await.held().len(), 0);
+        let answer = first.answer(Question::Prepare, other).await;
+        assert_eq!(answer, Ok(Answer::Open));
+    });
+}
+
+#[test]
 fn a_claim_that_was_freed_by_hand_is_not_relied_on() {
     let config = CONFIG.replace("per_zone = true", "");
     run_with(&config, async |daemon| {
