@@ -42,6 +42,7 @@ pub mod verdict;
 
 pub use control_plane::queue::{QueueAddress, QueueAddressError};
 pub use fault::{Fault, FaultError};
+pub use http::wire::ADVICE_API_VERSION;
 pub use report::{RecordedRequest, ReplayEvent};
 pub use scenario::{Scenario, ScenarioError};
 pub use server::control::{self, ControlError, PlayStatus};

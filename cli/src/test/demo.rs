@@ -118,7 +118,7 @@ fn default_speed(scenario: &Scenario) -> f64 {
     let notices = scenario
         .events
         .iter()
-        .filter(|event| !event.without_notice)
+        .filter(|event| !event.without_notice && !event.is_advice())
         .map(|event| event.notice);
     let shortest = notices
         .map(|notice| notice.as_secs_f64())
@@ -261,13 +261,16 @@ mod tests {
             for event in &scenario.events {
                 let real = |time: Duration| time.div_f64(speed);
                 assert!(
-                    event.without_notice || real(event.notice) >= NOTICE_MIN,
+                    event.without_notice || event.is_advice() || real(event.notice) >= NOTICE_MIN,
                     "{name}"
                 );
                 let moved = event
                     .reschedule
                     .map_or(Duration::ZERO, |change| change.after + change.notice);
-                let longest = event.appears + event.notice.max(moved) + event.started_for;
+                let longest = match event.cancelled_after {
+                    Some(after) if event.is_advice() => event.appears + after,
+                    _ => event.appears + event.notice.max(moved) + event.started_for,
+                };
                 assert!(
                     real(longest) <= Duration::from_secs(45),
                     "{name}: {:?}",

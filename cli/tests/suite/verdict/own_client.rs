@@ -38,6 +38,7 @@ const FAULTS: &[&[&str]] = &[
     &["get.status:429@2-6", "post.status:429@1"],
     &["status:410@2s-14s"],
     &["get.status:304@2-4"],
+    &["unknown-version:404"],
     &["first-call-delay:20"],
     &["idle-off:0.5,3"],
     &["stale:5@11-14"],
