@@ -468,6 +468,47 @@ mod tests {
     }
 
     #[test]
+    fn advice_has_only_the_members_that_have_an_effect() {
+        let of = |members: &str| {
+            format!(
+                "about = \"A test.\"\n[[event]]\nevent_type = \"SpotRebalanceRecommendation\"\n{members}\n"
+            )
+        };
+        let event = |text: &str| {
+            let scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{text}{error}"));
+            scenario.events[0].clone()
+        };
+        let usual = event(&of(""));
+        assert!(usual.is_advice() && usual.is_advisory);
+        assert_eq!(usual.cancelled_after, Some(Duration::from_secs(600)));
+        let scheduled = event(&of(
+            "event_status = \"Scheduled\"\ncancelled_after = \"1h\"",
+        ));
+        assert!(scheduled.is_advice() && !scheduled.is_advisory);
+        assert_eq!(scheduled.cancelled_after, Some(Duration::from_secs(3600)));
+        assert!(event(&super::tests::event("event_status = \"Advisory\"")).is_advice());
+        assert!(!event(&super::tests::event("event_status = \"Scheduled\"")).is_advice());
+        for member in [
+            "notice = \"1s\"",
+            "starts_after_approval = \"1s\"",
+            "starts_after = \"1s\"",
+            "started_for = \"1s\"",
+            "reschedule = { after = \"1s\", notice = \"1s\" }",
+            "approval_group = \"g\"",
+            "without_notice = true",
+        ] {
+            let (_, _, message) = error_of(&of(member));
+            let name = member.split(' ').next().unwrap_or_default();
+            assert!(
+                message.contains(&format!("`{name}` has no effect")),
+                "{message}"
+            );
+        }
+        let (line, column, message) = error_of(&of("event_status = \"Started\""));
+        assert_eq!((line, column), (4, 16), "{message}");
+    }
+
+    #[test]
     fn a_terminate_has_the_notice_of_a_scale_set() {
         let text = |top: &str, event: &str| {
             format!("about = \"A test.\"\n{top}\n[[event]]\nevent_type = \"Terminate\"\n{event}\n")
