@@ -228,6 +228,9 @@ SCHEDEV_API uint32_t schedev_version_number(void);
 /** The newest documented version of the API. */
 #define SCHEDEV_API_VERSION "2020-07-01"
 
+/** The API version from which on documents have advice, in preview: not every service knows it. */
+#define SCHEDEV_ADVICE_API_VERSION "2024-07-09"
+
 /** The path and the query of the name of this machine, as Resources spell it. The response is one line of text. */
 #define SCHEDEV_NAME_PATH "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
@@ -784,6 +787,8 @@ typedef enum schedev_event_type {
   SCHEDEV_EVENT_TYPE_PREEMPT = 4,
   /** The machine is deleted. */
   SCHEDEV_EVENT_TYPE_TERMINATE = 5,
+  /** Advice: the spot machine may be evicted soon, or not at all. */
+  SCHEDEV_EVENT_TYPE_SPOT_REBALANCE_RECOMMENDATION = 6,
   /** A type that this library does not know. See event_type_text. */
   SCHEDEV_EVENT_TYPE_OTHER = 255,
 } schedev_event_type;
@@ -796,6 +801,8 @@ typedef enum schedev_event_status {
   SCHEDEV_EVENT_STATUS_SCHEDULED = 1,
   /** In progress. */
   SCHEDEV_EVENT_STATUS_STARTED = 2,
+  /** Advice, which never starts. */
+  SCHEDEV_EVENT_STATUS_ADVISORY = 3,
   /** A status that this library does not know. See event_status_text. */
   SCHEDEV_EVENT_STATUS_OTHER = 255,
 } schedev_event_status;
@@ -888,6 +895,11 @@ typedef struct schedev_event {
   bool has_resources;
   /** Whether the event has a Description. */
   bool has_description;
+  /**
+   * Whether it is advice and no maintenance: the type is SPOT_REBALANCE_RECOMMENDATION, or the status ADVISORY. There is nothing
+   * to approve.
+   */
+  bool advice;
   /** Private. */
   uint64_t opaque[48];
 } schedev_event;
@@ -1219,9 +1231,9 @@ SCHEDEV_API const char *schedev_scope_word(uint32_t scope);
  */
 SCHEDEV_API const char *schedev_leader_word(uint32_t leader);
 
-/** Event types that a rule matches; combine them with |. 0 matches every type. */
+/** Event types that a rule matches; combine them with |. 0 matches every type but advice. */
 typedef enum schedev_match_type {
-  /** Every type. */
+  /** Every type but advice. */
   SCHEDEV_MATCH_TYPE_ANY = 0,
   SCHEDEV_MATCH_TYPE_FREEZE = 1,
   SCHEDEV_MATCH_TYPE_REBOOT = 2,
@@ -1230,6 +1242,8 @@ typedef enum schedev_match_type {
   SCHEDEV_MATCH_TYPE_TERMINATE = 16,
   /** Every other word. */
   SCHEDEV_MATCH_TYPE_OTHER = 32,
+  /** Advice, whatever its type. ANY and OTHER do not match it. */
+  SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION = 64,
 } schedev_match_type;
 
 /** Event sources that a rule matches; combine them with |. 0 matches every source, and events without one. */
@@ -1361,6 +1375,10 @@ typedef enum schedev_reason {
   SCHEDEV_REASON_STATUS_UNKNOWN = 16,
   /** The event has no Resources, or an empty list. */
   SCHEDEV_REASON_NAMES_NO_MACHINE = 17,
+  /** The event is advice, and no rule names its type. */
+  SCHEDEV_REASON_ADVICE = 18,
+  /** The event is advice, which is never approved, whatever the rule says. */
+  SCHEDEV_REASON_ADVICE_UNAPPROVED = 19,
   /** A reason that this version of the header does not name. */
   SCHEDEV_REASON_OTHER = 255,
 } schedev_reason;
@@ -1520,6 +1538,8 @@ typedef enum schedev_notification_state {
   SCHEDEV_NOTIFICATION_STATE_COMPLETED = 3,
   /** Over, and it did not start. */
   SCHEDEV_NOTIFICATION_STATE_CANCELED = 4,
+  /** Advice, which is never approved. */
+  SCHEDEV_NOTIFICATION_STATE_ADVISORY = 5,
   /** A word that this library does not know. See event_status_text of the event. */
   SCHEDEV_NOTIFICATION_STATE_OTHER = 255,
 } schedev_notification_state;
@@ -1650,6 +1670,10 @@ typedef enum schedev_change {
   SCHEDEV_CHANGE_CANCELLED = 7,
   /** Gone while it was Scheduled, after its approval or after NotBefore: it is unknown whether it took place. */
   SCHEDEV_CHANGE_ENDED = 8,
+  /** Advice is new. */
+  SCHEDEV_CHANGE_ADVISED = 9,
+  /** Advice is gone. What it advised of may happen all the same. */
+  SCHEDEV_CHANGE_ADVICE_WITHDRAWN = 10,
 } schedev_change;
 
 /**
@@ -1890,6 +1914,14 @@ typedef struct schedev_session_config {
   uint32_t last_call_seconds;
   /** Where events come from: a schedev_session_source. */
   uint32_t source;
+  /**
+   * The version of the API that every request names, at most 32 bytes without escapes. If it is empty, the session chooses:
+   * SCHEDEV_API_VERSION, and SCHEDEV_ADVICE_API_VERSION for GET if needs_advice or a rule matches
+   * SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION, as long as the service knows it. See api_version of schedev_step.
+   */
+  schedev_text api_version;
+  /** Whether the program needs advice although no rule names it. */
+  bool needs_advice;
 } schedev_session_config;
 
 /** Initialises a configuration. */
@@ -1911,7 +1943,7 @@ SCHEDEV_API size_t schedev_session_size(void);
  * @param config   the configuration, which is copied.
  * @param session  receives the session, a pointer into that memory.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if a struct_size is
- *         invalid, a constant unknown, or if machine_id or boot_id has escapes; SCHEDEV_ERROR_INTERVAL_TOO_SHORT;
+ *         invalid, a constant unknown, or if machine_id, boot_id or api_version has escapes, or api_version is too long; SCHEDEV_ERROR_INTERVAL_TOO_SHORT;
  *         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
@@ -1947,8 +1979,8 @@ typedef enum schedev_step_kind {
   /** Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier. */
   SCHEDEV_STEP_WAIT = 1,
   /**
-   * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-   * without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
+   * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=V with the header "Metadata: true",
+   * where V is api_version, without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
    * response to schedev_session_on_response(), or call schedev_session_on_failure() if there is none.
    */
   SCHEDEV_STEP_GET = 2,
@@ -1993,6 +2025,8 @@ typedef enum schedev_step_kind {
    * that.
    */
   SCHEDEV_STEP_LAST_CALL = 12,
+  /** To report, once: the service does not know the version of the API that has advice. It is tried again once a day. */
+  SCHEDEV_STEP_NO_ADVICE = 13,
 } schedev_step_kind;
 
 /** What SCHEDEV_STEP_GATE asks. */
@@ -2031,6 +2065,8 @@ typedef struct schedev_step {
   uint32_t attempt;
   /** GATE: a schedev_gate_phase. */
   uint32_t gate_phase;
+  /** GET, POST: the version of the API. It has no escapes. */
+  schedev_text api_version;
   /** POST: the body, which is JSON: body_len bytes, without a NUL. */
   const char *body;
   /** POST: the length of the body in bytes. */
@@ -2080,7 +2116,7 @@ SCHEDEV_API schedev_status schedev_session_next(schedev_session *session, int64_
  * Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
  * --json` emits it. docs/use/records.md describes the members.
  *
- * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
+ * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM, UNTRACKED and NO_ADVICE have a record: "prepare", "recover", "change" and so on. The
  * others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
  * is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
  * resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and

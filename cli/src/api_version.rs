@@ -37,9 +37,10 @@ pub(crate) fn policy_warning(policy: &Policy, version: &str) -> Option<String> {
 }
 
 /// A warning, if documents of this version lack events of these types; an empty list means any
-/// type.
+/// type but advice.
 pub(crate) fn type_warning(types: &[EventKind], version: &str) -> Option<String> {
-    let is_wanted = |kind| types.is_empty() || types.contains(&kind);
+    let is_any = |kind| types.is_empty() && EventTypes::ANY.contains(kind);
+    let is_wanted = |kind| is_any(kind) || types.contains(&kind);
     let lacking: Vec<_> = VERSIONS
         .iter()
         .filter_map(|(_, added)| *added)
@@ -131,5 +132,7 @@ mod tests {
         assert!(type_warning(&[EventKind::Preempt], "2017-11-01").is_none());
         assert!(type_warning(&[EventKind::Freeze], "2017-03-01").is_none());
         assert!(type_warning(&[], "2019-01-01").is_none());
+        let advice = type_warning(&[EventKind::SpotRebalanceRecommendation], "2020-07-01");
+        assert!(advice.is_some_and(|warning| warning.ends_with("2024-07-09 or newer")));
     }
 }

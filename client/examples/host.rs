@@ -37,8 +37,12 @@ pub(crate) fn run(url: &str, name: &str, state: &str) -> Result<Vec<String>, Box
             session.saved();
         }
         let answer = match step {
-            OwnedStep::Get { timeout_ms } => imds.events(Duration::from_millis(timeout_ms.into())),
-            OwnedStep::Post { body, timeout_ms } => {
+            OwnedStep::Get { timeout_ms, .. } => {
+                imds.events(Duration::from_millis(timeout_ms.into()))
+            }
+            OwnedStep::Post {
+                body, timeout_ms, ..
+            } => {
                 done.extend(session.posted().map(|id| format!("approve {id}")));
                 imds.approve(&body, Duration::from_millis(timeout_ms.into()))
             }

@@ -12,7 +12,7 @@
 //! ```
 
 use crate::policy::EventKind;
-use crate::wire::{API_VERSION, UNDERSCORED_API_VERSION};
+use crate::wire::{ADVICE_API_VERSION, API_VERSION, UNDERSCORED_API_VERSION};
 
 /// Something that documents of older versions do not have.
 ///
@@ -36,8 +36,8 @@ pub enum Feature {
     DurationInSeconds,
 }
 
-/// All documented versions, oldest first, and what each of them added. The version [`UNDERSCORED_API_VERSION`] differs from
-/// the next one in the names of resources.
+/// All known versions, oldest first, and what each of them added. The version [`UNDERSCORED_API_VERSION`] differs from
+/// the next one in the names of resources; [`ADVICE_API_VERSION`] is a preview that not every service knows.
 pub const VERSIONS: &[(&str, Option<Feature>)] = &[
     (UNDERSCORED_API_VERSION, None),
     ("2017-08-01", None),
@@ -46,9 +46,13 @@ pub const VERSIONS: &[(&str, Option<Feature>)] = &[
     ("2019-04-01", Some(Feature::Description)),
     ("2019-08-01", Some(Feature::EventSource)),
     (API_VERSION, Some(Feature::DurationInSeconds)),
+    (
+        ADVICE_API_VERSION,
+        Some(Feature::Events(EventKind::SpotRebalanceRecommendation)),
+    ),
 ];
 
-/// All documented versions, oldest first.
+/// All versions that are generally available, oldest first.
 ///
 /// ```
 /// use scheduled_events_core::{api_version, wire};
@@ -57,7 +61,8 @@ pub const VERSIONS: &[(&str, Option<Feature>)] = &[
 /// assert_eq!(api_version::versions().next_back(), Some(wire::API_VERSION));
 /// ```
 pub fn versions() -> impl DoubleEndedIterator<Item = &'static str> {
-    VERSIONS.iter().map(|(version, _)| *version)
+    let all = VERSIONS.iter().map(|(version, _)| *version);
+    all.filter(|version| *version != ADVICE_API_VERSION)
 }
 
 impl Feature {
@@ -105,6 +110,9 @@ impl Feature {
             Self::Events(EventKind::Preempt) => "Preempt events",
             Self::Events(EventKind::Terminate) => "Terminate events",
             Self::Events(EventKind::Other) => "Other events",
+            Self::Events(EventKind::SpotRebalanceRecommendation) => {
+                "SpotRebalanceRecommendation events"
+            }
             Self::Description => "Description",
             Self::EventSource => "EventSource",
             Self::DurationInSeconds => "DurationInSeconds",
@@ -131,7 +139,7 @@ mod tests {
 
     #[test]
     fn versions_ascend_and_end_with_the_newest() {
-        assert!(versions().is_sorted());
+        assert!(VERSIONS.is_sorted_by_key(|(version, _)| version));
         assert_eq!(
             (versions().next(), versions().next_back()),
             (Some(UNDERSCORED_API_VERSION), Some(API_VERSION))

@@ -147,10 +147,10 @@ pub use policy::{
     Scope, SourceKind, TooManyRules,
 };
 pub use session::{
-    AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, NotificationOutcome, Preparation,
-    Recovering, RecoveryStatus, Report, RequestOutcome, Response, Session, SessionConfig,
-    SessionConfigError, SessionSource, SnapshotError, Step, Untracked, Waiting, WaitsFor,
-    WouldPrepare, limits, snapshot_length,
+    AnswerOutcome, ApiVersion, Cause, GateAnswer, GatePhase, LastCall, NotificationOutcome,
+    Preparation, Recovering, RecoveryStatus, Report, RequestOutcome, Response, Session,
+    SessionConfig, SessionConfigError, SessionSource, SnapshotError, Step, Untracked, Waiting,
+    WaitsFor, WouldPrepare, limits, snapshot_length,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

@@ -15,8 +15,11 @@ pub const ENDPOINT: &str = "http://169.254.169.254";
 /// The path of the document, for GET, and of approvals, for POST. `?api-version=` and a version follow.
 pub const PATH: &str = "/metadata/scheduledevents";
 
-/// The newest documented API version.
+/// The newest API version that is generally available.
 pub const API_VERSION: &str = "2020-07-01";
+
+/// The API version from which on documents have advice, in preview: not every service knows it.
+pub const ADVICE_API_VERSION: &str = "2024-07-09";
 
 /// The oldest API version, whose resource names start with an underscore: `_web_0` for the machine `web_0`.
 pub const UNDERSCORED_API_VERSION: &str = "2017-03-01";

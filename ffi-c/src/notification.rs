@@ -134,6 +134,8 @@ pub enum schedev_notification_state {
     SCHEDEV_NOTIFICATION_STATE_COMPLETED = 3,
     /// Over, and it did not start.
     SCHEDEV_NOTIFICATION_STATE_CANCELED = 4,
+    /// Advice, which is never approved.
+    SCHEDEV_NOTIFICATION_STATE_ADVISORY = 5,
     /// A word that this library does not know. See event_status_text of the event.
     SCHEDEV_NOTIFICATION_STATE_OTHER = 255,
 }
@@ -170,6 +172,7 @@ pub struct schedev_notification {
 fn state_number(state: &NotificationState<'_>) -> schedev_notification_state {
     match state {
         NotificationState::Scheduled => SCHEDEV_NOTIFICATION_STATE_SCHEDULED,
+        NotificationState::Advisory => SCHEDEV_NOTIFICATION_STATE_ADVISORY,
         NotificationState::Started => SCHEDEV_NOTIFICATION_STATE_STARTED,
         NotificationState::Completed => SCHEDEV_NOTIFICATION_STATE_COMPLETED,
         NotificationState::Canceled => SCHEDEV_NOTIFICATION_STATE_CANCELED,

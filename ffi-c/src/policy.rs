@@ -62,12 +62,12 @@ pub enum schedev_leader {
     SCHEDEV_LEADER_FIRST_RESOURCE = 3,
 }
 
-/// Event types that a rule matches; combine them with |. 0 matches every type.
+/// Event types that a rule matches; combine them with |. 0 matches every type but advice.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The words are those of the document.
 pub enum schedev_match_type {
-    /// Every type.
+    /// Every type but advice.
     SCHEDEV_MATCH_TYPE_ANY = 0,
     SCHEDEV_MATCH_TYPE_FREEZE = 1,
     SCHEDEV_MATCH_TYPE_REBOOT = 2,
@@ -76,6 +76,8 @@ pub enum schedev_match_type {
     SCHEDEV_MATCH_TYPE_TERMINATE = 16,
     /// Every other word.
     SCHEDEV_MATCH_TYPE_OTHER = 32,
+    /// Advice, whatever its type. ANY and OTHER do not match it.
+    SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION = 64,
 }
 
 /// Event sources that a rule matches; combine them with |. 0 matches every source, and events without one.
@@ -97,7 +99,7 @@ use schedev_match_type::*;
 use schedev_scope::*;
 
 /// All bits that a rule may combine. A source bit of core more, for events without a source, has no name in C.
-const MATCH_TYPE_ALL: u32 = 63;
+const MATCH_TYPE_ALL: u32 = 127;
 const MATCH_SOURCE_ALL: u32 = 7;
 
 /// One rule. It matches an event if all its conditions do. Zero it first: a zeroed rule holds every event of this machine.
@@ -353,6 +355,10 @@ pub enum schedev_reason {
     SCHEDEV_REASON_STATUS_UNKNOWN = 16,
     /// The event has no Resources, or an empty list.
     SCHEDEV_REASON_NAMES_NO_MACHINE = 17,
+    /// The event is advice, and no rule names its type.
+    SCHEDEV_REASON_ADVICE = 18,
+    /// The event is advice, which is never approved, whatever the rule says.
+    SCHEDEV_REASON_ADVICE_UNAPPROVED = 19,
     /// A reason that this version of the header does not name.
     SCHEDEV_REASON_OTHER = 255,
 }
@@ -360,7 +366,7 @@ pub enum schedev_reason {
 use schedev_reason::*;
 
 /// The reasons and their messages; `Unreliable` once for each member that decisions depend on.
-const REASONS: [(schedev_reason, Reason, &CStr); 22] = [
+const REASONS: [(schedev_reason, Reason, &CStr); 24] = [
     (
         SCHEDEV_REASON_USER_INITIATED,
         Reason::UserInitiated,
@@ -462,6 +468,16 @@ const REASONS: [(schedev_reason, Reason, &CStr); 22] = [
         SCHEDEV_REASON_NAMES_NO_MACHINE,
         Reason::NamesNoMachine,
         c"no VM in Resources",
+    ),
+    (
+        SCHEDEV_REASON_ADVICE,
+        Reason::Advice,
+        c"advice: no rule names it",
+    ),
+    (
+        SCHEDEV_REASON_ADVICE_UNAPPROVED,
+        Reason::AdviceUnapproved,
+        c"advice: never approved",
     ),
 ];
 
@@ -646,13 +662,17 @@ mod tests {
 
     #[test]
     fn bits_are_those_of_core() {
-        let types: [(schedev_match_type, EventKind); 6] = [
+        let types: [(schedev_match_type, EventKind); 7] = [
             (SCHEDEV_MATCH_TYPE_FREEZE, EventKind::Freeze),
             (SCHEDEV_MATCH_TYPE_REBOOT, EventKind::Reboot),
             (SCHEDEV_MATCH_TYPE_REDEPLOY, EventKind::Redeploy),
             (SCHEDEV_MATCH_TYPE_PREEMPT, EventKind::Preempt),
             (SCHEDEV_MATCH_TYPE_TERMINATE, EventKind::Terminate),
             (SCHEDEV_MATCH_TYPE_OTHER, EventKind::Other),
+            (
+                SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION,
+                EventKind::SpotRebalanceRecommendation,
+            ),
         ];
         for (bit, kind) in types {
             let rule = schedev_rule {
@@ -679,7 +699,7 @@ mod tests {
                 Ok(EventSources::of(&[kind]))
             );
         }
-        for (types, sources) in [(64, 0), (256, 0), (0, 8), (0, u32::MAX)] {
+        for (types, sources) in [(128, 0), (256, 0), (0, 8), (0, u32::MAX)] {
             let rule = schedev_rule {
                 event_types: types,
                 event_sources: sources,

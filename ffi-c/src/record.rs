@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 
 use scheduled_events_core::record::{EventMembers, HookOutcome, Record};
+use scheduled_events_core::wire::ADVICE_API_VERSION;
 use scheduled_events_core::{Event, EventId, Session, Text, UnixSeconds, VmNames};
 
 use crate::abi::pointers::{input, output_buffer, zero};
@@ -10,7 +11,7 @@ use crate::abi::tagged::object;
 use crate::boundary::{Result, boundary};
 use crate::document::event::SCHEDEV_EVENT_ID_MAX_BYTES;
 use crate::document::event::schedev_event_status::{
-    SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED,
+    SCHEDEV_EVENT_STATUS_ADVISORY, SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED,
 };
 use crate::document::{ParsedDocument, schedev_document};
 use crate::json::fill_json;
@@ -37,7 +38,7 @@ const OTHER_MAX_BYTES: usize = 1024;
 /// Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
 /// --json` emits it. docs/use/records.md describes the members.
 ///
-/// PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
+/// PREPARE, RECOVER, CHANGE, DECISION, PROBLEM, UNTRACKED and NO_ADVICE have a record: "prepare", "recover", "change" and so on. The
 /// others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
 /// is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
 /// resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
@@ -163,6 +164,9 @@ fn record_of<'a>(
             own: step.untracked_own,
             others: step.untracked_others,
         },
+        kind if kind == SCHEDEV_STEP_NO_ADVICE as u32 => Record::NoAdvice {
+            api_version: ADVICE_API_VERSION,
+        },
         _ => return Err(SCHEDEV_END),
     })
 }
@@ -177,6 +181,7 @@ fn event_members<'a>(
     let event_status = match event.event_status {
         status if status == SCHEDEV_EVENT_STATUS_SCHEDULED as u32 => Some(Text::plain("Scheduled")),
         status if status == SCHEDEV_EVENT_STATUS_STARTED as u32 => Some(Text::plain("Started")),
+        status if status == SCHEDEV_EVENT_STATUS_ADVISORY as u32 => Some(Text::plain("Advisory")),
         _ => None,
     };
     let kept = EventMembers {
@@ -281,8 +286,12 @@ mod tests {
                 r#"{"record":"untracked","own":0,"others":12,TIME}"#,
             ),
             (
+                step(SCHEDEV_STEP_NO_ADVICE),
+                r#"{"record":"no-advice","api_version":"2024-07-09",TIME}"#,
+            ),
+            (
                 step(SCHEDEV_STEP_PREPARE),
-                r#"{"record":"prepare","event_id":"a\"b","outcome":"begun","event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
+                r#"{"record":"prepare","event_id":"a\"b","outcome":"begun","attempt":0,"event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
             ),
             (
                 step(SCHEDEV_STEP_LAST_CALL),

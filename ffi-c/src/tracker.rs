@@ -8,7 +8,8 @@ use crate::abi::pointers::{Flag, memory_for, memory_size, optional_output, outpu
 use crate::abi::tagged::{self, Holder, object, object_mut};
 use crate::boundary::{boundary, value_boundary};
 use crate::document::event::schedev_event_status::{
-    SCHEDEV_EVENT_STATUS_OTHER, SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED,
+    SCHEDEV_EVENT_STATUS_ADVISORY, SCHEDEV_EVENT_STATUS_OTHER, SCHEDEV_EVENT_STATUS_SCHEDULED,
+    SCHEDEV_EVENT_STATUS_STARTED,
 };
 use crate::document::schedev_document;
 use crate::names::{schedev_names, with_names};
@@ -42,11 +43,15 @@ pub enum schedev_change {
     SCHEDEV_CHANGE_CANCELLED = 7,
     /// Gone while it was Scheduled, after its approval or after NotBefore: it is unknown whether it took place.
     SCHEDEV_CHANGE_ENDED = 8,
+    /// Advice is new.
+    SCHEDEV_CHANGE_ADVISED = 9,
+    /// Advice is gone. What it advised of may happen all the same.
+    SCHEDEV_CHANGE_ADVICE_WITHDRAWN = 10,
 }
 
 use schedev_change::*;
 
-const CHANGES: [(schedev_change, Change, &CStr); 8] = [
+const CHANGES: [(schedev_change, Change, &CStr); 10] = [
     (SCHEDEV_CHANGE_SCHEDULED, Change::Scheduled, c"scheduled"),
     (SCHEDEV_CHANGE_STARTED, Change::Started, c"started"),
     (
@@ -63,6 +68,12 @@ const CHANGES: [(schedev_change, Change, &CStr); 8] = [
     (SCHEDEV_CHANGE_COMPLETED, Change::Completed, c"completed"),
     (SCHEDEV_CHANGE_CANCELLED, Change::Cancelled, c"cancelled"),
     (SCHEDEV_CHANGE_ENDED, Change::Ended, c"ended"),
+    (SCHEDEV_CHANGE_ADVISED, Change::Advised, c"advised"),
+    (
+        SCHEDEV_CHANGE_ADVICE_WITHDRAWN,
+        Change::AdviceWithdrawn,
+        c"advice-withdrawn",
+    ),
 ];
 
 pub(crate) fn change_number(change: Change) -> u32 {
@@ -140,6 +151,7 @@ impl schedev_tracked_event {
         let status = match event.status() {
             TrackedStatus::Scheduled => SCHEDEV_EVENT_STATUS_SCHEDULED,
             TrackedStatus::Started => SCHEDEV_EVENT_STATUS_STARTED,
+            TrackedStatus::Advisory => SCHEDEV_EVENT_STATUS_ADVISORY,
             TrackedStatus::Unclear => SCHEDEV_EVENT_STATUS_OTHER,
         };
         Self {

@@ -17,10 +17,10 @@ use crate::terminate::schedev_profile_rule::*;
 
 /// A word with NULs after it. Tables of these, unlike tables of pointers, need no relocation, which takes more bytes than most
 /// words.
-type Word = [u8; 25];
+type Word = [u8; 28];
 
 const fn padded(word: &CStr) -> Word {
-    let (bytes, mut padded, mut index) = (word.to_bytes(), [0; 25], 0);
+    let (bytes, mut padded, mut index) = (word.to_bytes(), [0; 28], 0);
     assert!(bytes.len() < padded.len(), "the word is too long");
     while index < bytes.len() {
         padded[index] = bytes[index];
@@ -36,13 +36,17 @@ fn word(words: &'static [(u32, Word)], number: u32, other: &'static CStr) -> *co
     known.map_or(other.as_ptr(), |(_, word)| word.as_ptr().cast())
 }
 
-static TYPES: [(u32, Word); 6] = [
+static TYPES: [(u32, Word); 7] = [
     (SCHEDEV_EVENT_TYPE_NONE as u32, padded(c"none")),
     (SCHEDEV_EVENT_TYPE_FREEZE as u32, padded(c"Freeze")),
     (SCHEDEV_EVENT_TYPE_REBOOT as u32, padded(c"Reboot")),
     (SCHEDEV_EVENT_TYPE_REDEPLOY as u32, padded(c"Redeploy")),
     (SCHEDEV_EVENT_TYPE_PREEMPT as u32, padded(c"Preempt")),
     (SCHEDEV_EVENT_TYPE_TERMINATE as u32, padded(c"Terminate")),
+    (
+        SCHEDEV_EVENT_TYPE_SPOT_REBALANCE_RECOMMENDATION as u32,
+        padded(c"SpotRebalanceRecommendation"),
+    ),
 ];
 
 /// Returns a schedev_event_type as a word, such as "Freeze".
@@ -54,10 +58,11 @@ pub extern "C" fn schedev_event_type_word(event_type: u32) -> *const c_char {
     word(&TYPES, event_type, c"other")
 }
 
-static STATUSES: [(u32, Word); 3] = [
+static STATUSES: [(u32, Word); 4] = [
     (SCHEDEV_EVENT_STATUS_NONE as u32, padded(c"none")),
     (SCHEDEV_EVENT_STATUS_SCHEDULED as u32, padded(c"Scheduled")),
     (SCHEDEV_EVENT_STATUS_STARTED as u32, padded(c"Started")),
+    (SCHEDEV_EVENT_STATUS_ADVISORY as u32, padded(c"Advisory")),
 ];
 
 /// Returns a schedev_event_status as a word, such as "Scheduled".
@@ -118,7 +123,7 @@ pub extern "C" fn schedev_leader_word(leader: u32) -> *const c_char {
     word(&LEADERS, leader, c"unknown")
 }
 
-static REASONS: [(u32, Word); 17] = [
+static REASONS: [(u32, Word); 19] = [
     (
         SCHEDEV_REASON_USER_INITIATED as u32,
         padded(c"user-initiated"),
@@ -168,6 +173,11 @@ static REASONS: [(u32, Word); 17] = [
     (
         SCHEDEV_REASON_NAMES_NO_MACHINE as u32,
         padded(c"names-no-machine"),
+    ),
+    (SCHEDEV_REASON_ADVICE as u32, padded(c"advice")),
+    (
+        SCHEDEV_REASON_ADVICE_UNAPPROVED as u32,
+        padded(c"advice-unapproved"),
     ),
 ];
 
@@ -333,6 +343,7 @@ mod tests {
             EventKind::Redeploy,
             EventKind::Preempt,
             EventKind::Terminate,
+            EventKind::SpotRebalanceRecommendation,
         ];
         assert_eq!(all(&TYPES)[1..], kinds.map(EventKind::word));
         assert_eq!(

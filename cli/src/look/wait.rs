@@ -48,7 +48,7 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     let (mut answered, mut last_failure) = (false, String::new());
     loop {
         match pace.take_step(clock.now()) {
-            Step::Get { timeout_ms } => {
+            Step::Get { timeout_ms, .. } => {
                 let timeout = Duration::from_millis(timeout_ms.into())
                     .min(left())
                     .max(REQUEST_MIN);

@@ -125,15 +125,18 @@ impl<'a> Request<'a> {
 
     /// Why this event, whose id was given, cannot be approved.
     fn obstacle(&self, event: &Event<'_>) -> Option<String> {
+        if event.is_advice() {
+            return Some("is advice, which no approval affects".into());
+        }
         match event.event_status() {
             Some(EventStatus::Scheduled) => {}
             Some(EventStatus::Started) => {
                 return Some("has already started, so there is nothing to approve".into());
             }
-            Some(EventStatus::Other(word)) => {
+            Some(status @ (EventStatus::Advisory | EventStatus::Other(_))) => {
                 return Some(format!(
                     "has the status {}, not Scheduled",
-                    cell(&word.to_string())
+                    cell(&status.to_string())
                 ));
             }
             None => return Some("has no readable status, so it cannot be approved".into()),

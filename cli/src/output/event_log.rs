@@ -79,13 +79,13 @@ impl Entry {
 
     const fn of_change(change: Change) -> Self {
         match change {
-            Change::Scheduled => Self::Scheduled,
+            Change::Scheduled | Change::Advised => Self::Scheduled,
             Change::Started => Self::Started,
             Change::StartedWithoutNotice => Self::StartedWithoutNotice,
             Change::Rescheduled => Self::Rescheduled,
             Change::Updated => Self::Updated,
             Change::Completed => Self::Completed,
-            Change::Cancelled => Self::Cancelled,
+            Change::Cancelled | Change::AdviceWithdrawn => Self::Cancelled,
             Change::Ended => Self::Ended,
         }
     }

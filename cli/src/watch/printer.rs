@@ -421,9 +421,9 @@ pub(crate) fn print_note(note: &Note) {
 
 const fn change_style(change: Change) -> Style {
     match change {
-        Change::Scheduled | Change::Rescheduled | Change::Updated => CAUTION,
+        Change::Scheduled | Change::Rescheduled | Change::Updated | Change::Advised => CAUTION,
         Change::Started | Change::StartedWithoutNotice => BAD,
-        Change::Completed | Change::Cancelled | Change::Ended => GOOD,
+        Change::Completed | Change::Cancelled | Change::Ended | Change::AdviceWithdrawn => GOOD,
     }
 }
 

@@ -551,6 +551,7 @@ const fn status_of(status: TrackedStatus) -> &'static str {
     match status {
         TrackedStatus::Scheduled => "Scheduled",
         TrackedStatus::Started => "Started",
+        TrackedStatus::Advisory => "Advisory",
         TrackedStatus::Unclear => "Other",
     }
 }

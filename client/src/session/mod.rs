@@ -28,17 +28,19 @@ use crate::record::EventRecord;
 ///     // Write the snapshot and the events here.
 ///     session.saved();
 /// }
-/// assert!(matches!(step, OwnedStep::Get { timeout_ms: 130_000 })); // now do it
+/// assert!(matches!(step, OwnedStep::Get { timeout_ms: 130_000, .. })); // now do it
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // The members are those of `Step`.
 pub enum OwnedStep {
     Get {
+        api_version: String,
         timeout_ms: u32,
     },
     Post {
         body: Vec<u8>,
+        api_version: String,
         timeout_ms: u32,
     },
     Wait {
@@ -70,9 +72,20 @@ impl OwnedStep {
     /// Copies a step; `of` returns what the host knows of an event.
     pub fn new(step: Step<'_>, of: impl Fn(&TrackedEvent) -> EventRecord) -> Self {
         match step {
-            Step::Get { timeout_ms } => Self::Get { timeout_ms },
-            Step::Post { body, timeout_ms } => Self::Post {
+            Step::Get {
+                api_version,
+                timeout_ms,
+            } => Self::Get {
+                api_version: api_version.to_owned(),
+                timeout_ms,
+            },
+            Step::Post {
+                body,
+                api_version,
+                timeout_ms,
+            } => Self::Post {
                 body: body.to_vec(),
+                api_version: api_version.to_owned(),
                 timeout_ms,
             },
             Step::Wait { until } => Self::Wait { until },

@@ -85,6 +85,24 @@ impl<'a> Event<'a> {
         self.text(Member::EventStatus).map(EventStatus::new)
     }
 
+    /// Whether the event is advice and no maintenance: its type is `SpotRebalanceRecommendation`, or its status `Advisory`. What it
+    /// advises of may never happen, so that there is nothing to approve: `docs/inside/wire.md`, section 6.
+    ///
+    /// ```
+    /// use scheduled_events_core::Document;
+    ///
+    /// let body = br#"{"Events":[{"EventId":"a","EventType":"SpotRebalanceRecommendation","EventStatus":"Scheduled"},
+    ///     {"EventId":"b","EventType":"Preempt","EventStatus":"Advisory"},{"EventId":"c","EventType":"Preempt"}]}"#;
+    /// let document = Document::parse(body)?;
+    /// assert!(document.events().map(|event| event.is_advice()).eq([true, true, false]));
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
+    #[inline(never)] // It is called in several places.
+    pub fn is_advice(&self) -> bool {
+        self.event_type() == Some(EventType::SpotRebalanceRecommendation)
+            || self.event_status() == Some(EventStatus::Advisory)
+    }
+
     /// `ResourceType`: `VirtualMachine` so far.
     pub fn resource_type(&self) -> Option<Text<'a>> {
         self.text(Member::ResourceType)

@@ -7,6 +7,9 @@ use serde::{Serialize, Serializer};
 use crate::json::Text;
 use crate::time::UnixSeconds;
 
+/// The longest known word has so many bytes: a longer text with escapes is another word.
+const LONGEST_WORD: usize = "SpotRebalanceRecommendation".len();
+
 /// An open enumeration: the known words, and any other.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $word:ident),+ }) => {
@@ -20,7 +23,7 @@ macro_rules! words {
 
         impl<'a> $name<'a> {
             pub(crate) fn new(text: Text<'a>) -> Self {
-                let mut buffer = [0; 16];
+                let mut buffer = [0; LONGEST_WORD];
                 match text.as_str().or_else(|| text.copy_to(&mut buffer).ok().map(|word| &*word)) {
                     $(Some(stringify!($word)) => Self::$word,)+
                     _ => Self::Other(text),
@@ -74,7 +77,9 @@ words! {
         /// The spot machine is evicted; temporary disks are lost. Notice: 30 seconds at least.
         Preempt,
         /// The machine is deleted.
-        Terminate
+        Terminate,
+        /// Advice: the spot machine may be evicted soon, or not at all. See [`Event::is_advice`](crate::Event::is_advice).
+        SpotRebalanceRecommendation
     }
 }
 
@@ -94,7 +99,9 @@ words! {
         /// Announced: it can be approved.
         Scheduled,
         /// In progress.
-        Started
+        Started,
+        /// Advice, which never starts. See [`Event::is_advice`](crate::Event::is_advice).
+        Advisory
     }
 }
 

@@ -340,9 +340,14 @@ impl<'a> Notification<'a> {
             .map(move |name| resource.machine(name)))
     }
 
-    /// How far the event is.
+    /// How far the event is: [`NotificationState::Advisory`] for [advice](Event::is_advice) that is not over, whatever its status.
     pub fn state(&self) -> NotificationState<'a> {
-        NotificationState::new(self.event.text(Member::EventStatus))
+        let state = NotificationState::new(self.event.text(Member::EventStatus));
+        if self.event.is_advice() && !state.is_end() {
+            NotificationState::Advisory
+        } else {
+            state
+        }
     }
 
     /// The event, with the members that it has in a document. Its [`index`](Event::index) is that of the message or row.

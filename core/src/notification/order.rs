@@ -84,7 +84,7 @@ impl EventOrder {
     /// A row of Resource Graph has no time: it counts as newer than what is known of the same state.
     pub fn observe(&mut self, notification: &Notification<'_>) -> Arrival {
         let stage = match notification.state() {
-            NotificationState::Scheduled => Stage::Scheduled,
+            NotificationState::Scheduled | NotificationState::Advisory => Stage::Scheduled,
             NotificationState::Started => Stage::Started,
             NotificationState::Completed | NotificationState::Canceled => Stage::Over,
             // Azure may add a state. It takes the event no further.

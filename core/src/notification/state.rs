@@ -22,6 +22,8 @@ use crate::json::Text;
 pub enum NotificationState<'a> {
     /// The event is announced. It can be approved.
     Scheduled,
+    /// The event is advice, which is never approved.
+    Advisory,
     /// The event is in progress.
     Started,
     /// The event is over.
@@ -37,6 +39,7 @@ impl<'a> NotificationState<'a> {
         let text = status.unwrap_or(Text::plain(""));
         let known = [
             Self::Scheduled,
+            Self::Advisory,
             Self::Started,
             Self::Completed,
             Self::Canceled,
@@ -51,10 +54,11 @@ impl<'a> NotificationState<'a> {
         state.or(canceled).unwrap_or(Self::Other(text))
     }
 
-    /// The state as a word: `scheduled`, `started`, `completed`, `canceled`, or the word of the notification.
+    /// The state as a word: `scheduled`, `advisory`, `started`, `completed`, `canceled`, or the word of the notification.
     pub const fn word(&self) -> Text<'a> {
         match self {
             Self::Scheduled => Text::plain("scheduled"),
+            Self::Advisory => Text::plain("advisory"),
             Self::Started => Text::plain("started"),
             Self::Completed => Text::plain("completed"),
             Self::Canceled => Text::plain("canceled"),

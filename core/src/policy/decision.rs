@@ -101,6 +101,10 @@ pub enum Reason {
     /// The event affects several machines. It is prepared for, but not approved: nobody knows whether the other machines are
     /// ready. A gate, or a [`leader`](crate::Policy::leader) set explicitly, decides that.
     SeveralMachines,
+    /// The event is [advice](crate::Event::is_advice), and no rule names its type.
+    Advice,
+    /// The event is advice, which is never approved, whatever the rule says.
+    AdviceUnapproved,
     /// The rule says how long before `NotBefore` to act, and `NotBefore` is unknown: the event is not approved.
     StartUnknown,
 }
@@ -124,6 +128,8 @@ impl fmt::Display for Reason {
             Self::AnotherLeads => "another VM leads",
             Self::SeveralMachines => "not approved: several VMs, set a gate or leader",
             Self::StartUnknown => "not approved: NotBefore unknown",
+            Self::Advice => "advice: no rule names it",
+            Self::AdviceUnapproved => "advice: never approved",
             Self::Unreliable(member) => return write!(f, "unreadable {member}"),
         })
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{EventSource, EventType};
+use crate::event::{Event, EventSource, EventType};
 use crate::words::words;
 
 /// The type of an event, as a rule names it.
@@ -24,6 +24,8 @@ pub enum EventKind {
     Terminate,
     /// Any other type.
     Other,
+    /// Advice, which no other word names.
+    SpotRebalanceRecommendation,
 }
 
 words!(EventKind {
@@ -33,6 +35,7 @@ words!(EventKind {
     Preempt => "Preempt",
     Terminate => "Terminate",
     Other => "Other",
+    SpotRebalanceRecommendation => "SpotRebalanceRecommendation",
 });
 
 impl From<EventType<'_>> for EventKind {
@@ -43,6 +46,7 @@ impl From<EventType<'_>> for EventKind {
             EventType::Redeploy => Self::Redeploy,
             EventType::Preempt => Self::Preempt,
             EventType::Terminate => Self::Terminate,
+            EventType::SpotRebalanceRecommendation => Self::SpotRebalanceRecommendation,
             EventType::Other(_) => Self::Other,
         }
     }
@@ -90,29 +94,34 @@ impl From<EventSource<'_>> for SourceKind {
 /// assert!(set.contains(EventKind::Reboot) && !set.contains(EventKind::Preempt));
 /// assert_eq!(set.bits(), 0b11);
 /// assert_eq!(EventTypes::from_bits(0b11), Some(set));
-/// assert_eq!(EventTypes::from_bits(0b100_0000), None);
+/// assert_eq!(EventTypes::from_bits(0b1000_0000), None);
+/// // Advice is in a set only if it is named.
+/// assert!(!EventTypes::ANY.contains(EventKind::SpotRebalanceRecommendation));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventTypes(u8);
 
 impl EventTypes {
-    /// Every type, including unknown ones.
+    /// Every type, including unknown ones, but no advice: that is matched only by who names it.
     pub const ANY: Self = Self(0b11_1111);
+
+    const ADVICE: Self = Self(1 << EventKind::SpotRebalanceRecommendation as u8);
 
     /// Exactly these types.
     pub fn of(kinds: &[EventKind]) -> Self {
         Self(kinds.iter().fold(0, |set, &kind| set | 1 << kind as u8))
     }
 
-    /// The set as bits, from the lowest: Freeze, Reboot, Redeploy, Preempt, Terminate, any other type.
+    /// The set as bits, from the lowest: Freeze, Reboot, Redeploy, Preempt, Terminate, any other type,
+    /// `SpotRebalanceRecommendation`.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
     /// The set of these [`bits`](Self::bits); `None` for bits that have no meaning.
     pub const fn from_bits(bits: u8) -> Option<Self> {
-        if bits & !Self::ANY.0 == 0 {
+        if bits & !(Self::ANY.0 | Self::ADVICE.0) == 0 {
             Some(Self(bits))
         } else {
             None
@@ -124,11 +133,13 @@ impl EventTypes {
         self.0 & 1 << kind as u8 != 0
     }
 
-    /// Whether an event of this type matches. One without a readable type matches no set but that of every type.
-    pub(super) fn matches(self, event_type: Option<EventType<'_>>) -> bool {
-        match event_type {
+    /// Whether an event matches. Advice matches by that alone, whatever its type; an event without a readable type matches no
+    /// set but that of every type.
+    pub(super) fn matches(self, event: &Event<'_>) -> bool {
+        match event.event_type() {
+            _ if event.is_advice() => self.contains(EventKind::SpotRebalanceRecommendation),
             Some(event_type) => self.contains(EventKind::from(event_type)),
-            None => self == Self::ANY,
+            None => self.0 & Self::ANY.0 == Self::ANY.0,
         }
     }
 }

@@ -22,7 +22,8 @@ pub const MAX_RULES: usize = 32;
 /// A list of rules, and which machine approves an event that affects several. The first rule that matches decides.
 ///
 /// Some events are held whatever the rules: those with another status than `Scheduled`, those that name no machine, all events
-/// while the names of this machine are unknown, and another machine's `Terminate`. An event with a problem in a member that
+/// while the names of this machine are unknown, and another machine's `Terminate`. [Advice](Event::is_advice) matches only rules that
+/// name `SpotRebalanceRecommendation`, and is never approved. An event with a problem in a member that
 /// decisions depend on, or without a type or a status, is matched with what can be read, and never approved.
 ///
 /// ```
@@ -118,6 +119,23 @@ impl Policy {
         &self.rules
     }
 
+    /// Whether a rule names advice, so that documents are needed that have it.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Action, EventKind, EventTypes, Policy, Rule};
+    ///
+    /// let event_types = EventTypes::of(&[EventKind::SpotRebalanceRecommendation]);
+    /// let policy = Policy::new(&[Rule { event_types, ..Rule::new(Action::Prepare) }])?;
+    /// assert!(policy.names_advice() && !Policy::sample().names_advice());
+    /// # Ok::<(), scheduled_events_core::TooManyRules>(())
+    /// ```
+    pub fn names_advice(&self) -> bool {
+        let advice = EventKind::SpotRebalanceRecommendation;
+        self.rules
+            .iter()
+            .any(|rule| rule.event_types.contains(advice))
+    }
+
     /// Decides about an event at the time `now`, for the machine with these names. The event's notice is counted from
     /// `now`; a [`Session`](crate::Session) counts it from when it first saw this `NotBefore`.
     pub fn decide(&self, event: &Event<'_>, names: VmNames<'_>, now: UnixSeconds) -> Decision {
@@ -146,14 +164,17 @@ impl Policy {
 
         // What cannot be read forbids approving, never preparing.
         let unreliable = event.unreliable_member().map(Reason::Unreliable);
+        let is_advice = event.is_advice();
         let stopped = match event.event_status() {
+            // It never starts, whatever its status.
+            Some(status) if is_advice && !status.is_over() => None,
             Some(EventStatus::Started) => Some(Reason::AlreadyStarted),
-            Some(EventStatus::Other(_)) => Some(Reason::NotScheduled),
-            _ if names.is_unknown() => Some(Reason::NameUnknown),
+            Some(EventStatus::Advisory | EventStatus::Other(_)) => Some(Reason::NotScheduled),
             // Without a status it counts as announced, and may already run.
             Some(EventStatus::Scheduled) | None => None,
         };
-        if let Some(reason) = stopped {
+        let unnamed = names.is_unknown().then_some(Reason::NameUnknown);
+        if let Some(reason) = stopped.or(unnamed) {
             return hold(None, unreliable.unwrap_or(reason));
         }
         let event_type = event.event_type();
@@ -173,6 +194,7 @@ impl Policy {
         else {
             let reason = match mine {
                 _ if self.rules.is_empty() => Reason::Observing,
+                true if is_advice => Reason::Advice,
                 true => Reason::NoRule,
                 false if names_none => Reason::NamesNoMachine,
                 false => Reason::OtherMachine,
@@ -183,9 +205,10 @@ impl Policy {
         if approves && event_type == Some(EventType::Terminate) && !mine {
             return hold(Some(number), Reason::OtherMachinesTerminate);
         }
+        let doubt = doubt.or((is_advice && approves).then_some(Reason::AdviceUnapproved));
         if let Some(reason) = doubt {
             if rule.action == Action::Approve {
-                return hold(None, reason);
+                return hold(is_advice.then_some(number), reason);
             }
             return Decision {
                 act_from: rule.act_from(start),

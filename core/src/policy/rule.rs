@@ -46,7 +46,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Creates a rule that matches every event of this machine.
+    /// Creates a rule that matches every event of this machine but advice.
     pub const fn new(action: Action) -> Self {
         Self {
             event_types: EventTypes::ANY,
@@ -75,7 +75,7 @@ impl Rule {
                 self.max_duration,
             )
             && is_within(notice, self.min_notice, self.max_notice)
-            && self.event_types.matches(event.event_type())
+            && self.event_types.matches(event)
             && self.matches_source(event)
     }
 

@@ -77,6 +77,9 @@ pub const EXAMPLES: &[Record<'static>] = &[
         retry_in_ms: 1_000,
     },
     Record::Untracked { own: 0, others: 12 },
+    Record::NoAdvice {
+        api_version: "2024-07-09",
+    },
     Record::Gap {
         lost: 17,
         since: UnixSeconds(1_649_715_600),

@@ -10,6 +10,7 @@ use crate::policy::Decision;
 use crate::session::{GatePhase, Report, Untracked};
 use crate::time::UnixSeconds;
 use crate::tracker::{TrackedEvent, TrackedStatus};
+use crate::wire::ADVICE_API_VERSION;
 
 impl<'a> EventMembers<'a> {
     /// The members of the event of this id, of which nothing else is known.
@@ -68,6 +69,7 @@ impl<'a> EventMembers<'a> {
             TrackedStatus::Unclear => None,
             TrackedStatus::Scheduled => Some(Text::plain("Scheduled")),
             TrackedStatus::Started => Some(Text::plain("Started")),
+            TrackedStatus::Advisory => Some(Text::plain("Advisory")),
         };
         Self {
             event_id: Text::plain(event.event_id().as_str()),
@@ -109,7 +111,14 @@ impl<'a> EventMembers<'a> {
     pub fn with_newest(self, newest: Option<Self>) -> Self {
         newest.map_or(self, |newest| Self {
             event_id: self.event_id,
-            event_status: self.event_status.or(newest.event_status),
+            event_status: if self
+                .event_status
+                .is_some_and(|status| status == *"Advisory")
+            {
+                newest.event_status.or(self.event_status)
+            } else {
+                self.event_status.or(newest.event_status)
+            },
             not_before: self.not_before.or(newest.not_before),
             mine: self.mine.or(newest.mine),
             ..newest
@@ -212,6 +221,9 @@ impl<'a> Record<'a> {
             Report::Untracked(Untracked { own, others }) => Self::Untracked {
                 own: *own,
                 others: *others,
+            },
+            Report::NoAdvice => Self::NoAdvice {
+                api_version: ADVICE_API_VERSION,
             },
         }
     }

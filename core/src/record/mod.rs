@@ -146,9 +146,10 @@ macro_rules! event_members {
 event_members! {
     /// The event's id, as Azure wrote it.
     event_id: Text<'a> => "string",
-    /// What will happen: `Freeze`, `Reboot`, `Redeploy`, `Preempt`, `Terminate`, or a word that Azure adds later.
+    /// What will happen: `Freeze`, `Reboot`, `Redeploy`, `Preempt`, `Terminate`, `SpotRebalanceRecommendation`, or a
+    /// word that Azure adds later.
     event_type: Option<Text<'a>> => "string or null",
-    /// `Scheduled`, `Started`, or a word that Azure adds later.
+    /// `Scheduled`, `Started`, `Advisory`, or a word that Azure adds later.
     event_status: Option<Text<'a>> => "string or null",
     /// `VirtualMachine`.
     resource_type: Option<Text<'a>> => "string or null",
@@ -311,7 +312,8 @@ records! {
 
     /// An event changed.
     Change "change" by "watch" {
-        /// `scheduled`, `started`, `started-without-notice`, `rescheduled`, `updated`, `completed`, `cancelled` or `ended`.
+        /// `scheduled`, `started`, `started-without-notice`, `rescheduled`, `updated`, `completed`, `cancelled`, `ended`, `advised`
+        /// or `advice-withdrawn`.
         change: Change => "string",
         ..event
     }
@@ -388,6 +390,12 @@ records! {
         others: usize => "number",
     }
 
+    /// A rule names advice, and the service does not know the API version that has it. It is tried again once a day, and reported once.
+    NoAdvice "no-advice" by "watch" {
+        /// The version that the service does not know.
+        api_version: &'a str => "string",
+    }
+
     /// Records are missing here, because the audit file could not be written. Only the audit file has this record.
     Gap "gap" by "watch" {
         /// The number of records that were lost.
@@ -426,7 +434,7 @@ records! {
     Waiting "waiting" by "status" {
         event_id,
         /// `document`, `due-time`, `gate-to-prepare`, `preparation`, `gate-to-approve`, `turn`, `approval`, `start` (it is
-        /// approved), `start-unapproved`, `start-unprepared`, `cancelled-command`, `end` or `recovery`.
+        /// approved), `start-unapproved`, `start-unprepared`, `cancelled-command`, `end`, `withdrawal` or `recovery`.
         waits_for: WaitsFor => "string",
         /// Since when that runs; null if it does not.
         since: Option<UnixSeconds> => "time or null",

@@ -2,8 +2,9 @@
 
 use core::fmt;
 
+use super::ApiVersion;
 use super::last_call::LastCall;
-use super::limits::{INTERVAL_MIN_MS, INTERVAL_MS, NAME_MAX, NAMES_MAX};
+use super::limits::{API_VERSION_MAX, INTERVAL_MIN_MS, INTERVAL_MS, NAME_MAX, NAMES_MAX};
 use crate::names::VmNames;
 use crate::policy::Policy;
 use crate::words::words;
@@ -49,6 +50,8 @@ pub struct SessionConfig<'a> {
     pub seed: u64,
     /// Where events come from.
     pub source: SessionSource,
+    /// Which version of the API requests name.
+    pub api_version: ApiVersion<'a>,
     /// An id of this machine that a clone does not have, such as `vmId`; empty if it is unknown. A snapshot of another
     /// machine is refused.
     pub machine_id: &'a str,
@@ -70,6 +73,7 @@ impl<'a> SessionConfig<'a> {
             recover_all: false,
             seed: 0,
             source: SessionSource::Documents,
+            api_version: ApiVersion::Auto,
             machine_id: "",
             boot_id: "",
         }
@@ -131,6 +135,8 @@ pub enum SessionConfigError {
     TooManyNames,
     /// A name is longer than [`NAME_MAX`] bytes.
     NameTooLong,
+    /// The fixed version of the API is empty, or longer than [`API_VERSION_MAX`].
+    ApiVersion,
 }
 
 impl fmt::Display for SessionConfigError {
@@ -144,6 +150,10 @@ impl fmt::Display for SessionConfigError {
             Self::NameTooLong => write!(
                 f,
                 "a machine name is too long: the maximum is {NAME_MAX} bytes"
+            ),
+            Self::ApiVersion => write!(
+                f,
+                "the API version is empty or too long: the maximum is {API_VERSION_MAX} bytes"
             ),
         }
     }

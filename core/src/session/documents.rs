@@ -19,6 +19,8 @@ pub(super) struct Documents {
     stale_since: Option<UnixMillis>,
     /// Whether the newest document is to be applied again although its bytes are known.
     apply_again: bool,
+    /// Hash of the newest document without the advice that others may have. It supersedes none.
+    partial: Option<u64>,
 }
 
 /// How a document relates to those read before.
@@ -82,6 +84,13 @@ impl Documents {
         }
     }
 
+    /// Records a document without the advice that others may have, so that the next one with it is applied again. Returns whether it
+    /// is another one than the last such document.
+    pub(super) fn accept_partial(&mut self, hash: u64) -> bool {
+        self.apply_again = true;
+        self.partial.replace(hash) != Some(hash)
+    }
+
     /// Records that superseded documents are served since this time.
     pub(super) fn reject(&mut self, since: UnixMillis) {
         self.stale_since = Some(since);
@@ -94,11 +103,11 @@ impl Documents {
 
     /// Whether a document was read since the start.
     pub(super) fn has_read_one(&self) -> bool {
-        self.newest.is_some()
+        self.newest.or(self.partial).is_some()
     }
 
     /// Whether a document was read and no superseded one is served instead.
     pub(super) fn is_settled(&self) -> bool {
-        self.newest.is_some() && self.stale_since.is_none()
+        self.has_read_one() && self.stale_since.is_none()
     }
 }

@@ -88,6 +88,12 @@ pub const NAME_MAX: usize = 128;
 /// The largest number of events that one POST approves.
 pub const BATCH_MAX: usize = 32;
 
+/// The longest version of the API that a host can fix, in bytes.
+pub const API_VERSION_MAX: usize = 32;
+
+/// A version of the API that the service did not know is tried again after so long.
+pub const VERSION_RETRY_MS: u32 = 86_400_000;
+
 /// The longest body of a POST: enough for one id in which every byte is escaped, and for 32 GUIDs.
 pub const BODY_MAX: usize = 2_048;
 

@@ -18,7 +18,7 @@
 //! Below them: `step` is what a session asks of its host. `event_progress` is what it keeps about one event, with a `command` that the
 //! host runs for it, and the answers of the `gate`; `last_call` is when the machine prepares although the gate has not answered yes.
 //! `recovery` is how far the machine is on its way back into service, and `recovering` the events that it is for. `approvals`
-//! selects and writes approvals. `pacer` says when the next request may be sent, and `limits` has every constant with its reason.
+//! selects and writes approvals. `pacer` says when the next request may be sent, `versions` which version of the API it names, and `limits` has every constant with its reason.
 
 mod answers;
 mod apply;
@@ -38,6 +38,7 @@ mod recovery;
 mod response;
 mod snapshot;
 mod step;
+mod versions;
 mod waiting;
 mod would_prepare;
 
@@ -50,6 +51,7 @@ pub use recovering::Recovering;
 pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::{SnapshotError, snapshot_length};
 pub use step::{Report, Step, Untracked};
+pub use versions::ApiVersion;
 pub use waiting::{RecoveryStatus, Waiting, WaitsFor};
 pub use would_prepare::WouldPrepare;
 
@@ -68,6 +70,7 @@ use event_progress::EventProgress;
 use limits::{BODY_MAX, INTERVAL_MIN_MS, NAME_MAX, NAMES_MAX, PROBLEMS_MAX};
 use pacer::Pacer;
 use recovery::Recovery;
+use versions::Versions;
 
 /// The client as a state machine without I/O: call [`take_step`](Self::take_step), do what it returns, and report the result.
 ///
@@ -211,6 +214,7 @@ pub struct Session<const N: usize> {
     body: heapless::Vec<u8, BODY_MAX>,
     /// How many polls have begun.
     polls: u32,
+    versions: Versions,
     documents: Documents,
 
     // Events.
@@ -279,6 +283,7 @@ impl<const N: usize> Session<N> {
             pacer: Pacer::new(config.interval_ms, config.seed),
             request: Request::None,
             body: heapless::Vec::new(),
+            versions: Versions::default(),
             documents: Documents::default(),
             open_events: 0,
             tracker: Tracker::with_seed(config.seed),
@@ -298,6 +303,15 @@ impl<const N: usize> Session<N> {
             event_seen: false,
         };
         session.set_names(config.names)?;
+        match config.api_version {
+            ApiVersion::Auto => {}
+            ApiVersion::Advice => session.versions.needs_advice = true,
+            ApiVersion::Fixed(version) => {
+                session.versions.fixed = fixed_str::from_str(version)
+                    .filter(|version: &heapless::String<_, _>| !version.is_empty())
+                    .ok_or(SessionConfigError::ApiVersion)?;
+            }
+        }
         if config.gate {
             // The gate decides which machine approves.
             session.policy.leader = Some(Leader::Everyone);
@@ -493,6 +507,7 @@ impl<const N: usize> Session<N> {
             && !self.machine.is_due()
             && self.problems_reported >= self.problems.len()
             && !self.untracked_unreported
+            && !self.versions.has_report()
     }
 
     /// The tracked events with their slots and their progress.

@@ -53,6 +53,9 @@ impl<const N: usize> Session<N> {
         if core::mem::take(&mut self.untracked_unreported) {
             return Step::Report(Report::Untracked(self.untracked));
         }
+        if self.versions.take_report() {
+            return Step::Report(Report::NoAdvice);
+        }
         let wake_at = self.wake_at(now);
         if self.awaits_answer() {
             return Step::Wait {
@@ -74,6 +77,7 @@ impl<const N: usize> Session<N> {
                 self.request = Request::Post(slots);
                 return Step::Post {
                     body: &self.body,
+                    api_version: self.versions.of_post(),
                     timeout_ms: TIMEOUT_MS,
                 };
             }
@@ -82,7 +86,11 @@ impl<const N: usize> Session<N> {
             let timeout_ms = self.pacer.polled(now);
             self.polls = self.polls.wrapping_add(1);
             self.request = Request::Get;
-            return Step::Get { timeout_ms };
+            self.versions.choose(self.policy.names_advice(), now);
+            return Step::Get {
+                api_version: self.versions.of_poll(),
+                timeout_ms,
+            };
         }
         let post_at = post_at.filter(|_| !poll_has_priority);
         Step::Wait {

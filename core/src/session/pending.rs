@@ -41,6 +41,8 @@ pub(super) enum Pending {
     Recovery,
     /// The end of the event, which has started.
     End,
+    /// The withdrawal of the advice, or the eviction.
+    Withdrawal,
     /// The start of the event, which is approved.
     Start,
     /// The first document since the start, or for the present names: it decides.
@@ -76,6 +78,11 @@ pub(super) enum Pending {
     Approval(UnixMillis),
 }
 
+/// When the event starts at the earliest, if that is known. Advice never starts.
+fn starts_at(event: &TrackedEvent) -> Option<UnixSeconds> {
+    event.not_before().filter(|_| !event.is_advice())
+}
+
 impl EventProgress {
     /// What has to happen next. `machine` is the recovery of this machine.
     #[inline(never)] // It is called in several places.
@@ -95,7 +102,11 @@ impl EventProgress {
         let is_retry_due = retry_at.is_some_and(|at| at <= context.now);
         let needs_preparation = context.acts && (self.needs_preparation(event) || is_retry_due);
         if event.is_approved() && !needs_preparation {
-            return Pending::Start;
+            return if event.is_advice() {
+                Pending::Withdrawal
+            } else {
+                Pending::Start
+            };
         }
         let Some(decision) = self.decision.filter(|_| context.acts) else {
             return Pending::Decision;
@@ -115,6 +126,9 @@ impl EventProgress {
         }
         if let Some(at) = retry_at {
             return Pending::Retry(at);
+        }
+        if event.is_advice() {
+            return Pending::Withdrawal;
         }
         if self.has_failed() && matches!(decision.action, Action::Approve | Action::Prepare) {
             return Pending::StartUnprepared;
@@ -276,15 +290,17 @@ impl EventProgress {
     fn may_ask(&self, event: &TrackedEvent, phase: GatePhase, context: Context) -> bool {
         let has_started = event.is_gone()
             || event.status == TrackedStatus::Started
-            || event
-                .not_before()
-                .is_some_and(|start| start <= context.time_of_day);
+            || starts_at(event).is_some_and(|start| start <= context.time_of_day);
         let is_due = self.gate.ask_at(phase).is_some_and(|at| at <= context.now);
         context.acts && context.has_gate && self.question.is_none() && !has_started && is_due
     }
 
-    /// When the event is prepared for although the gate has not answered yes; `None` for never.
+    /// When the event is prepared for although the gate has not answered yes; `None` for never, as for advice: the machine may
+    /// never be taken down, and if it is, that event has a last call of its own.
     fn last_call_at(&self, event: &TrackedEvent, context: Context) -> Option<UnixMillis> {
+        if event.is_advice() {
+            return None;
+        }
         let at = context.at(context.last_call.from(
             event.event_type(),
             self.noticed,
@@ -334,7 +350,7 @@ impl EventProgress {
             return None;
         }
         let at = self.retry_at.max(context.now);
-        let start = event.not_before().map(|start| context.at(start));
+        let start = starts_at(event).map(|start| context.at(start));
         self.failed.fits_in(at, start).then_some(at)
     }
 

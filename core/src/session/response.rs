@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use super::documents::DocumentKind;
+use super::documents::{DocumentKind, Documents};
+use super::versions::{PollAnswer, VersionOutcome};
 use super::{Request, Session};
 use crate::document::Document;
 use crate::error::{ParseError, Position};
@@ -259,7 +260,18 @@ impl<const N: usize> Session<N> {
     }
 
     fn poll_failed(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {
-        let retry_in_ms = self.pacer.failed(now, cause.is_permanent());
+        let answer = match cause {
+            Cause::Status(400 | 404) => PollAnswer::Refused,
+            _ => PollAnswer::Other,
+        };
+        let retry_in_ms = match self.versions.answered(answer, now) {
+            VersionOutcome::PollAgain => {
+                self.pacer.answered(now);
+                self.pacer.poll_soon(now);
+                self.pacer.next_poll_in(now)
+            }
+            _ => self.pacer.failed(now, cause.is_permanent()),
+        };
         RequestOutcome::PollFailed { cause, retry_in_ms }
     }
 
@@ -273,6 +285,7 @@ impl<const N: usize> Session<N> {
         if body.trim_ascii().is_empty() {
             // The service responds, so the next poll is not delayed.
             self.pacer.answered(now);
+            self.versions.answered(PollAnswer::Other, now);
             return RequestOutcome::PollFailed {
                 cause: Cause::EmptyBody,
                 retry_in_ms: self.pacer.next_poll_in(now),
@@ -282,6 +295,9 @@ impl<const N: usize> Session<N> {
         if self.documents.is_unchanged(hash) {
             self.pacer.answered(now);
             self.documents.confirm();
+            if self.versions.answered(PollAnswer::Document, now) == VersionOutcome::AdviceEnds {
+                self.documents.apply_again();
+            }
             self.confirm_events();
             return RequestOutcome::Unchanged;
         }
@@ -293,6 +309,20 @@ impl<const N: usize> Session<N> {
             }
         };
         self.pacer.answered(now);
+        let version = self.versions.answered(PollAnswer::Document, now);
+        if version == VersionOutcome::WithoutAdvice {
+            let new = self.documents.accept_partial(hash);
+            on_document(&document);
+            self.with_names(|session, names| {
+                session.apply_document(&document, names, new, true, now);
+            });
+            self.confirm_events();
+            return RequestOutcome::Document;
+        }
+        if version == VersionOutcome::AdviceEnds {
+            // Documents of the other version supersede none of these.
+            self.documents = Documents::default();
+        }
         let new = match self.documents.classify(hash, document.incarnation(), now) {
             DocumentKind::New => {
                 self.documents.accept(hash);
@@ -308,7 +338,7 @@ impl<const N: usize> Session<N> {
             }
         };
         on_document(&document);
-        self.with_names(|session, names| session.apply_document(&document, names, new, now));
+        self.with_names(|session, names| session.apply_document(&document, names, new, false, now));
         self.confirm_events();
         RequestOutcome::Document
     }

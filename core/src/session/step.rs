@@ -8,6 +8,7 @@ use crate::event::Problem;
 use crate::policy::Decision;
 use crate::time::UnixMillis;
 use crate::tracker::{Change, TrackedEvent};
+use crate::wire::ADVICE_API_VERSION;
 
 /// What the host does next, as returned by [`Session::take_step`](crate::Session::take_step).
 ///
@@ -16,15 +17,17 @@ use crate::tracker::{Change, TrackedEvent};
 ///
 /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
 /// // The first request may wait for the service to start.
-/// let Step::Get { timeout_ms } = session.take_step(UnixMillis(1_600_000_000_000)) else { panic!("expected a poll") };
-/// assert_eq!(timeout_ms, 130_000);
+/// let Step::Get { api_version, timeout_ms } = session.take_step(UnixMillis(1_600_000_000_000)) else { panic!("expected a poll") };
+/// assert_eq!((api_version, timeout_ms), ("2020-07-01", 130_000));
 /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'s> {
-    /// Send a GET. Pass the response to [`on_response`](crate::Session::on_response), or the failure to
+    /// Send a GET that names this version of the API. Pass the response to [`on_response`](crate::Session::on_response), or the failure to
     /// [`on_failure`](crate::Session::on_failure).
     Get {
+        /// The version: see [`SessionConfig::api_version`](crate::SessionConfig::api_version).
+        api_version: &'s str,
         /// The timeout of the request, in milliseconds. The first one may take long, since the service may have to start. Do not
         /// rely on one connection for so long: after [`TIMEOUT_MS`](super::limits::TIMEOUT_MS) send the GET again beside it, and
         /// then every ten seconds, at most three at a time, and pass on the first answer.
@@ -35,6 +38,8 @@ pub enum Step<'s> {
     Post {
         /// The body, JSON.
         body: &'s [u8],
+        /// The version of the API.
+        api_version: &'s str,
         /// The timeout of the request, in milliseconds.
         timeout_ms: u32,
     },
@@ -130,6 +135,8 @@ pub enum Report<E> {
     Problem(Problem),
     /// The number of events that the session cannot track changed.
     Untracked(Untracked),
+    /// The service does not know the version of the API that has advice: there is none until it does. Reported once.
+    NoAdvice,
 }
 
 impl<E> Report<E> {
@@ -147,7 +154,7 @@ impl<E> Report<E> {
             Self::Change { event, .. }
             | Self::Decision { event, .. }
             | Self::LastCall { event } => Some(event),
-            Self::Problem(_) | Self::Untracked(_) => None,
+            Self::Problem(_) | Self::Untracked(_) | Self::NoAdvice => None,
         }
     }
 
@@ -172,6 +179,7 @@ impl<E> Report<E> {
             Self::LastCall { event } => Report::LastCall { event },
             Self::Problem(problem) => Report::Problem(*problem),
             Self::Untracked(untracked) => Report::Untracked(*untracked),
+            Self::NoAdvice => Report::NoAdvice,
         }
     }
 
@@ -196,6 +204,7 @@ impl<E> Report<E> {
             Self::LastCall { event } => Report::LastCall { event: of(event) },
             Self::Problem(problem) => Report::Problem(problem),
             Self::Untracked(untracked) => Report::Untracked(untracked),
+            Self::NoAdvice => Report::NoAdvice,
         }
     }
 }
@@ -228,6 +237,10 @@ impl fmt::Display for Report<&TrackedEvent> {
                     "not tracked: {own} own events, {others} of other machines"
                 )
             }
+            Self::NoAdvice => write!(
+                f,
+                "no advice: the service does not know API version {ADVICE_API_VERSION}"
+            ),
         }
     }
 }

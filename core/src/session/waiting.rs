@@ -49,6 +49,8 @@ pub enum WaitsFor {
     CancelledCommand,
     /// The end of the event, which has started.
     End,
+    /// The withdrawal of the advice, or the eviction that it advised of.
+    Withdrawal,
     /// The recovery: the event is over.
     Recovery,
 }
@@ -66,6 +68,7 @@ words!(WaitsFor {
     StartUnprepared => "start-unprepared",
     CancelledCommand => "cancelled-command",
     End => "end",
+    Withdrawal => "withdrawal",
     Recovery => "recovery",
 });
 
@@ -282,6 +285,7 @@ impl EventProgress {
                 }
             }
             Pending::End => Shown::new(WaitsFor::End),
+            Pending::Withdrawal => Shown::new(WaitsFor::Withdrawal),
             Pending::Start => Shown::until(WaitsFor::Start, start),
             Pending::Decision | Pending::Confirmation => Shown::new(WaitsFor::Document),
             Pending::DueTime(_) => {

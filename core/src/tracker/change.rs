@@ -9,12 +9,15 @@ use crate::words::words;
 /// `completed`, `cancelled` and `ended`. An event whose first status is unknown is also `scheduled`, and
 /// `started-without-notice` if it goes from there to `Started`.
 ///
+/// [Advice](crate::Event::is_advice) is first `advised` and finally `advice-withdrawn`. If it becomes maintenance under the same id,
+/// that is `scheduled` or `started-without-notice` then, and the other way round `advised`.
+///
 /// ```
 /// use scheduled_events_core::Change;
 ///
 /// assert_eq!(Change::StartedWithoutNotice.word(), "started-without-notice");
 /// let ends: Vec<_> = Change::ALL.into_iter().filter(|change| change.is_end()).collect();
-/// assert_eq!(ends, [Change::Completed, Change::Cancelled, Change::Ended]);
+/// assert_eq!(ends, [Change::Completed, Change::Cancelled, Change::Ended, Change::AdviceWithdrawn]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
@@ -34,6 +37,10 @@ pub enum Change {
     Cancelled,
     /// The event is gone. It had not started, but was approved or past `NotBefore`: whether it happened is unknown.
     Ended,
+    /// Advice was seen for the first time.
+    Advised,
+    /// The advice is gone. What it advised of may happen all the same.
+    AdviceWithdrawn,
 }
 
 words!(Change {
@@ -45,22 +52,28 @@ words!(Change {
     Completed => "completed",
     Cancelled => "cancelled",
     Ended => "ended",
+    Advised => "advised",
+    AdviceWithdrawn => "advice-withdrawn",
 });
 
 impl Change {
     /// Whether the event is gone.
     pub const fn is_end(self) -> bool {
-        matches!(self, Self::Completed | Self::Cancelled | Self::Ended)
+        matches!(
+            self,
+            Self::Completed | Self::Cancelled | Self::Ended | Self::AdviceWithdrawn
+        )
     }
 }
 
 /// Changes of one event that are not reported yet: those of one document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes(u8);
+pub(crate) struct Changes(u16);
 
 impl Changes {
     /// The order in which changes of one document are reported.
-    const ORDER: [Change; 8] = [
+    const ORDER: [Change; 10] = [
+        Change::Advised,
         Change::Scheduled,
         Change::StartedWithoutNotice,
         Change::Rescheduled,
@@ -69,20 +82,21 @@ impl Changes {
         Change::Completed,
         Change::Cancelled,
         Change::Ended,
+        Change::AdviceWithdrawn,
     ];
 
-    pub(crate) const fn from_bits(bits: u8) -> Self {
+    pub(crate) const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
     /// One bit for each change. A snapshot contains them.
-    pub(crate) const fn bits(self) -> u8 {
+    pub(crate) const fn bits(self) -> u16 {
         self.0
     }
 
     /// Not every compiler knows how many changes there are.
-    const fn bit(change: Change) -> u8 {
-        1_u8.wrapping_shl(change as u32)
+    const fn bit(change: Change) -> u16 {
+        1_u16.wrapping_shl(change as u32)
     }
 
     pub(crate) const fn is_empty(self) -> bool {

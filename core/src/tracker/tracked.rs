@@ -31,6 +31,19 @@ pub enum TrackedStatus {
     Scheduled,
     /// The event was seen as `Started`.
     Started,
+    /// The event was last seen as [advice](crate::Event::is_advice), whatever its status.
+    Advisory,
+}
+
+impl TrackedStatus {
+    fn of(event: &Event<'_>) -> Self {
+        match event.event_status() {
+            _ if event.is_advice() => Self::Advisory,
+            Some(EventStatus::Scheduled) => Self::Scheduled,
+            Some(EventStatus::Started) => Self::Started,
+            _ => Self::Unclear,
+        }
+    }
 }
 
 /// How many bytes of an event's type are kept. The longest type seen so far has 27.
@@ -138,6 +151,22 @@ impl TrackedEvent {
         self.status
     }
 
+    /// Whether the event was last seen as [advice](crate::Event::is_advice).
+    ///
+    /// ```
+    /// use scheduled_events_core::{Change, Document, Tracker, UnixSeconds, VmNames};
+    ///
+    /// let body = br#"{"Events":[{"EventId":"a","EventType":"SpotRebalanceRecommendation","EventStatus":"Advisory"}]}"#;
+    /// let mut tracker = Tracker::<16>::new();
+    /// tracker.observe(&Document::parse(body)?, VmNames::UNKNOWN, UnixSeconds(0), |change, event| {
+    ///     assert!(event.is_advice() && change == Change::Advised);
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn is_advice(&self) -> bool {
+        matches!(self.status, TrackedStatus::Advisory)
+    }
+
     /// The last known `NotBefore`. Documents omit it when the event starts.
     pub const fn not_before(&self) -> Option<UnixSeconds> {
         if self.not_before.0 == NOT_BEFORE_UNKNOWN.0 {
@@ -190,21 +219,18 @@ impl TrackedEvent {
             duration: event.duration_in_seconds().unwrap_or(u32::MAX),
             event_id,
             event_type,
-            status: TrackedStatus::Unclear,
+            status: TrackedStatus::of(event),
             flags: Flags(Flags::PRESENT),
         };
         tracked.note_owner(event, names);
-        let change = match event.event_status() {
-            Some(EventStatus::Started) => {
-                tracked.status = TrackedStatus::Started;
-                Change::StartedWithoutNotice
-            }
-            Some(EventStatus::Scheduled) => {
-                tracked.status = TrackedStatus::Scheduled;
+        let change = match tracked.status {
+            TrackedStatus::Started => Change::StartedWithoutNotice,
+            TrackedStatus::Advisory => Change::Advised,
+            TrackedStatus::Scheduled => {
                 tracked.flags.set(Flags::SEEN_SCHEDULED, true);
                 Change::Scheduled
             }
-            Some(EventStatus::Other(_)) | None => Change::Scheduled,
+            TrackedStatus::Unclear => Change::Scheduled,
         };
         (tracked, change)
     }
@@ -219,13 +245,17 @@ impl TrackedEvent {
             self.digest = digest;
             changes.insert(Change::Updated);
         }
-        let status = match event.event_status() {
-            Some(EventStatus::Scheduled) => TrackedStatus::Scheduled,
-            Some(EventStatus::Started) => TrackedStatus::Started,
-            Some(EventStatus::Other(_)) | None => TrackedStatus::Unclear,
+        let seen = TrackedStatus::of(event);
+        let status = match seen {
+            // What cannot be read does not turn advice into maintenance.
+            TrackedStatus::Unclear if self.is_advice() => TrackedStatus::Advisory,
+            status => status,
         };
-        let voids_preparation =
-            self.update_interruption(event, status) && self.status != TrackedStatus::Started;
+        // What advice is prepared for is not what maintenance is prepared for.
+        let is_other_kind = self.is_advice() != (status == TrackedStatus::Advisory);
+        let voids_preparation = (self.update_interruption(event, seen)
+            || is_other_kind && status != TrackedStatus::Started)
+            && self.status != TrackedStatus::Started;
         if self.status == TrackedStatus::Started {
             return Difference {
                 changes,
@@ -252,11 +282,15 @@ impl TrackedEvent {
                         Change::StartedWithoutNotice
                     });
                 }
+                TrackedStatus::Advisory => changes.insert(Change::Advised),
+                _ if is_other_kind => changes.insert(Change::Scheduled),
                 _ if changes.is_empty() => changes.insert(Change::Updated),
                 _ => {}
             }
-            if status == TrackedStatus::Scheduled {
-                self.flags.set(Flags::SEEN_SCHEDULED, true);
+            match status {
+                TrackedStatus::Scheduled => self.flags.set(Flags::SEEN_SCHEDULED, true),
+                TrackedStatus::Advisory => self.flags.set(Flags::SEEN_SCHEDULED, false),
+                TrackedStatus::Started | TrackedStatus::Unclear => {}
             }
         }
         Difference {
@@ -281,7 +315,7 @@ impl TrackedEvent {
         let is_other = was_other || duration > self.duration;
         self.event_type = event_type;
         self.duration = duration;
-        is_other && status == TrackedStatus::Scheduled
+        is_other && status != TrackedStatus::Started
     }
 
     fn note_owner(&mut self, event: &Event<'_>, names: VmNames<'_>) {
@@ -294,6 +328,7 @@ impl TrackedEvent {
     /// Classifies the end of the event, which is absent or has the final status `last`.
     pub(super) fn end(&self, last: Option<&EventStatus<'_>>, now: UnixSeconds) -> Change {
         match last {
+            _ if self.is_advice() => Change::AdviceWithdrawn,
             Some(status) if status.is_cancelled() && self.status != TrackedStatus::Started => {
                 Change::Cancelled
             }

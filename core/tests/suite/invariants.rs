@@ -82,13 +82,23 @@ const NAMES: &[&[&str]] = &[&[VM], &[VM], &[], &[OTHER], &[VM, OTHER]];
 
 fn specs() -> impl Strategy<Value = Spec> {
     let words = (
-        select(&["Freeze", "Reboot", "Preempt", "Terminate", "SpotRebalance"][..]),
+        select(
+            &[
+                "Freeze",
+                "Reboot",
+                "Preempt",
+                "Terminate",
+                "SpotRebalance",
+                "SpotRebalanceRecommendation",
+            ][..],
+        ),
         select(
             &[
                 Some("Scheduled"),
                 Some("Scheduled"),
                 Some("Scheduled"),
                 Some("Started"),
+                Some("Advisory"),
                 Some("Queued"),
                 None,
             ][..],
@@ -144,11 +154,20 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
                 "Started",
                 "Completed",
                 "Canceled",
+                "Advisory",
                 "Queued"
             ][..]
         )
         .prop_map(Modification::Status),
-        select(&["Freeze", "Preempt", "Terminate"][..]).prop_map(Modification::Type),
+        select(
+            &[
+                "Freeze",
+                "Preempt",
+                "Terminate",
+                "SpotRebalanceRecommendation"
+            ][..]
+        )
+        .prop_map(Modification::Type),
         (0..3_i64).prop_map(|hours| Modification::NotBefore(hours * 3600)),
         select(&[-1_i64, 5, 5, 30][..]).prop_map(Modification::Duration),
         select(RESOURCES).prop_map(Modification::Resources),
@@ -181,6 +200,8 @@ fn policies() -> impl Strategy<Value = Policy> {
             EventTypes::ANY,
             EventTypes::of(&[EventKind::Freeze]),
             EventTypes::of(&[EventKind::Preempt, EventKind::Terminate]),
+            EventTypes::of(&[EventKind::SpotRebalanceRecommendation]),
+            EventTypes::of(&[EventKind::Preempt, EventKind::SpotRebalanceRecommendation]),
         ]),
         select(&[None, None, Some(8)][..]),
         select(&[Scope::Mine, Scope::Mine, Scope::Any, Scope::Others][..]),
@@ -335,7 +356,11 @@ fn nothing_waits_beyond_the_last_call(host: &TestHost) -> Result<(), TestCaseErr
         let is_needed = waiting
             .decision
             .is_some_and(|decision| decision.action == Action::Prepare);
-        if waiting.waits_for != WaitsFor::GateToPrepare || waiting.by_last_call || !is_needed {
+        if waiting.waits_for != WaitsFor::GateToPrepare
+            || waiting.by_last_call
+            || !is_needed
+            || event.is_advice()
+        {
             continue;
         }
         let is_sight = |entry: &&crate::common::Entry| {
@@ -445,6 +470,11 @@ fn check(invariant: impl Fn(&[crate::common::Entry], &Setup) -> CheckResult) {
 #[test]
 fn invariant_1_only_an_event_last_seen_scheduled_is_approved() {
     check(invariants::only_scheduled_events_are_approved);
+}
+
+#[test]
+fn invariant_1_advice_is_never_approved() {
+    check(invariants::advice_is_never_approved);
 }
 
 #[test]

@@ -149,6 +149,8 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
             boot_id: schedev_text::NONE,
             last_call_seconds: SCHEDEV_LAST_CALL_NEVER,
             source: 0,
+            api_version: schedev_text::NONE,
+            needs_advice: Flag::new(false),
         };
         let mut session = core::ptr::null_mut();
         assert_eq!(

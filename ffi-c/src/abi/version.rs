@@ -43,6 +43,7 @@ mod tests {
             ("ENDPOINT", wire::ENDPOINT),
             ("PATH", wire::PATH),
             ("API_VERSION", wire::API_VERSION),
+            ("ADVICE_API_VERSION", wire::ADVICE_API_VERSION),
             ("NAME_PATH", wire::NAME_PATH),
             ("VM_ID_PATH", wire::VM_ID_PATH),
             ("HEADER_NAME", wire::HEADER_NAME),

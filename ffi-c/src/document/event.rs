@@ -33,6 +33,8 @@ pub enum schedev_event_type {
     SCHEDEV_EVENT_TYPE_PREEMPT = 4,
     /// The machine is deleted.
     SCHEDEV_EVENT_TYPE_TERMINATE = 5,
+    /// Advice: the spot machine may be evicted soon, or not at all.
+    SCHEDEV_EVENT_TYPE_SPOT_REBALANCE_RECOMMENDATION = 6,
     /// A type that this library does not know. See event_type_text.
     SCHEDEV_EVENT_TYPE_OTHER = 255,
 }
@@ -47,6 +49,8 @@ pub enum schedev_event_status {
     SCHEDEV_EVENT_STATUS_SCHEDULED = 1,
     /// In progress.
     SCHEDEV_EVENT_STATUS_STARTED = 2,
+    /// Advice, which never starts.
+    SCHEDEV_EVENT_STATUS_ADVISORY = 3,
     /// A status that this library does not know. See event_status_text.
     SCHEDEV_EVENT_STATUS_OTHER = 255,
 }
@@ -117,6 +121,9 @@ pub struct schedev_event {
     pub has_resources: Flag,
     /// Whether the event has a Description.
     pub has_description: Flag,
+    /// Whether it is advice and no maintenance: the type is SPOT_REBALANCE_RECOMMENDATION, or the status ADVISORY. There is nothing
+    /// to approve.
+    pub advice: Flag,
     /// Private.
     pub opaque: [u64; 48],
 }
@@ -193,6 +200,7 @@ impl schedev_event {
                 has_resource_type: Flag::new(resource_type.is_some()),
                 has_resources: Flag::new(event.resources().is_present()),
                 has_description: Flag::new(description.is_some()),
+                advice: Flag::new(event.is_advice()),
                 opaque: [0; 48],
             });
             tagged::write(place, view);
@@ -207,6 +215,7 @@ fn type_number(word: &EventType<'_>) -> schedev_event_type {
         EventType::Redeploy => SCHEDEV_EVENT_TYPE_REDEPLOY,
         EventType::Preempt => SCHEDEV_EVENT_TYPE_PREEMPT,
         EventType::Terminate => SCHEDEV_EVENT_TYPE_TERMINATE,
+        EventType::SpotRebalanceRecommendation => SCHEDEV_EVENT_TYPE_SPOT_REBALANCE_RECOMMENDATION,
         EventType::Other(_) => SCHEDEV_EVENT_TYPE_OTHER,
     }
 }
@@ -215,6 +224,7 @@ fn status_number(word: &EventStatus<'_>) -> schedev_event_status {
     match word {
         EventStatus::Scheduled => SCHEDEV_EVENT_STATUS_SCHEDULED,
         EventStatus::Started => SCHEDEV_EVENT_STATUS_STARTED,
+        EventStatus::Advisory => SCHEDEV_EVENT_STATUS_ADVISORY,
         EventStatus::Other(_) => SCHEDEV_EVENT_STATUS_OTHER,
     }
 }

@@ -8,8 +8,8 @@ pub(crate) mod step;
 use std::ffi::{c_char, c_void};
 
 use scheduled_events_core::{
-    AnswerOutcome, GateAnswer, LastCall, Policy, Preparation, Response, Session, SessionConfig,
-    SessionConfigError, UnixMillis, VmNames, limits,
+    AnswerOutcome, ApiVersion, GateAnswer, LastCall, Policy, Preparation, Response, Session,
+    SessionConfig, SessionConfigError, UnixMillis, VmNames, limits,
 };
 
 use crate::abi::pointers::{Flag, Output, bytes, memory_for, memory_size, optional_output, output};
@@ -88,6 +88,12 @@ pub struct schedev_session_config {
     pub last_call_seconds: u32,
     /// Where events come from: a schedev_session_source.
     pub source: u32,
+    /// The version of the API that every request names, at most 32 bytes without escapes. If it is empty, the session chooses:
+    /// SCHEDEV_API_VERSION, and SCHEDEV_ADVICE_API_VERSION for GET if needs_advice or a rule matches
+    /// SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION, as long as the service knows it. See api_version of schedev_step.
+    pub api_version: schedev_text,
+    /// Whether the program needs advice although no rule names it.
+    pub needs_advice: Flag,
 }
 
 // SAFETY: pointers, integers and flags, those of the texts included.
@@ -106,6 +112,8 @@ unsafe impl Growing for schedev_session_config {
         boot_id: schedev_text::NONE,
         last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
         source: SCHEDEV_SESSION_SOURCE_DOCUMENTS as u32,
+        api_version: schedev_text::NONE,
+        needs_advice: Flag::new(false),
     };
 }
 
@@ -190,7 +198,7 @@ pub extern "C" fn schedev_session_size() -> usize {
 /// @param config   the configuration, which is copied.
 /// @param session  receives the session, a pointer into that memory.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if a struct_size is
-///         invalid, a constant unknown, or if machine_id or boot_id has escapes; SCHEDEV_ERROR_INTERVAL_TOO_SHORT;
+///         invalid, a constant unknown, or if machine_id, boot_id or api_version has escapes, or api_version is too long; SCHEDEV_ERROR_INTERVAL_TOO_SHORT;
 ///         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -215,6 +223,10 @@ pub unsafe extern "C" fn schedev_session_init(
         );
         let machine_id = machine_id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         let boot_id = boot_id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
+        let api_version = &config.api_version;
+        let api_version = checked!(core_text(api_version))
+            .as_str()
+            .ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         let place = checked!(memory_for(memory, size));
         let init = |names: VmNames<'_>| {
             let session = Session::new(&SessionConfig {
@@ -236,6 +248,11 @@ pub unsafe extern "C" fn schedev_session_init(
                 source,
                 machine_id,
                 boot_id,
+                api_version: match api_version {
+                    "" if config.needs_advice.is_on() => ApiVersion::Advice,
+                    "" => ApiVersion::Auto,
+                    version => ApiVersion::Fixed(version),
+                },
                 ..SessionConfig::new(names)
             })?;
             // SAFETY: `memory_for` returns an aligned place that is large enough.

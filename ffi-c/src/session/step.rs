@@ -9,6 +9,7 @@ use crate::abi::pointers::Flag;
 use crate::document::problem::schedev_problem;
 use crate::error::schedev_error;
 use crate::policy::schedev_decision;
+use crate::text::schedev_text;
 use crate::tracker::{change_number, schedev_tracked_event};
 
 /// What the program has to do next.
@@ -17,8 +18,8 @@ use crate::tracker::{change_number, schedev_tracked_event};
 pub enum schedev_step_kind {
     /// Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier.
     SCHEDEV_STEP_WAIT = 1,
-    /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-    /// without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
+    /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=V with the header "Metadata: true",
+    /// where V is api_version, without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
     /// response to schedev_session_on_response(), or call schedev_session_on_failure() if there is none.
     SCHEDEV_STEP_GET = 2,
     /// Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
@@ -50,6 +51,8 @@ pub enum schedev_step_kind {
     /// To report: the last call for event. The machine prepares for it although the gate has not answered yes; approving it still takes
     /// that.
     SCHEDEV_STEP_LAST_CALL = 12,
+    /// To report, once: the service does not know the version of the API that has advice. It is tried again once a day.
+    SCHEDEV_STEP_NO_ADVICE = 13,
 }
 
 /// What SCHEDEV_STEP_GATE asks.
@@ -83,6 +86,8 @@ pub struct schedev_step {
     pub attempt: u32,
     /// GATE: a schedev_gate_phase.
     pub gate_phase: u32,
+    /// GET, POST: the version of the API. It has no escapes.
+    pub api_version: schedev_text,
     /// POST: the body, which is JSON: body_len bytes, without a NUL.
     pub body: *const c_char,
     /// POST: the length of the body in bytes.
@@ -115,6 +120,7 @@ impl schedev_step {
         until_ms: 0,
         attempt: 0,
         gate_phase: 0,
+        api_version: schedev_text::NONE,
         body: core::ptr::null(),
         body_len: 0,
         event: schedev_tracked_event::NONE,
@@ -139,11 +145,20 @@ impl schedev_step {
                 result.until_ms = until.0;
                 (SCHEDEV_STEP_WAIT, None)
             }
-            Step::Get { timeout_ms } => {
+            Step::Get {
+                api_version,
+                timeout_ms,
+            } => {
+                result.api_version = schedev_text::plain(api_version);
                 result.timeout_ms = *timeout_ms;
                 (SCHEDEV_STEP_GET, None)
             }
-            Step::Post { body, timeout_ms } => {
+            Step::Post {
+                body,
+                api_version,
+                timeout_ms,
+            } => {
+                result.api_version = schedev_text::plain(api_version);
                 result.body = body.as_ptr().cast();
                 result.body_len = body.len();
                 result.timeout_ms = *timeout_ms;
@@ -201,6 +216,7 @@ impl schedev_step {
                 result.untracked_others = untracked.others;
                 (SCHEDEV_STEP_UNTRACKED, None)
             }
+            Step::Report(Report::NoAdvice) => (SCHEDEV_STEP_NO_ADVICE, None),
         };
         result.kind = kind as u32;
         if let Some(event) = event {

@@ -275,6 +275,9 @@ class Session:
     after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
     machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
 
+    Each Get and Post has the ``api_version`` of its request: the one of the argument, or by default 2020-07-01; a Get has
+    2024-07-09 while a rule names SpotRebalanceRecommendation, or with ``needs_advice``, as long as the service knows it.
+
     With the ``source`` "notifications" or "both", on_notification() feeds it what Azure says outside the machine. With
     notifications alone it never polls, and a Post is sent as ``acknowledge_request(resource_id, step.event_ids)``.
     After a restart, pass the notifications that are known, such as the rows of Resource Graph, before you call next().
@@ -295,7 +298,8 @@ class Session:
         machine_id: str | None = None,
         boot_id: str | None = None,
         source: _SessionSource = "documents",
-        api_version: str = "2020-07-01",
+        api_version: str | None = None,
+        needs_advice: bool = False,
     ) -> Self: ...
     def next(
         self, now: _Moment | None = None

@@ -379,6 +379,7 @@ class Get(Frozen):
 
     __slots__ = ()
     timeout: float = _field("The request's time-out in seconds.")
+    api_version: str = _field("The version of the API that the request names.")
 
 
 @final
@@ -389,6 +390,7 @@ class Post(Frozen):
     body: bytes = _field("The body to send.")
     timeout: float = _field("The request's time-out in seconds.")
     event_ids: tuple[str, ...] = _field("The ids of the events.")
+    api_version: str = _field("The version of the API that the request names.")
 
 
 @final

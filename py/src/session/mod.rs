@@ -18,8 +18,8 @@ use scheduled_events::session::{EventRecords, OwnedStep, with_approval, with_rep
 use scheduled_events::watch;
 use scheduled_events_core::record::{CauseWord, Record};
 use scheduled_events_core::{
-    AnswerOutcome, Cause, GateAnswer, NotificationOutcome, Preparation, Report, RequestOutcome,
-    Response, Session, SessionConfig, SessionSource, UnixMillis, VmNames,
+    AnswerOutcome, ApiVersion, Cause, GateAnswer, NotificationOutcome, Preparation, Report,
+    RequestOutcome, Response, Session, SessionConfig, SessionSource, UnixMillis, VmNames,
 };
 
 use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
@@ -43,6 +43,9 @@ use notified::{Notified, source_of};
 /// failed preparation is given again at most; by default as often as there is time. With ``recover_all``, it recovers
 /// after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
 /// machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
+///
+/// Each Get and Post has the ``api_version`` of its request: the one of the argument, or by default 2020-07-01; a Get has
+/// 2024-07-09 while a rule names SpotRebalanceRecommendation, or with ``needs_advice``, as long as the service knows it.
 ///
 /// With the ``source`` ``notifications`` or ``both``, on_notification() feeds it what Azure says outside the machine.
 #[pyclass(frozen, name = "Session", module = "scheduled_events")]
@@ -86,9 +89,9 @@ impl PySession {
     #[pyo3(signature = (policy=None, vm_names=None, *, interval=Arg(1.0), dry_run=Arg(false), gate=Arg(false),
                         last_call=None, prepare_retries=None, recover_all=Arg(false), seed=None, machine_id=None, boot_id=None,
                         source=Arg(SessionSource::Documents.word().to_owned()),
-                        api_version=Arg(API_VERSION.to_owned())),
+                        api_version=None, needs_advice=Arg(false)),
            text_signature = "(policy=None, vm_names=None, *, interval=1.0, dry_run=False, gate=False, last_call=None, prepare_retries=None, recover_all=False, \
-                             seed=None, machine_id=None, boot_id=None, source='documents', api_version='2020-07-01')")]
+                             seed=None, machine_id=None, boot_id=None, source='documents', api_version=None, needs_advice=False)")]
     #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
         py: Python<'_>,
@@ -104,11 +107,14 @@ impl PySession {
         machine_id: Option<Arg<String>>,
         boot_id: Option<Arg<String>>,
         source: Arg<String>,
-        api_version: Arg<String>,
+        api_version: Option<Arg<String>>,
+        needs_advice: Arg<bool>,
     ) -> PyResult<Self> {
         let vm_names = vm_names.unwrap_or_default();
         let names = vm_names.borrowed();
         let (clock, source) = (Clock::start(), source_of(py, &source.0)?);
+        let api_version = api_version.map(|version| version.0);
+        let version = api_version.as_deref();
         let config = SessionConfig {
             policy: PyPolicy::named(policy)?,
             interval_ms: u32::try_from(span(py, interval.0, "interval")?.as_millis())
@@ -122,7 +128,12 @@ impl PySession {
             machine_id: machine_id.as_ref().map_or("", |id| &id.0),
             boot_id: boot_id.as_ref().map_or("", |id| &id.0),
             seed: seed.map_or_else(watch::seed, |seed| seed.0),
-            ..SessionConfig::new(names_for(&names, &api_version.0))
+            api_version: match version {
+                Some(version) => ApiVersion::Fixed(version),
+                None if needs_advice.0 => ApiVersion::Advice,
+                None => ApiVersion::Auto,
+            },
+            ..SessionConfig::new(names_for(&names, version.unwrap_or(API_VERSION)))
         };
         let core = Session::new(&config).map_err(|error| errors::config(py, &error.to_string()))?;
         let inner = Inner {
@@ -135,7 +146,7 @@ impl PySession {
         };
         Ok(Self {
             inner: Mutex::new(inner),
-            api_version: api_version.0,
+            api_version: api_version.unwrap_or_else(|| API_VERSION.to_owned()),
         })
     }
 
@@ -152,11 +163,19 @@ impl PySession {
         let class = |name| words::class(py, name);
         let seconds = |millis: u32| f64::from(millis) / 1000.0;
         match step {
-            OwnedStep::Get { timeout_ms } => class("Get")?.call1((seconds(timeout_ms),)),
-            OwnedStep::Post { body, timeout_ms } => class("Post")?.call1((
+            OwnedStep::Get {
+                api_version,
+                timeout_ms,
+            } => class("Get")?.call1((seconds(timeout_ms), api_version)),
+            OwnedStep::Post {
+                body,
+                api_version,
+                timeout_ms,
+            } => class("Post")?.call1((
                 PyBytes::new(py, &body),
                 seconds(timeout_ms),
                 PyTuple::new(py, posted)?,
+                api_version,
             )),
             #[allow(clippy::cast_precision_loss)] // Waits are short.
             OwnedStep::Wait { until } => class("Wait")?.call1((

@@ -207,8 +207,11 @@ fn preparing() -> Policy {
 fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut Counts) {
     let one_more = |count: &mut u32| *count = count.wrapping_add(1);
     match session.take_step(*now) {
-        Step::Get { timeout_ms } => {
-            reach(timeout_ms);
+        Step::Get {
+            api_version,
+            timeout_ms,
+        } => {
+            reach((api_version, timeout_ms));
             let body = if counts.posted == 0 { input } else { EMPTY };
             let response = Response {
                 status: 200,
@@ -288,6 +291,7 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
             one_more(&mut counts.problems);
         }
         Step::Report(Report::Untracked(untracked)) => reach(untracked),
+        Step::Report(Report::NoAdvice) => {}
     }
 }
 

@@ -11,16 +11,17 @@ use crate::document::Document;
 use crate::event::{Event, EventStatus, Member, Problem, ProblemKind};
 use crate::names::VmNames;
 use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{Flags, TrackedStatus, is_over};
+use crate::tracker::{Flags, TrackedEvent, TrackedStatus, is_over};
 
 impl<const N: usize> Session<N> {
     /// Applies a document: changes and ends of tracked events, then new events, problems and decisions. Problems are
-    /// reported only for a document that is `new`, not for one that is applied again.
+    /// reported only for a document that is `new`, not for one that is applied again. One `without_advice` ends none.
     pub(in crate::session) fn apply_document(
         &mut self,
         document: &Document<'_>,
         names: VmNames<'_>,
         new: bool,
+        without_advice: bool,
         now: UnixMillis,
     ) {
         let time_of_day = self.time_of_day(now);
@@ -41,7 +42,10 @@ impl<const N: usize> Session<N> {
                 }
             });
         for slot in 0..self.tracker.slots_used() {
-            if self.is_ended_by_absence(slot)
+            let is_kept =
+                without_advice && self.tracker.get(slot).is_some_and(TrackedEvent::is_advice);
+            if !is_kept
+                && self.is_ended_by_absence(slot)
                 && let Some(change) = self.tracker.end_if_absent(slot, time_of_day)
                 && let Some(progress) = self.progress.get_mut(usize::from(slot))
             {

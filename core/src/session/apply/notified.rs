@@ -186,7 +186,9 @@ impl<const N: usize> Session<N> {
         {
             let is_canceled =
                 state == NotificationState::Canceled && event.status != TrackedStatus::Started;
-            let end = if is_canceled {
+            let end = if event.is_advice() {
+                Change::AdviceWithdrawn
+            } else if is_canceled {
                 Change::Cancelled
             } else {
                 Change::Completed

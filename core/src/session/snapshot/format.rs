@@ -36,7 +36,7 @@
 //! | digest of the other members | `u32` |
 //! | first seen, in milliseconds | time |
 //! | when this `NotBefore` was first seen, in seconds | time |
-//! | changes that are not reported yet | `u8`, the bits of `Changes` |
+//! | changes that are not reported yet | `u16`, the bits of `Changes` |
 //! | preparation | `u8`, a `PreparationState`; 16 more if it is by the last call, and the gate has not answered yes since |
 //! | failed approvals in a row | `u8` |
 //! | whether it is this machine's | `u8`, 0 or 1 |
@@ -115,7 +115,7 @@ pub(super) const FRAME_BYTES: usize =
     MAGIC.len() + 1 + 4 + 8 + 8 + 1 + 4 + 8 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
 /// The greatest length of an event, and the length of what a session keeps about it.
 pub(super) const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4;
-pub(super) const PROGRESS_BYTES: usize = 8 + 8 + 1 + 1 + 1 + 1 + 8 + 8;
+pub(super) const PROGRESS_BYTES: usize = 8 + 8 + 2 + 1 + 1 + 1 + 8 + 8;
 pub(super) const APPROVED_ID_BYTES: usize = 8;
 
 /// The length of magic number, version and length.
@@ -197,7 +197,7 @@ impl Writer<'_> {
     pub(super) fn progress(&mut self, progress: &EventProgress) {
         self.i64(progress.first_seen.0);
         self.i64(progress.noticed.0);
-        self.byte(progress.changes.bits());
+        self.u16(progress.changes.bits());
         self.byte(
             progress.preparation as u8
                 | if progress.by_last_call {
@@ -271,6 +271,7 @@ impl Reader<'_> {
             0 => TrackedStatus::Unclear,
             1 => TrackedStatus::Scheduled,
             2 => TrackedStatus::Started,
+            3 => TrackedStatus::Advisory,
             _ => return None,
         };
         let flags = Flags::from_bits(self.byte()?)?;
@@ -288,7 +289,7 @@ impl Reader<'_> {
 
     pub(super) fn progress(&mut self) -> Option<EventProgress> {
         let mut progress = EventProgress::new(UnixMillis(self.i64()?), UnixSeconds(self.i64()?));
-        progress.changes = Changes::from_bits(self.byte()?);
+        progress.changes = Changes::from_bits(self.u16()?);
         let preparation = self.byte()?;
         progress.preparation = match preparation & !BY_LAST_CALL {
             0 => PreparationState::NotIssued,

@@ -341,7 +341,7 @@ mod tests {
     const STATUS_AT: usize = TYPE_AT + 1;
     const FLAGS_AT: usize = STATUS_AT + 1;
     const CHANGES_AT: usize = FLAGS_AT + 1 + 8 + 4 + 4 + 8 + 8;
-    const PREPARATION_AT: usize = CHANGES_AT + 1;
+    const PREPARATION_AT: usize = CHANGES_AT + 2;
     const FAILURES_AT: usize = PREPARATION_AT + 1;
     const OWN_AT: usize = FAILURES_AT + 1;
     const ENDED_AT: usize = OWN_AT + 1;
@@ -442,7 +442,8 @@ mod tests {
             (TYPE_AT, &[29], damaged),
             (STATUS_AT, &[0], Ok(())),
             (STATUS_AT, &[2], Ok(())),
-            (STATUS_AT, &[3], damaged),
+            (STATUS_AT, &[3], Ok(())),
+            (STATUS_AT, &[4], damaged),
             (FLAGS_AT, &[63], Ok(())),
             // An end that was reported is an end.
             (FLAGS_AT, &[64], Ok(())),

@@ -109,6 +109,13 @@ impl Spec {
         self.invalid != Some("EventStatus") && self.status == Some("Scheduled")
     }
 
+    /// Whether it is advice, by its type or its status.
+    pub fn is_advice(&self) -> bool {
+        let is_type = self.event_type == Some("SpotRebalanceRecommendation");
+        is_type && self.invalid != Some("EventType")
+            || self.status == Some("Advisory") && self.invalid != Some("EventStatus")
+    }
+
     fn wire_id(&self) -> String {
         if self.invalid == Some("EventId") {
             self.id.repeat(80)

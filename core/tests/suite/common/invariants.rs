@@ -47,6 +47,35 @@ pub fn only_scheduled_events_are_approved(trace: &[Entry], setup: &Setup) -> Che
     each_approval(trace, ask, setup)
 }
 
+/// 1. Advice is never approved, and no gate is asked to approve it; the gate is asked to prepare only if a rule names advice.
+pub fn advice_is_never_approved(trace: &[Entry], setup: &Setup) -> CheckResult {
+    let mut accepted: &[Spec] = &[];
+    for entry in trace {
+        let advice = |id: &String| {
+            let mut specs = accepted.iter().filter(|spec| spec.tracked_id() == *id);
+            specs.find(|spec| spec.is_advice())
+        };
+        let violation = match &entry.what {
+            Exchange::Served(events) => {
+                accepted = events;
+                None
+            }
+            Exchange::Post(ids) => ids.iter().find_map(advice),
+            Exchange::Decision(id, decision) if decision.action == Action::Approve => advice(id),
+            Exchange::Decision(id, decision) if decision.approve_after.is_some() => advice(id),
+            Exchange::Gate(id, GatePhase::Approve) | Exchange::LastCall(id) => advice(id),
+            Exchange::Gate(id, GatePhase::Prepare) | Exchange::Prepare(id) => {
+                advice(id).filter(|_| !setup.policy.names_advice())
+            }
+            _ => None,
+        };
+        if let Some(advice) = violation {
+            return Err(format!("{:?} for {advice:?}", entry.what));
+        }
+    }
+    Ok(())
+}
+
 /// 2. Only an event whose `Resources` name this machine is approved, unless a rule covers others; another machine's
 ///    `Terminate` never is.
 pub fn only_own_events_are_approved(trace: &[Entry], setup: &Setup) -> CheckResult {
@@ -168,7 +197,7 @@ pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> Che
                     let (id, new) = (spec.tracked_id(), interruption(spec));
                     // What an event is when it is first seen counts, and then what can be read of it.
                     let before = *known.entry(id.clone()).or_insert(new);
-                    if !is_readable(spec) || !spec.is_scheduled() {
+                    if !is_readable(spec) || !(spec.is_scheduled() || spec.is_advice()) {
                         continue;
                     }
                     known.insert(id.clone(), new);
@@ -179,7 +208,10 @@ pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> Che
                     }
                 }
             }
-            Exchange::Change(id, Change::Scheduled | Change::StartedWithoutNotice) => {
+            Exchange::Change(
+                id,
+                Change::Scheduled | Change::Advised | Change::StartedWithoutNotice,
+            ) => {
                 answers.remove(id);
             }
             Exchange::Prepare(id) => {
@@ -364,15 +396,32 @@ pub fn only_a_document_ends_an_event(trace: &[Entry], _: &Setup) -> CheckResult 
 
 /// 7. The changes of each event are reported in a legal order, each once.
 pub fn changes_are_in_order(trace: &[Entry], _: &Setup) -> CheckResult {
-    // For each event that has not ended: whether it has started.
+    // For each event that has not ended: whether it has started; and which of them are advice.
     let mut events: HashMap<&String, bool> = HashMap::new();
+    let mut advice: HashSet<&String> = HashSet::new();
     for entry in trace {
         let Exchange::Change(id, change) = &entry.what else {
             continue;
         };
+        let is_advice = advice.contains(id);
         let legal = match (change, events.get(id)) {
+            (Change::Advised, None | Some(false)) => {
+                events.insert(id, false);
+                advice.insert(id)
+            }
+            (Change::Scheduled, Some(false)) => advice.remove(id),
             (Change::Scheduled, None) => events.insert(id, false).is_none(),
+            (Change::AdviceWithdrawn, Some(false)) => {
+                events.remove(id);
+                advice.remove(id)
+            }
+            (Change::Started | Change::Completed | Change::Cancelled | Change::Ended, _)
+                if is_advice =>
+            {
+                false
+            }
             (Change::StartedWithoutNotice, None | Some(false)) | (Change::Started, Some(false)) => {
+                advice.remove(id);
                 events.insert(id, true);
                 true
             }
@@ -534,6 +583,7 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
 pub fn all(trace: &[Entry], setup: &Setup) -> CheckResult {
     [
         only_scheduled_events_are_approved,
+        advice_is_never_approved,
         only_own_events_are_approved,
         no_event_is_approved_twice,
         unprepared_events_are_not_approved,

@@ -42,6 +42,7 @@ pub enum Exchange {
     Decision(String, Decision),
     Problem(String),
     Untracked(Untracked),
+    NoAdvice,
     /// The machine prepares although the gate has not answered yes.
     LastCall(String),
     Prepare(String),
@@ -105,6 +106,7 @@ impl Exchange {
                 | Self::Decision(..)
                 | Self::Problem(_)
                 | Self::Untracked(_)
+                | Self::NoAdvice
                 | Self::LastCall(_)
                 | Self::Prepare(_)
                 | Self::Recover(..)
@@ -293,7 +295,7 @@ impl<const N: usize> Host<N> {
         }
         let what = match self.session.take_step(self.now) {
             Step::Wait { until } => return Some(until),
-            Step::Get { timeout_ms } => {
+            Step::Get { timeout_ms, .. } => {
                 self.polling = true;
                 self.last_get = self.now;
                 Exchange::Get(timeout_ms)
@@ -374,6 +376,7 @@ impl<const N: usize> Host<N> {
                 Exchange::Problem(problem.kind.word().to_owned())
             }
             Step::Report(Report::Untracked(untracked)) => Exchange::Untracked(untracked),
+            Step::Report(Report::NoAdvice) => Exchange::NoAdvice,
         };
         self.note(what.clone());
         self.dies_after_steps = self.dies_after_steps.map(|left| left - 1);

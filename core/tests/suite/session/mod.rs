@@ -1,5 +1,6 @@
 //! The session, subject by subject.
 
+mod advice;
 mod approvals;
 mod documents;
 mod gate;
@@ -8,4 +9,5 @@ mod machine;
 mod pacing;
 mod restart_table;
 mod retries;
+mod versions;
 mod waiting;

@@ -1,0 +1,281 @@
+//! Which version of the API requests name.
+
+use scheduled_events_core::{
+    Action, ApiVersion, Cause, EventKind, EventTypes, Policy, Report, RequestOutcome, Response,
+    Rule, Session, SessionConfig, SessionConfigError, Step, UnixMillis, VmNames,
+};
+
+use crate::common::{START, VM, document, event};
+
+const STABLE: &str = "2020-07-01";
+const PREVIEW: &str = "2024-07-09";
+const DAY_MS: u32 = 86_400_000;
+
+/// How a service answers a poll.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Answer {
+    Status(u16),
+    Body(&'static str),
+    Silence,
+}
+
+struct Watcher {
+    session: Session<4>,
+    now: UnixMillis,
+    reports: Vec<String>,
+}
+
+fn policy() -> Policy {
+    let event_types = EventTypes::of(&[EventKind::SpotRebalanceRecommendation]);
+    let prepare = Rule {
+        event_types,
+        ..Rule::new(Action::Hold)
+    };
+    Policy::new(&[prepare, Rule::new(Action::Approve)]).unwrap()
+}
+
+impl Watcher {
+    fn new(policy: Policy, api_version: ApiVersion<'_>) -> Self {
+        let config = SessionConfig {
+            policy,
+            api_version,
+            ..SessionConfig::new(VmNames::new(&[VM]))
+        };
+        Self {
+            session: Session::new(&config).unwrap(),
+            now: START,
+            reports: Vec::new(),
+        }
+    }
+
+    /// The version of the next poll, and after how many milliseconds it is sent.
+    fn poll(&mut self) -> (String, u64) {
+        let since = self.now;
+        loop {
+            match self.session.take_step(self.now) {
+                Step::Get { api_version, .. } => {
+                    let version = api_version.to_owned();
+                    return (version, self.now.millis_since(since));
+                }
+                Step::Post { api_version, .. } => {
+                    assert_eq!(api_version, STABLE);
+                    let done = Response {
+                        status: 200,
+                        ..Response::default()
+                    };
+                    self.session.on_response(&done, self.now);
+                }
+                Step::Wait { until } => self.now = until,
+                Step::Report(report) => {
+                    if matches!(report, Report::NoAdvice | Report::Change { .. }) {
+                        self.reports.push(report.to_string());
+                    }
+                }
+                step => panic!("{step:?}"),
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Answer) -> RequestOutcome {
+        let (status, body) = match answer {
+            Answer::Silence => return self.session.on_failure(Cause::Timeout, self.now),
+            Answer::Status(status) => (status, ""),
+            Answer::Body(body) => (200, body),
+        };
+        let response = Response {
+            status,
+            body: body.as_bytes(),
+            ..Response::default()
+        };
+        self.session.on_response(&response, self.now)
+    }
+
+    /// Answers one poll of this version, which is sent after this time at most.
+    fn expect(&mut self, version: &str, within_ms: u64, answer: Answer) {
+        let (found, after) = self.poll();
+        assert_eq!(found, version, "{answer:?} at {:?}", self.now);
+        assert!(after <= within_ms, "sent after {after} ms");
+        self.answer(answer);
+    }
+
+    fn take_reports(&mut self) -> Vec<String> {
+        self.poll_reports();
+        std::mem::take(&mut self.reports)
+    }
+
+    /// Takes the reports that are due, and begins no poll.
+    fn poll_reports(&mut self) {
+        while let Step::Report(report) = self.session.take_step(self.now) {
+            if matches!(report, Report::NoAdvice | Report::Change { .. }) {
+                self.reports.push(report.to_string());
+            }
+        }
+    }
+}
+
+const EMPTY: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
+const ADVICE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","EventStatus":"Advisory",
+    "EventType":"SpotRebalanceRecommendation","Resources":["vm_1"]}]}"#;
+const PREEMPT: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"p","EventStatus":"Scheduled",
+    "EventType":"Preempt","Resources":["vm_1"]}]}"#;
+
+#[test]
+fn only_who_needs_advice_asks_for_its_version() {
+    let any = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
+    for (policy, choice, expected) in [
+        (Policy::observe(), ApiVersion::Auto, STABLE),
+        (any.clone(), ApiVersion::Auto, STABLE),
+        (policy(), ApiVersion::Auto, PREVIEW),
+        (any, ApiVersion::Advice, PREVIEW),
+        (policy(), ApiVersion::Fixed("2019-08-01"), "2019-08-01"),
+        (policy(), ApiVersion::Fixed(STABLE), STABLE),
+    ] {
+        let mut watcher = Watcher::new(policy, choice);
+        for answer in [EMPTY, ADVICE, EMPTY] {
+            watcher.expect(expected, 1_000, Answer::Body(answer));
+        }
+        if expected != PREVIEW {
+            // A version that is not the preview has no other in its place.
+            for status in [400, 404, 500] {
+                watcher.expect(expected, 10_000, Answer::Status(status));
+            }
+            watcher.expect(expected, 10_000, Answer::Body(EMPTY));
+            assert!(!watcher.take_reports().contains(&no_advice()));
+        }
+    }
+    for version in ["", &"9".repeat(33)] {
+        let config = SessionConfig {
+            api_version: ApiVersion::Fixed(version),
+            ..SessionConfig::new(VmNames::UNKNOWN)
+        };
+        let refused = Session::<4>::new(&config).err();
+        assert_eq!(refused, Some(SessionConfigError::ApiVersion));
+    }
+}
+
+fn no_advice() -> String {
+    format!("no advice: the service does not know API version {PREVIEW}")
+}
+
+#[test]
+fn a_service_that_does_not_know_the_version_is_asked_for_the_other_at_once_and_again_a_day_later() {
+    for status in [400, 404] {
+        let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+        watcher.expect(PREVIEW, 0, Answer::Status(status));
+        watcher.expect(STABLE, 200, Answer::Body(PREEMPT));
+        let refused_at = watcher.now;
+        assert_eq!(watcher.take_reports(), ["p: scheduled", &no_advice()]);
+        while watcher.now.millis_since(refused_at) < u64::from(DAY_MS) - 60_000 {
+            watcher.expect(STABLE, 60_000, Answer::Body(PREEMPT));
+            watcher.now = watcher.now.plus(59_000);
+        }
+        watcher.now = refused_at.plus(DAY_MS);
+        watcher.expect(PREVIEW, 1_000, Answer::Status(status));
+        watcher.expect(STABLE, 200, Answer::Body(PREEMPT));
+        watcher.expect(STABLE, 1_000, Answer::Body(PREEMPT));
+        assert!(watcher.take_reports().is_empty(), "it is reported once");
+        // A clock that is set back does not make the day longer.
+        watcher.now = START;
+        watcher.expect(STABLE, 10_000, Answer::Body(PREEMPT));
+        watcher.now = watcher.now.plus(DAY_MS);
+        watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+        assert_eq!(watcher.take_reports(), ["p: ended", "a: advised"]);
+        watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_document_is_followed_by_one_request_for_the_other_version() {
+    for bad in [
+        Answer::Status(500),
+        Answer::Status(429),
+        Answer::Status(304),
+        Answer::Status(410),
+        Answer::Body(""),
+        Answer::Body("<html>"),
+        Answer::Body(r#"{"events":[]}"#),
+        Answer::Silence,
+    ] {
+        let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+        watcher.expect(PREVIEW, 0, Answer::Body(ADVICE));
+        assert_eq!(watcher.take_reports(), ["a: advised"]);
+        for _ in 0..3 {
+            watcher.expect(PREVIEW, 1_000, bad);
+            // It has no advice, and does not end any. What else it has counts.
+            watcher.expect(STABLE, 1_000, Answer::Body(PREEMPT));
+            assert_eq!(watcher.session.events().count(), 2, "{bad:?}");
+        }
+        assert_eq!(watcher.take_reports(), ["p: scheduled"]);
+        // The same bytes as before: the maintenance that they do not have is over.
+        watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+        assert_eq!(watcher.take_reports(), ["p: ended"]);
+        watcher.expect(PREVIEW, 1_000, Answer::Body(EMPTY));
+        assert_eq!(watcher.take_reports(), ["a: advice-withdrawn"]);
+        assert!(watcher.session.is_idle());
+    }
+}
+
+#[test]
+fn a_service_that_refuses_both_versions_does_not_count_as_one_that_does_not_know_the_newer() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Status(404));
+    watcher.expect(STABLE, 200, Answer::Status(404));
+    watcher.expect(STABLE, 10_000, Answer::Silence);
+    watcher.expect(STABLE, 10_000, Answer::Body(EMPTY));
+    watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+    assert_eq!(watcher.take_reports(), ["a: advised"]);
+}
+
+#[test]
+fn a_version_that_has_worked_is_given_up_after_the_second_refusal() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Body(ADVICE));
+    watcher.take_reports();
+    watcher.expect(PREVIEW, 1_000, Answer::Status(404));
+    watcher.expect(STABLE, 200, Answer::Body(EMPTY));
+    watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+    watcher.expect(PREVIEW, 1_000, Answer::Status(404));
+    watcher.expect(STABLE, 200, Answer::Body(EMPTY));
+    assert!(watcher.take_reports().is_empty());
+    watcher.expect(PREVIEW, 1_000, Answer::Status(404));
+    watcher.expect(STABLE, 200, Answer::Body(EMPTY));
+    // Nobody knows any more whether the advice holds.
+    assert_eq!(
+        watcher.take_reports(),
+        ["a: advice-withdrawn", &no_advice()]
+    );
+    watcher.expect(STABLE, 1_000, Answer::Body(EMPTY));
+    assert!(watcher.session.is_idle());
+}
+
+#[test]
+fn what_an_earlier_run_prepared_for_is_recovered_from_although_the_preview_never_answers() {
+    let prepares = Policy::new(&[policy().rules()[0], Rule::new(Action::Prepare)]).unwrap();
+    let config = SessionConfig {
+        policy: prepares,
+        ..SessionConfig::new(VmNames::new(&[VM]))
+    };
+    let mut session = Session::<4>::new(&config).unwrap();
+    let body = document(1, &[event("b")]);
+    let document = Response {
+        status: 200,
+        body: body.as_bytes(),
+        ..Response::default()
+    };
+    assert!(matches!(session.take_step(START), Step::Get { .. }));
+    session.on_response(&document, START);
+    while !matches!(session.take_step(START), Step::Prepare { .. }) {}
+    let mut snapshot = vec![0; Session::<4>::SNAPSHOT_MAX];
+    session.snapshot(&mut snapshot).unwrap();
+
+    let mut watcher = Watcher::new(config.policy.clone(), ApiVersion::Auto);
+    watcher.session.restore(&snapshot).unwrap();
+    watcher.expect(PREVIEW, 0, Answer::Status(500));
+    watcher.expect(STABLE, 1_000, Answer::Body(EMPTY));
+    let recovers = std::iter::from_fn(|| match watcher.session.take_step(watcher.now) {
+        Step::Recover { attempt, .. } => Some(Some(attempt)),
+        Step::Report(_) => Some(None),
+        _ => None,
+    });
+    assert_eq!(recovers.flatten().count(), 1);
+}
