@@ -42,9 +42,9 @@ pub mod verdict;
 
 pub use control_plane::queue::{QueueAddress, QueueAddressError};
 pub use fault::{Fault, FaultError};
-pub use http::wire::ADVICE_API_VERSION;
 pub use report::{RecordedRequest, ReplayEvent};
 pub use scenario::{Scenario, ScenarioError};
+pub use scheduled_events_core::wire::ADVICE_API_VERSION;
 pub use server::control::{self, ControlError, PlayStatus};
 pub use server::{ConfigError, ControlPlane, Machine, Server, ServerConfig};
 pub use timeline::Timeline;

@@ -7,15 +7,11 @@ use scheduled_events_core::EventKind;
 use serde::Serialize;
 
 use crate::timeline::document::{DocumentEvent, EventStatus, ReplayDocument};
-use scheduled_events_core::api_version::{Feature, versions};
+use scheduled_events_core::api_version::{Feature, VERSIONS};
 use scheduled_events_core::wire::{API_VERSION, UNDERSCORED_API_VERSION};
 
 /// The checksum of gzip.
 static CRC_32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
-
-/// The first version that shows advice (`docs/inside/wire.md`, section 7). It is a preview, which most services
-/// do not have.
-pub const ADVICE_API_VERSION: &str = "2024-07-09";
 
 /// A version of the Scheduled Events API. Versions are dates, so they compare as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +19,7 @@ pub(crate) struct ApiVersion(&'static str);
 
 /// The versions that a service may have, oldest first.
 fn all_versions() -> impl DoubleEndedIterator<Item = &'static str> {
-    let older = versions().filter(|version| *version < ADVICE_API_VERSION);
-    older.chain([ADVICE_API_VERSION])
+    VERSIONS.iter().map(|(version, _)| *version)
 }
 
 /// The versions of `/metadata/instance`, from Microsoft's page about the Instance Metadata Service.
@@ -85,7 +80,7 @@ impl ApiVersion {
 
     pub(crate) fn includes(self, event: &DocumentEvent) -> bool {
         if event.facts.is_advice() {
-            return self.0 >= ADVICE_API_VERSION;
+            return self.has(Feature::Events(EventKind::SpotRebalanceRecommendation));
         }
         match event.facts.event_type.as_str() {
             "Preempt" => self.has(Feature::Events(EventKind::Preempt)),
@@ -351,7 +346,7 @@ mod tests {
             bad_events_version(ApiVersion::STABLE)
                 .ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#)
         );
-        let preview = ApiVersion::parse(ADVICE_API_VERSION).expect("known");
+        let preview = ApiVersion::parse("2024-07-09").expect("known");
         assert!(
             bad_events_version(preview)
                 .ends_with(r#""newest-versions":["2024-07-09","2020-07-01","2019-08-01"]}"#)
