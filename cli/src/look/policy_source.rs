@@ -53,15 +53,7 @@ fn c_rule(rule: &Rule) -> String {
         Scope::Others => "OTHERS",
         Scope::Any => "ANY",
     };
-    let kinds = [
-        EventKind::Freeze,
-        EventKind::Reboot,
-        EventKind::Redeploy,
-        EventKind::Preempt,
-        EventKind::Terminate,
-        EventKind::Other,
-    ];
-    let types = kinds
+    let types = EventKind::ALL
         .into_iter()
         .filter(|kind| rule.event_types.contains(*kind))
         .map(EventKind::word);
@@ -96,6 +88,18 @@ fn c_rule(rule: &Rule) -> String {
     )
 }
 
+/// A word as constants have it: `SPOT_REBALANCE_RECOMMENDATION`.
+fn in_capitals(word: &str) -> String {
+    let mut text = String::new();
+    for (index, letter) in word.char_indices() {
+        if index > 0 && letter.is_ascii_uppercase() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_uppercase());
+    }
+    text
+}
+
 /// The constants of these words, combined.
 fn flags(set: &str, words: &[&str]) -> String {
     if words.is_empty() {
@@ -103,7 +107,7 @@ fn flags(set: &str, words: &[&str]) -> String {
     }
     let constants: Vec<_> = words
         .iter()
-        .map(|word| format!("SCHEDEV_MATCH_{set}_{}", word.to_uppercase()))
+        .map(|word| format!("SCHEDEV_MATCH_{set}_{}", in_capitals(word)))
         .collect();
     constants.join(" | ")
 }
