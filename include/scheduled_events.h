@@ -422,16 +422,18 @@ typedef enum schedev_spot_signal {
   SCHEDEV_SPOT_SIGNAL_WARMED_UP = 1,
   /** An event that stops the workload was announced. */
   SCHEDEV_SPOT_SIGNAL_NOTICE = 2,
+  /** The machine may be evicted soon, or not at all. A workload that processes saves a checkpoint, and goes on. */
+  SCHEDEV_SPOT_SIGNAL_ADVISED = 3,
   /** The event was cancelled, or is over and the machine still runs. */
-  SCHEDEV_SPOT_SIGNAL_WITHDRAWN = 3,
+  SCHEDEV_SPOT_SIGNAL_WITHDRAWN = 4,
   /** The workload has stopped. */
-  SCHEDEV_SPOT_SIGNAL_STOPPED = 4,
+  SCHEDEV_SPOT_SIGNAL_STOPPED = 5,
   /** The machine or the program that keeps the workload has started again. */
-  SCHEDEV_SPOT_SIGNAL_RESTARTED = 5,
+  SCHEDEV_SPOT_SIGNAL_RESTARTED = 6,
   /** The latest checkpoint is restored, if there is one. */
-  SCHEDEV_SPOT_SIGNAL_RECOVERED = 6,
+  SCHEDEV_SPOT_SIGNAL_RECOVERED = 7,
   /** The workload is about to process again. */
-  SCHEDEV_SPOT_SIGNAL_RESUMED = 7,
+  SCHEDEV_SPOT_SIGNAL_RESUMED = 8,
 } schedev_spot_signal;
 
 /**

@@ -34,16 +34,18 @@ pub enum schedev_spot_signal {
     SCHEDEV_SPOT_SIGNAL_WARMED_UP = 1,
     /// An event that stops the workload was announced.
     SCHEDEV_SPOT_SIGNAL_NOTICE = 2,
+    /// The machine may be evicted soon, or not at all. A workload that processes saves a checkpoint, and goes on.
+    SCHEDEV_SPOT_SIGNAL_ADVISED = 3,
     /// The event was cancelled, or is over and the machine still runs.
-    SCHEDEV_SPOT_SIGNAL_WITHDRAWN = 3,
+    SCHEDEV_SPOT_SIGNAL_WITHDRAWN = 4,
     /// The workload has stopped.
-    SCHEDEV_SPOT_SIGNAL_STOPPED = 4,
+    SCHEDEV_SPOT_SIGNAL_STOPPED = 5,
     /// The machine or the program that keeps the workload has started again.
-    SCHEDEV_SPOT_SIGNAL_RESTARTED = 5,
+    SCHEDEV_SPOT_SIGNAL_RESTARTED = 6,
     /// The latest checkpoint is restored, if there is one.
-    SCHEDEV_SPOT_SIGNAL_RECOVERED = 6,
+    SCHEDEV_SPOT_SIGNAL_RECOVERED = 7,
     /// The workload is about to process again.
-    SCHEDEV_SPOT_SIGNAL_RESUMED = 7,
+    SCHEDEV_SPOT_SIGNAL_RESUMED = 8,
 }
 
 /// The number of a core value: its place in core's list, from 1.
@@ -150,6 +152,10 @@ mod tests {
             number(Signal::Notice, &Signal::ALL)
         );
         assert_eq!(
+            schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_ADVISED as u32,
+            number(Signal::Advised, &Signal::ALL)
+        );
+        assert_eq!(
             schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_WITHDRAWN as u32,
             number(Signal::Withdrawn, &Signal::ALL)
         );
@@ -169,7 +175,7 @@ mod tests {
             schedev_spot_signal::SCHEDEV_SPOT_SIGNAL_RESUMED as u32,
             number(Signal::Resumed, &Signal::ALL)
         );
-        assert_eq!(Signal::ALL.len(), 7);
+        assert_eq!(Signal::ALL.len(), 8);
     }
 
     #[test]
@@ -179,7 +185,7 @@ mod tests {
                 .chain(Phase::ALL.map(Some))
                 .chain([None]),
         ) {
-            for (signal, with) in (0..=8).zip(
+            for (signal, with) in (0..=9).zip(
                 core::iter::once(None)
                     .chain(Signal::ALL.map(Some))
                     .chain([None]),

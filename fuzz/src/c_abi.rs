@@ -195,6 +195,7 @@ fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
         EventKind::Preempt,
         EventKind::Terminate,
         EventKind::Other,
+        EventKind::SpotRebalanceRecommendation,
     ];
     let sources = [SourceKind::Platform, SourceKind::User, SourceKind::Other];
     let actions = [
@@ -205,7 +206,7 @@ fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
     ];
     let (action, scope) = (u.choose_index(4)?, u.choose_index(3)?);
     let types: u32 = if rarely(u, 2)? {
-        u.int_in_range(1..=63)?
+        u.int_in_range(1..=127)?
     } else {
         0
     };
@@ -217,7 +218,7 @@ fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
     let mut core = Rule::new(actions[action]);
     core.scope = [Scope::Mine, Scope::Others, Scope::Any][scope];
     if types != 0 {
-        let named: Vec<_> = (0..6)
+        let named: Vec<_> = (0..7)
             .filter(|bit| types >> bit & 1 != 0)
             .map(|bit| kinds[bit])
             .collect();
@@ -392,6 +393,7 @@ impl TrackedView {
             status: match event.status() {
                 TrackedStatus::Scheduled => 1,
                 TrackedStatus::Started => 2,
+                TrackedStatus::Advisory => 3,
                 TrackedStatus::Unclear => 255,
             },
             mine: event.mine(),

@@ -28,6 +28,12 @@ fn is_over(spec: &Spec) -> bool {
     )
 }
 
+/// Whether it is advice, by its type or its status.
+fn is_advice(spec: &Spec) -> bool {
+    spec.event_type.as_deref() == Some("SpotRebalanceRecommendation")
+        || spec.status.as_deref() == Some("Advisory")
+}
+
 /// The events that count: of several with one id, the first.
 fn distinct(specs: Vec<Spec>) -> Vec<Spec> {
     let mut kept: Vec<Spec> = Vec::new();
@@ -84,7 +90,7 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             assert_eq!(reported.len(), live(specs));
             assert!(reported.values().all(|changes| matches!(
                 changes[..],
-                [Change::Scheduled | Change::StartedWithoutNotice]
+                [Change::Scheduled | Change::Advised | Change::StartedWithoutNotice]
             )));
         }
     }
@@ -105,7 +111,9 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         {
             let changes = reported.get(&key(&spec.id)).cloned().unwrap_or_default();
             let started = spec.status.as_deref() == Some("Started");
-            let expected = if started {
+            let expected = if is_advice(spec) {
+                Change::Advised
+            } else if started {
                 Change::StartedWithoutNotice
             } else {
                 Change::Scheduled
@@ -144,8 +152,13 @@ fn observe(
 
 /// The changes that are allowed for an event that was there.
 fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Vec<Change>> {
-    let started = |spec: &Spec| spec.status.as_deref() == Some("Started");
-    let scheduled = |spec: &Spec| spec.status.as_deref() == Some("Scheduled");
+    let is_status = |spec: &Spec, word| !is_advice(spec) && spec.status.as_deref() == Some(word);
+    let started = |spec: &Spec| is_status(spec, "Started");
+    let scheduled = |spec: &Spec| is_status(spec, "Scheduled");
+    let is_gone = now.is_none_or(is_over);
+    if is_advice(before) && is_gone {
+        return vec![vec![Change::AdviceWithdrawn]];
+    }
     let Some(now) = now else {
         let ahead = before.not_before.is_some_and(|start| NOW.0 < start);
         return vec![vec![match () {
@@ -184,7 +197,18 @@ fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Vec<Change>> {
             .filter(|word| ["Scheduled", "Started"].contains(word))
             .map(str::to_owned)
     };
-    let status_moved = known(before) != known(now);
+    // A status that is missing or unknown does not turn advice into maintenance.
+    let stays_advice = is_advice(before) && !scheduled(now);
+    let first = match (is_advice(before), is_advice(now)) {
+        (false, true) if !started(before) => Some(Change::Advised),
+        (true, false) if !stays_advice => Some(Change::Scheduled),
+        _ => None,
+    };
+    let status_moved = first.is_none() && !stays_advice && known(before) != known(now);
+    let with_first = |changes: Vec<Vec<Change>>| -> Vec<Vec<Change>> {
+        let with_first = |changes: Vec<Change>| first.into_iter().chain(changes).collect();
+        changes.into_iter().map(with_first).collect()
+    };
     // An absent list of resources and an empty one are the same to the tracker.
     let resources = |spec: &Spec| spec.resources.clone().unwrap_or_default();
     let is_certain = !(updated && resources(before) == resources(now));
@@ -197,18 +221,18 @@ fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Vec<Change>> {
     }
     if now.not_before.is_some() && now.not_before != before.not_before {
         let both = vec![Change::Rescheduled, Change::Updated];
-        return match (updated, is_certain) {
+        return with_first(match (updated, is_certain) {
             (true, true) => vec![both],
             (true, false) => vec![both, vec![Change::Rescheduled]],
             (false, _) => vec![vec![Change::Rescheduled]],
-        };
+        });
     }
     if updated && !is_certain && !status_moved {
-        return vec![vec![Change::Updated], vec![]];
+        return with_first(vec![vec![Change::Updated], vec![]]);
     }
-    if updated || status_moved {
+    with_first(if updated || status_moved {
         vec![vec![Change::Updated]]
     } else {
         vec![vec![]]
-    }
+    })
 }

@@ -55,6 +55,7 @@ pub fn spec(u: &mut Unstructured<'_>) -> Result<Spec> {
                 "Preempt",
                 "Terminate",
                 "Brew",
+                "SpotRebalanceRecommendation",
             ],
         )?,
         status: word(
@@ -67,6 +68,7 @@ pub fn spec(u: &mut Unstructured<'_>) -> Result<Spec> {
                 "Completed",
                 "Canceled",
                 "Queued",
+                "Advisory",
             ],
         )?,
         resources: if rarely(u, 12)? {

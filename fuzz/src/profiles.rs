@@ -251,7 +251,7 @@ fn live_on_spot(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             // No machine runs that has neither capacity nor a sufficient price.
             let affordable = allocation.has_capacity && allocation.max_price != MaxPrice::Exceeded;
             assert!(
-                row.to != SpotState::Running || affordable,
+                row.to != SpotState::Running || affordable || input == SpotInput::Advise,
                 "{row:?} {allocation:?}"
             );
             if input == SpotInput::Evict && row.to != SpotState::Running {
@@ -266,7 +266,10 @@ fn live_on_spot(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         if let Some(next) = phase.next(signal) {
             match next {
                 Phase::Processing => {
-                    assert!(matches!(signal, Signal::WarmedUp | Signal::Withdrawn));
+                    assert!(matches!(
+                        signal,
+                        Signal::WarmedUp | Signal::Withdrawn | Signal::Advised
+                    ));
                 }
                 Phase::Shutdown => assert_eq!((phase, signal), (Phase::Evicted, Signal::Stopped)),
                 _ => assert_eq!(

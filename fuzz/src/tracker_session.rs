@@ -28,6 +28,7 @@ pub fn run(data: &[u8]) {
 #[derive(Clone, Debug, Default)]
 struct EventState {
     started: bool,
+    is_advice: bool,
     ended: bool,
     /// A preparation was issued, for the event with this type and this duration.
     prepared_for: Option<(String, u32)>,
@@ -145,7 +146,14 @@ fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             }
             6 => {
                 // One status in the document changes.
-                let words = ["Scheduled", "Started", "Completed", "Canceled", "Queued"];
+                let words = [
+                    "Scheduled",
+                    "Started",
+                    "Completed",
+                    "Canceled",
+                    "Queued",
+                    "Advisory",
+                ];
                 let (from, to) = (*u.choose(&words)?, *u.choose(&words)?);
                 host.incarnation += 1;
                 let body = host.body.replacen(from, to, 1) + &" ".repeat(u.int_in_range(0..=3)?);
@@ -213,6 +221,7 @@ fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<(Policy, bool)> {
             EventTypes::ANY,
             EventTypes::of(&[EventKind::Freeze]),
             EventTypes::of(&[EventKind::Terminate]),
+            EventTypes::of(&[EventKind::SpotRebalanceRecommendation]),
         ];
         rules.push(Rule {
             event_types: *u.choose(&types)?,
@@ -283,6 +292,7 @@ fn check_record(report: &Report<&TrackedEvent>, body: &str, now: UnixMillis) {
         Report::Untracked(untracked) => {
             assert!(line.contains(&format!("{} own", untracked.own)), "{line}");
         }
+        Report::NoAdvice => assert!(line.contains("2024-07-09"), "{line}"),
     }
 }
 
@@ -585,6 +595,7 @@ impl Host {
                         .last_call = true;
                 }
                 Step::Report(Report::Untracked(_)) => assert!(self.exceeded),
+                Step::Report(Report::NoAdvice) => assert!(self.policy.names_advice()),
                 Step::Report(Report::Problem(problem)) => assert!(problem.offset < self.body.len()),
             }
         }
@@ -671,6 +682,7 @@ impl Host {
                 event.unwrap_or_else(|| panic!("{id} is approved, but not in the document"));
             let status = event.event_status().map(|status| status.to_string());
             assert_eq!(status.as_deref(), Some("Scheduled"), "{id}");
+            assert!(!event.is_advice(), "{id}: advice is approved");
             let names = VmNames::new(&NAMES);
             let mine = names.owns(&event).unwrap();
             assert!(mine || self.reaches_others, "{id} is another machine's");
@@ -738,12 +750,12 @@ impl Host {
             .and_modify(|event| (event.may_prepare, event.last_call) = (false, false));
         let known = self.events.get(&id).filter(|event| !event.ended).cloned();
         match (change, known) {
-            (Change::Scheduled | Change::StartedWithoutNotice, None) => {
+            (Change::Scheduled | Change::Advised | Change::StartedWithoutNotice, None) => {
                 // It may have been here before: what still runs for it is not forgotten.
                 let before = self.events.remove(&id).unwrap_or_default();
-                let started = change != Change::Scheduled;
                 let state = EventState {
-                    started,
+                    started: change == Change::StartedWithoutNotice,
+                    is_advice: change == Change::Advised,
                     prepared_for: None,
                     prepared: None,
                     ended: false,
@@ -751,17 +763,32 @@ impl Host {
                 };
                 self.events.insert(id, state);
             }
-            (Change::Scheduled, Some(event)) => {
+            // It becomes advice, or maintenance again.
+            (Change::Advised, Some(event)) if !event.is_advice && !event.started => {
+                self.events.get_mut(&id).unwrap().is_advice = true;
+            }
+            (Change::Scheduled, Some(event)) if event.is_advice => {
+                self.events.get_mut(&id).unwrap().is_advice = false;
+            }
+            (Change::Scheduled | Change::Advised, Some(event)) => {
                 assert!(exceeded, "{id} is new twice");
                 assert_eq!(
                     event.running, None,
                     "{id} was evicted while a command ran for it"
                 );
-                self.events.insert(id, EventState::default());
+                let is_advice = change == Change::Advised;
+                let state = EventState {
+                    is_advice,
+                    ..EventState::default()
+                };
+                self.events.insert(id, state);
             }
             (Change::Started | Change::StartedWithoutNotice, Some(event)) => {
                 assert!(!event.started || exceeded, "{id} starts twice");
-                self.events.get_mut(&id).unwrap().started = true;
+                let is_noticed = !event.is_advice || change == Change::StartedWithoutNotice;
+                assert!(is_noticed || exceeded, "{id}: advice starts");
+                let event = self.events.get_mut(&id).unwrap();
+                (event.started, event.is_advice) = (true, false);
             }
             (Change::Updated | Change::Rescheduled, Some(event)) => {
                 assert!(
@@ -769,7 +796,12 @@ impl Host {
                     "{id} has started and is rescheduled"
                 );
             }
+            (Change::AdviceWithdrawn, Some(event)) => {
+                assert!(event.is_advice || exceeded, "{id}: {event:?}");
+                self.events.get_mut(&id).unwrap().ended = true;
+            }
             (Change::Completed | Change::Cancelled | Change::Ended, Some(event)) => {
+                assert!(!event.is_advice || exceeded, "{id}: {change} of advice");
                 assert!(
                     (change == Change::Completed) >= event.started || exceeded,
                     "{id}: {change} after it started"
@@ -829,6 +861,12 @@ impl Host {
             .collect();
         let lingering = tracked.iter().filter(|id| !own.contains(id)).filter(|id| {
             let event = &self.events[*id];
+            // An own event is followed although an earlier entry of the document has its id.
+            let is_own = |known: &&TrackedEvent| key(known.event_id()) == **id;
+            let known = self.session.events().find(is_own);
+            if known.is_some_and(|known| known.mine() == Some(true)) {
+                return true;
+            }
             // One that has started stays this machine's while its `Resources` are empty or cannot be read.
             let may_be_own = event.started && !event.ended;
             may_be_own

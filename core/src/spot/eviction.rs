@@ -209,6 +209,8 @@ pub enum SpotInput {
     Deploy,
     /// Azure evicts machines.
     Evict,
+    /// Azure advises to leave the machine: it may evict it, or not. [Advice](crate::Event::is_advice)
+    Advise,
     /// An operator starts it again.
     Restart,
 }
@@ -216,6 +218,7 @@ pub enum SpotInput {
 words!(SpotInput {
     Deploy => "deploy",
     Evict => "evict",
+    Advise => "advise",
     Restart => "restart",
 });
 
@@ -331,8 +334,8 @@ impl SpotTransition {
     }
 }
 
-/// The rows of the guide's table "Spot VM states", in its order.
-pub const SPOT_TRANSITIONS: [SpotTransition; 9] = {
+/// The rows of the guide's table "Spot VM states", in its order, and one for advice, which the guide does not have.
+pub const SPOT_TRANSITIONS: [SpotTransition; 10] = {
     use {EvictionPolicy as Policy, MaxPrice as Price, SpotInput as Input, SpotState as State};
     const fn row(
         from: Option<State>,
@@ -403,6 +406,7 @@ pub const SPOT_TRANSITIONS: [SpotTransition; 9] = {
             (enough, Some(true), None),
             State::Running,
         ),
+        row(running, Input::Advise, (None, None, None), State::Running),
     ]
 };
 

@@ -20,6 +20,8 @@ use crate::words::words;
 /// A notice leads from every phase to `Evicted`, except from `Shutdown`. A restart without notice leads from every phase in
 /// which something may have been processed to `Recover`: evictions can be forced.
 ///
+/// Advice, `Advised`, stops nothing, since the eviction may never come: a workload that processes saves a checkpoint, and goes on.
+///
 /// ```
 /// use scheduled_events_core::spot::{Phase, Signal};
 ///
@@ -72,6 +74,9 @@ pub enum Signal {
     WarmedUp,
     /// An event was announced that stops the workload.
     Notice,
+    /// The machine may be evicted soon, or not at all ([advice](crate::Event::is_advice)). The workload saves a checkpoint, and
+    /// goes on; one that rather moves away at once takes it as a `Notice`.
+    Advised,
     /// The event was cancelled, or is over and the machine still runs.
     Withdrawn,
     /// The workload has stopped, with its last checkpoint or without it.
@@ -87,6 +92,7 @@ pub enum Signal {
 words!(Signal {
     WarmedUp => "warmed-up",
     Notice => "notice",
+    Advised => "advised",
     Withdrawn => "withdrawn",
     Stopped => "stopped",
     Restarted => "restarted",
@@ -103,6 +109,8 @@ impl Phase {
     /// assert_eq!(Phase::Processing.next(Signal::Notice), Some(Phase::Evicted));
     /// // Cancelled before the workload has stopped: it continues.
     /// assert_eq!(Phase::Evicted.next(Signal::Withdrawn), Some(Phase::Processing));
+    /// // There is time to save a checkpoint, and no reason to stop.
+    /// assert_eq!(Phase::Processing.next(Signal::Advised), Some(Phase::Processing));
     /// // A machine that was evicted without notice.
     /// assert_eq!(Phase::Processing.next(Signal::Restarted), Some(Phase::Recover));
     /// // Nothing is processed while the machine may go away.
@@ -115,6 +123,7 @@ impl Phase {
             (Self::Warmup | Self::Processing | Self::Recover | Self::Resume, Signal::Notice) => {
                 Self::Evicted
             }
+            (Self::Processing, Signal::Advised) => Self::Processing,
             (Self::Evicted, Signal::Withdrawn) => Self::Processing,
             (Self::Evicted, Signal::Stopped) => Self::Shutdown,
             (Self::Shutdown, Signal::Withdrawn) => Self::Recover,

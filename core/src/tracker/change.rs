@@ -85,8 +85,12 @@ impl Changes {
         Change::AdviceWithdrawn,
     ];
 
-    pub(crate) const fn from_bits(bits: u16) -> Self {
-        Self(bits)
+    /// The changes of a snapshot; `None` for bits that have no meaning.
+    pub(crate) fn from_bits(bits: u16) -> Option<Self> {
+        let known = Change::ALL
+            .into_iter()
+            .fold(0, |known, change| known | Self::bit(change));
+        (bits & !known == 0).then_some(Self(bits))
     }
 
     /// One bit for each change. A snapshot contains them.

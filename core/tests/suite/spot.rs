@@ -7,11 +7,13 @@ use scheduled_events_core::spot::{
 };
 
 /// Every transition that the life cycle has. All other pairs have none.
-const TRANSITIONS: [(Phase, Signal, Phase); 16] = [
+const TRANSITIONS: [(Phase, Signal, Phase); 17] = [
     // "Application states", Start: after the warm-up state is completed, transition into the processing state.
     (Phase::Warmup, Signal::WarmedUp, Phase::Processing),
     // Shutdown: in the processing state an eviction event is triggered; the application changes its state to evicted.
     (Phase::Processing, Signal::Notice, Phase::Evicted),
+    // Advice stops nothing: the workload saves a checkpoint.
+    (Phase::Processing, Signal::Advised, Phase::Processing),
     // "No SLAs": machines can lose their capacity at any time, so also before and after processing.
     (Phase::Warmup, Signal::Notice, Phase::Evicted),
     (Phase::Recover, Signal::Notice, Phase::Evicted),
@@ -163,6 +165,7 @@ fn each_state_of_a_machine_follows_from_the_first_row_that_matches() {
                                     (true, MaxPrice::Sufficient) => None,
                                 }
                             }
+                            (Some(SpotState::Running), SpotInput::Advise) => Some(10),
                             (Some(SpotState::Stopped), SpotInput::Restart) if exceeded => {
                                 Some(7 + deletes)
                             }

@@ -267,12 +267,19 @@ fn event_reading(u: &mut Unstructured<'_>, event: &mut schedev_event) -> Result<
         event_type: named(
             event.event_type,
             event.event_type_text,
-            &["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"],
+            &[
+                "Freeze",
+                "Reboot",
+                "Redeploy",
+                "Preempt",
+                "Terminate",
+                "SpotRebalanceRecommendation",
+            ],
         ),
         status: named(
             event.event_status,
             event.event_status_text,
-            &["Scheduled", "Started"],
+            &["Scheduled", "Started", "Advisory"],
         ),
         resource_type: some(event.has_resource_type, ()).map(|()| text(event.resource_type)),
         resources: if event.has_resources.is_on() {

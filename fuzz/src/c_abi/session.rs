@@ -26,9 +26,9 @@ use scheduled_events_c_abi::{
     schedev_session_snapshot, schedev_step, schedev_step_json,
 };
 use scheduled_events_core::{
-    AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, LastCall, NotificationOrder,
-    Notifications, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
-    SessionSource, SnapshotError, Step, UnixMillis, VmNames,
+    AnswerOutcome, ApiVersion, Cause, Document, EventId, GateAnswer, GatePhase, LastCall,
+    NotificationOrder, Notifications, Preparation, Report, RequestOutcome, Response, Session,
+    SessionConfig, SessionSource, SnapshotError, Step, UnixMillis, VmNames,
 };
 
 use super::{
@@ -70,8 +70,8 @@ fn body_of(step: &schedev_step) -> String {
 #[derive(Debug, PartialEq)]
 enum StepView {
     Wait(i64),
-    Get(u32),
-    Post(String, u32),
+    Get(String, u32),
+    Post(String, String, u32),
     Prepare(TrackedView, bool, u32),
     Recover(TrackedView, bool, u32),
     Gate(TrackedView, u32, u32),
@@ -81,15 +81,24 @@ enum StepView {
     Problem(ProblemView),
     Untracked(usize, usize),
     LastCall(TrackedView),
+    NoAdvice,
 }
 
 impl StepView {
     fn core(step: &Step<'_>) -> Self {
         match step {
             Step::Wait { until } => Self::Wait(until.0),
-            Step::Get { timeout_ms } => Self::Get(*timeout_ms),
-            Step::Post { body, timeout_ms } => {
-                Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms)
+            Step::Get {
+                api_version,
+                timeout_ms,
+            } => Self::Get((*api_version).to_owned(), *timeout_ms),
+            Step::Post {
+                body,
+                api_version,
+                timeout_ms,
+            } => {
+                let body = String::from_utf8(body.to_vec()).unwrap();
+                Self::Post(body, (*api_version).to_owned(), *timeout_ms)
             }
             Step::Prepare {
                 event,
@@ -121,6 +130,7 @@ impl StepView {
             Step::Report(Report::Untracked(untracked)) => {
                 Self::Untracked(untracked.own, untracked.others)
             }
+            Step::Report(Report::NoAdvice) => Self::NoAdvice,
         }
     }
 
@@ -128,8 +138,8 @@ impl StepView {
         assert_eq!(step.reserved, [0; 4]);
         match step.kind {
             1 => Self::Wait(step.until_ms),
-            2 => Self::Get(step.timeout_ms),
-            3 => Self::Post(body_of(step), step.timeout_ms),
+            2 => Self::Get(text(step.api_version), step.timeout_ms),
+            3 => Self::Post(body_of(step), text(step.api_version), step.timeout_ms),
             4 => Self::Prepare(
                 TrackedView::c(&step.event),
                 step.by_last_call.is_on(),
@@ -150,6 +160,7 @@ impl StepView {
             10 => Self::Gate(TrackedView::c(&step.event), step.gate_phase, step.attempt),
             11 => Self::Cancel(step.attempt),
             12 => Self::LastCall(TrackedView::c(&step.event)),
+            13 => Self::NoAdvice,
             other => panic!("{other} is no step"),
         }
     }
@@ -221,6 +232,7 @@ struct Setup {
     recover_all: bool,
     machine_id: &'static str,
     boot_id: &'static str,
+    api_version: ApiVersion<'static>,
     source: SessionSource,
 }
 
@@ -248,6 +260,12 @@ pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
         recover_all: rarely(u, 3)?,
         machine_id: u.choose(&["", "this machine"])?,
         boot_id: u.choose(&["", "first boot"])?,
+        api_version: *u.choose(&[
+            ApiVersion::Auto,
+            ApiVersion::Auto,
+            ApiVersion::Advice,
+            ApiVersion::Fixed("2019-08-01"),
+        ])?,
         source: *u.choose(&SessionSource::ALL)?,
     };
     let mut pair = Pair::new(u, setup)?;
@@ -282,6 +300,7 @@ impl Pair {
             recover_all,
             machine_id,
             boot_id,
+            api_version,
             source,
         } = &setup;
         let prepare_retries = [None, Some(1)][usize::from(recover_all)];
@@ -297,6 +316,7 @@ impl Pair {
             source,
             machine_id,
             boot_id,
+            api_version,
             ..SessionConfig::new(VmNames::new(mine))
         };
         let core = Core::new(&config).unwrap();
@@ -319,6 +339,11 @@ impl Pair {
             boot_id: plain(boot_id),
             last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
             source: source as u32,
+            api_version: match api_version {
+                ApiVersion::Fixed(version) => plain(version),
+                _ => plain(""),
+            },
+            needs_advice: Flag::new(api_version == ApiVersion::Advice),
         };
         // At any alignment, with memory of exactly the required size.
         let (size, shift) = (schedev_session_size(), u.int_in_range(0..=7_usize)?);

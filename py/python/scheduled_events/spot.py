@@ -21,6 +21,7 @@ class Signal(_Word):
 
     WARMED_UP = "warmed-up"
     NOTICE = "notice"
+    ADVISED = "advised"
     WITHDRAWN = "withdrawn"
     STOPPED = "stopped"
     RESTARTED = "restarted"

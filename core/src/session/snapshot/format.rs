@@ -289,7 +289,7 @@ impl Reader<'_> {
 
     pub(super) fn progress(&mut self) -> Option<EventProgress> {
         let mut progress = EventProgress::new(UnixMillis(self.i64()?), UnixSeconds(self.i64()?));
-        progress.changes = Changes::from_bits(self.u16()?);
+        progress.changes = Changes::from_bits(self.u16()?)?;
         let preparation = self.byte()?;
         progress.preparation = match preparation & !BY_LAST_CALL {
             0 => PreparationState::NotIssued,

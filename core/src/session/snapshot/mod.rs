@@ -454,6 +454,9 @@ mod tests {
             // An end is reported only for a gone event.
             (CHANGES_AT, &[0b10_0000], damaged),
             (CHANGES_AT, &[0b1000_0000], damaged),
+            (CHANGES_AT, &[0, 0b1], Ok(())),
+            (CHANGES_AT, &[0, 0b10], damaged),
+            (CHANGES_AT, &[0, 0b100], damaged),
             (PREPARATION_AT, &[1], Ok(())),
             (PREPARATION_AT, &[2], Ok(())),
             (PREPARATION_AT, &[3], Ok(())),
