@@ -332,7 +332,7 @@ pub(crate) fn record(timed: &TimedRecord<'_>) {
             add(Entry::Untracked, &text);
         }
         Record::NoAdvice { api_version } => {
-            let text = format!("no advice: the service does not have API version {api_version}");
+            let text = format!("no advice: the service does not know API version {api_version}");
             add(Entry::NoAdvice, &text);
         }
         // Failed polls are printed as notes.

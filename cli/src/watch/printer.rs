@@ -345,7 +345,7 @@ impl RecordPrinter {
             }
             Record::NoAdvice { api_version } => {
                 let text = format!(
-                    "the service does not have API version {api_version}, which shows advice; it is tried again in a day"
+                    "the service does not know API version {api_version}, which shows advice; it is tried again in a day"
                 );
                 line("no advice", CAUTION, "-", &text, "");
             }

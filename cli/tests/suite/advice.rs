@@ -158,7 +158,7 @@ fn a_refused_version_is_reported_in_one_line() {
         "3",
     ])
     .with_code(0);
-    let line = "no advice      -          the service does not have API version 2024-07-09, which shows advice; \
+    let line = "no advice      -          the service does not know API version 2024-07-09, which shows advice; \
                 it is tried again in a day";
     assert_eq!(
         finished.stdout.matches(line).count(),
