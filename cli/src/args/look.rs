@@ -27,6 +27,7 @@ pub(crate) struct ListArgs {
 }
 
 #[derive(Args)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 pub(crate) struct WaitArgs {
     /// Wait for an event of one of these types, separated by commas: Freeze, Reboot, Redeploy,
     /// Preempt, Terminate, SpotRebalanceRecommendation, which is advice, or Other for any other type
