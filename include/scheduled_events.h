@@ -1931,7 +1931,7 @@ typedef struct schedev_session_config {
   {                                                                                                                    \
     sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false,                           \
         SCHEDEV_PREPARE_RETRIES_UNLIMITED, {NULL, 0, false}, {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD,             \
-        SCHEDEV_SESSION_SOURCE_DOCUMENTS                                                                               \
+        SCHEDEV_SESSION_SOURCE_DOCUMENTS, {NULL, 0, false}, false                                                      \
   }
 
 /** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
@@ -2323,8 +2323,8 @@ SCHEDEV_API schedev_status schedev_session_on_notification(schedev_session *sess
 
 /**
  * Records that an event is over, as a document says that does not have it any more. With SCHEDEV_SESSION_SOURCE_BOTH, call
- * it for each SCHEDEV_STEP_CHANGE with SCHEDEV_CHANGE_COMPLETED, SCHEDEV_CHANGE_CANCELLED or SCHEDEV_CHANGE_ENDED, so that a
- * late notification does not start the event again.
+ * it for each SCHEDEV_STEP_CHANGE with SCHEDEV_CHANGE_COMPLETED, SCHEDEV_CHANGE_CANCELLED,
+ * SCHEDEV_CHANGE_ENDED or SCHEDEV_CHANGE_ADVICE_WITHDRAWN, so that a late notification does not start the event again.
  *
  * @param order     the order.
  * @param event_id  the event's id.

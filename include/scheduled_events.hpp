@@ -52,6 +52,8 @@ enum class change : std::uint32_t {
   completed = SCHEDEV_CHANGE_COMPLETED,
   cancelled = SCHEDEV_CHANGE_CANCELLED,
   ended = SCHEDEV_CHANGE_ENDED,
+  advised = SCHEDEV_CHANGE_ADVISED,
+  advice_withdrawn = SCHEDEV_CHANGE_ADVICE_WITHDRAWN,
 };
 
 enum class leader : std::uint32_t {
@@ -80,6 +82,8 @@ enum class reason : std::uint32_t {
   start_unknown = SCHEDEV_REASON_START_UNKNOWN,
   status_unknown = SCHEDEV_REASON_STATUS_UNKNOWN,
   names_no_machine = SCHEDEV_REASON_NAMES_NO_MACHINE,
+  advice = SCHEDEV_REASON_ADVICE,
+  advice_unapproved = SCHEDEV_REASON_ADVICE_UNAPPROVED,
   other = SCHEDEV_REASON_OTHER,
 };
 
@@ -419,10 +423,13 @@ struct wait {
 };
 struct get {
   std::chrono::milliseconds timeout;
+  /// The version of the API that the request names.
+  std::string_view api_version;
 };
 struct post {
   std::string_view body;
   std::chrono::milliseconds timeout;
+  std::string_view api_version;
 };
 /// Return `attempt` with the result, to session::prepared(), session::recovered() or session::gate_answered().
 struct prepare {
@@ -467,11 +474,13 @@ struct untracked {
 struct last_call {
   tracked_event event;
 };
+/// The service does not know the version of the API that has advice. It is tried again once a day, and reported once.
+struct no_advice {};
 /// A step of a later version of the library. Ignore it.
 struct unknown {};
 
 using any = std::variant<wait, get, post, prepare, recover, gate, cancel, change, decision, problem, untracked,
-                         last_call, unknown>;
+                         last_call, no_advice, unknown>;
 } // namespace step
 
 /// An HTTP response.
@@ -530,6 +539,10 @@ public:
     std::uint8_t prepare_retries = SCHEDEV_PREPARE_RETRIES_UNLIMITED;
     /// Where events come from.
     session_source source = session_source::documents;
+    /// The version of the API that every request names, as for machine_id; empty for one that follows from the rules.
+    std::string_view api_version{};
+    /// Whether the program needs advice although no rule names it.
+    bool needs_advice = false;
   };
 
 #if SCHEDEV_EXCEPTIONS
@@ -547,7 +560,8 @@ public:
   result<step::any> try_next(millis_point now) {
     const schedev_status status = schedev_session_next(c_.get(), detail::millis(now), &step_);
     if (order_ && status == SCHEDEV_OK && step_.kind == SCHEDEV_STEP_CHANGE &&
-        step_.change >= SCHEDEV_CHANGE_COMPLETED && step_.change <= SCHEDEV_CHANGE_ENDED) {
+        ((step_.change >= SCHEDEV_CHANGE_COMPLETED && step_.change <= SCHEDEV_CHANGE_ENDED) ||
+         step_.change == SCHEDEV_CHANGE_ADVICE_WITHDRAWN)) {
       (void)schedev_notification_order_end(order_.get(), step_.event.event_id);
     }
     return detail::value_if(status, status == SCHEDEV_OK ? last_step() : step::any(step::unknown{}));
@@ -717,6 +731,8 @@ private:
     c.last_call_seconds = options.last_call_seconds;
     c.prepare_retries = options.prepare_retries;
     c.source = static_cast<std::uint32_t>(options.source);
+    c.api_version = detail::view(options.api_version);
+    c.needs_advice = options.needs_advice;
     schedev_session *made = nullptr;
     const schedev_status status = schedev_session_init(memory_.get(), schedev_session_size(), &c, &made);
     c_.reset(made);
@@ -733,9 +749,10 @@ private:
     case SCHEDEV_STEP_WAIT:
       return step::wait{millis_point(std::chrono::milliseconds(c.until_ms))};
     case SCHEDEV_STEP_GET:
-      return step::get{timeout};
+      return step::get{timeout, std::string_view(c.api_version.data, c.api_version.len)};
     case SCHEDEV_STEP_POST:
-      return step::post{std::string_view(c.body, c.body_len), timeout};
+      return step::post{std::string_view(c.body, c.body_len), timeout,
+                        std::string_view(c.api_version.data, c.api_version.len)};
     case SCHEDEV_STEP_PREPARE:
       return step::prepare{tracked_event(c.event), c.attempt, c.by_last_call};
     case SCHEDEV_STEP_RECOVER:
@@ -754,6 +771,8 @@ private:
       return step::untracked{c.untracked_own, c.untracked_others};
     case SCHEDEV_STEP_LAST_CALL:
       return step::last_call{tracked_event(c.event)};
+    case SCHEDEV_STEP_NO_ADVICE:
+      return step::no_advice{};
     default:
       return step::unknown{};
     }

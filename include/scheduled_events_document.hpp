@@ -56,6 +56,7 @@ enum class event_type : std::uint32_t {
   redeploy = SCHEDEV_EVENT_TYPE_REDEPLOY,
   preempt = SCHEDEV_EVENT_TYPE_PREEMPT,
   terminate = SCHEDEV_EVENT_TYPE_TERMINATE,
+  spot_rebalance_recommendation = SCHEDEV_EVENT_TYPE_SPOT_REBALANCE_RECOMMENDATION,
   other = SCHEDEV_EVENT_TYPE_OTHER,
 };
 
@@ -63,6 +64,7 @@ enum class event_status : std::uint32_t {
   none = SCHEDEV_EVENT_STATUS_NONE,
   scheduled = SCHEDEV_EVENT_STATUS_SCHEDULED,
   started = SCHEDEV_EVENT_STATUS_STARTED,
+  advisory = SCHEDEV_EVENT_STATUS_ADVISORY,
   other = SCHEDEV_EVENT_STATUS_OTHER,
 };
 
@@ -401,6 +403,8 @@ public:
   std::optional<std::chrono::seconds> duration() const {
     return c_.has_duration ? std::optional(std::chrono::seconds(c_.duration_seconds)) : std::nullopt;
   }
+  /// Whether it is advice and no maintenance, by its type or its status: there is nothing to approve.
+  bool is_advice() const noexcept { return c_.advice; }
   std::size_t index() const noexcept { return c_.index; }
   bool has_resources() const noexcept { return c_.has_resources; }
 

@@ -213,7 +213,6 @@ int main(int argc, char **argv) {
   struct curl_slist *headers = curl_slist_append(NULL, SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE);
   headers = curl_slist_append(headers, "Content-Type: application/json");
   (void)snprintf(id_url, sizeof id_url, "%s%s", argv[1], SCHEDEV_VM_ID_PATH);
-  (void)snprintf(url, sizeof url, "%s%s?api-version=%s", argv[1], SCHEDEV_PATH, SCHEDEV_API_VERSION);
 
   const schedev_text name = schedev_text_from(argv[2]);
   const schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
@@ -254,6 +253,8 @@ int main(int argc, char **argv) {
     switch (step.kind) {
     case SCHEDEV_STEP_POST:
     case SCHEDEV_STEP_GET:
+      (void)snprintf(url, sizeof url, "%s%s?api-version=%.*s", argv[1], SCHEDEV_PATH, (int)step.api_version.len,
+                     step.api_version.data);
       prepare_transfer(curl, headers, url, incoming, (long)step.timeout_ms);
       if (step.kind == SCHEDEV_STEP_POST) {
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)step.body_len);

@@ -93,8 +93,8 @@ private:
 class agent {
 public:
   agent(const std::string &endpoint, const char *prepare, const char *recover, const se::session::config &config)
-      : url_(endpoint + SCHEDEV_PATH "?api-version=" SCHEDEV_API_VERSION), id_url_(endpoint + SCHEDEV_VM_ID_PATH),
-        prepare_(prepare), recover_(recover), session_(config), multi_(curl_multi_init()),
+      : url_(endpoint + SCHEDEV_PATH "?api-version="), id_url_(endpoint + SCHEDEV_VM_ID_PATH), prepare_(prepare),
+        recover_(recover), session_(config), multi_(curl_multi_init()),
         headers_(curl_slist_append(curl_slist_append(nullptr, SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE),
                                    "Content-Type: application/json")) {}
 
@@ -126,9 +126,9 @@ public:
   }
 
 private:
-  void perform(const se::step::get &step) { request(step.timeout); }
+  void perform(const se::step::get &step) { request(step); }
   void perform(const se::step::post &step) {
-    request(step.timeout, [&] {
+    request(step, [&] {
       poll_.set(CURLOPT_POSTFIELDSIZE, static_cast<long>(step.body.size()));
       poll_.set(CURLOPT_COPYPOSTFIELDS, step.body.data());
     });
@@ -159,10 +159,10 @@ private:
     }
   }
 
-  template <class Prepare = void (*)()>
+  template <class Step, class Prepare = void (*)()>
   void request(
-      milliseconds timeout, Prepare more = [] {}) {
-    poll_.prepare(url_, headers_, timeout);
+      const Step &step, Prepare more = [] {}) {
+    poll_.prepare(url_ + std::string(step.api_version), headers_, step.timeout);
     more();
     curl_multi_add_handle(multi_.get(), poll_.handle());
   }

@@ -114,7 +114,8 @@ static void notify(const schedev_step *step) {
   (void)(event->has_not_before && schedev_time_format(event->not_before_seconds, time, sizeof time, &len));
   if (step->change == SCHEDEV_CHANGE_STARTED || step->change == SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE) {
     n.severity = NOTIF_FAILURE;
-  } else if (step->change >= SCHEDEV_CHANGE_COMPLETED && step->change <= SCHEDEV_CHANGE_ENDED) {
+  } else if ((step->change >= SCHEDEV_CHANGE_COMPLETED && step->change <= SCHEDEV_CHANGE_ENDED) ||
+             step->change == SCHEDEV_CHANGE_ADVICE_WITHDRAWN) {
     n.severity = NOTIF_OKAY;
   }
   copy_word(event->event_id, id, sizeof id);

@@ -22,8 +22,8 @@ use crate::words::{Enumeration, Fields};
 
 /// One rule of a policy: which events it matches, and what is done about them.
 ///
-/// ``event`` and ``source`` are one word or several, None for all. Durations are inclusive: seconds, a timedelta, or a
-/// text such as "2min". The notice is the time from the first sight of a NotBefore until it. ``prepare_before`` is how long
+/// ``event`` and ``source`` are one word or several, None for all; only rules that name SpotRebalanceRecommendation match
+/// advice. Durations are inclusive: seconds, a timedelta, or a text such as "2min". The notice is the time from the first sight of a NotBefore until it. ``prepare_before`` is how long
 /// before NotBefore the event is prepared for or approved at the earliest. Raises PolicyError for unknown words.
 #[pyclass(frozen, name = "Rule", module = "scheduled_events")]
 pub(crate) struct PyRule {

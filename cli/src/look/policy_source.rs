@@ -53,7 +53,16 @@ fn c_rule(rule: &Rule) -> String {
         Scope::Others => "OTHERS",
         Scope::Any => "ANY",
     };
-    let types = EventKind::ALL
+    let kinds = [
+        EventKind::Freeze,
+        EventKind::Reboot,
+        EventKind::Redeploy,
+        EventKind::Preempt,
+        EventKind::Terminate,
+        EventKind::Other,
+        EventKind::SpotRebalanceRecommendation,
+    ];
+    let types = kinds
         .into_iter()
         .filter(|kind| rule.event_types.contains(*kind))
         .map(EventKind::word);
@@ -88,18 +97,6 @@ fn c_rule(rule: &Rule) -> String {
     )
 }
 
-/// A word as constants have it: `SPOT_REBALANCE_RECOMMENDATION`.
-fn in_capitals(word: &str) -> String {
-    let mut text = String::new();
-    for (index, letter) in word.char_indices() {
-        if index > 0 && letter.is_ascii_uppercase() {
-            text.push('_');
-        }
-        text.push(letter.to_ascii_uppercase());
-    }
-    text
-}
-
 /// The constants of these words, combined.
 fn flags(set: &str, words: &[&str]) -> String {
     if words.is_empty() {
@@ -107,7 +104,19 @@ fn flags(set: &str, words: &[&str]) -> String {
     }
     let constants: Vec<_> = words
         .iter()
-        .map(|word| format!("SCHEDEV_MATCH_{set}_{}", in_capitals(word)))
+        .map(|word| format!("SCHEDEV_MATCH_{set}_{}", constant(word)))
         .collect();
     constants.join(" | ")
+}
+
+/// The word as a constant of C has it: `SpotRebalanceRecommendation` is `SPOT_REBALANCE_RECOMMENDATION`.
+fn constant(word: &str) -> String {
+    let mut constant = String::new();
+    for letter in word.chars() {
+        if letter.is_ascii_uppercase() && !constant.is_empty() {
+            constant.push('_');
+        }
+        constant.push(letter.to_ascii_uppercase());
+    }
+    constant
 }

@@ -92,8 +92,8 @@ unsafe fn order_mut<'a>(
 }
 
 /// Records that an event is over, as a document says that does not have it any more. With SCHEDEV_SESSION_SOURCE_BOTH, call
-/// it for each SCHEDEV_STEP_CHANGE with SCHEDEV_CHANGE_COMPLETED, SCHEDEV_CHANGE_CANCELLED or SCHEDEV_CHANGE_ENDED, so that a
-/// late notification does not start the event again.
+/// it for each SCHEDEV_STEP_CHANGE with SCHEDEV_CHANGE_COMPLETED, SCHEDEV_CHANGE_CANCELLED,
+/// SCHEDEV_CHANGE_ENDED or SCHEDEV_CHANGE_ADVICE_WITHDRAWN, so that a late notification does not start the event again.
 ///
 /// @param order     the order.
 /// @param event_id  the event's id.

@@ -46,7 +46,9 @@ _EventId: TypeAlias = (
 
 # The words of records and rules.
 _ActionWord: TypeAlias = Literal["approve", "prepare", "hold", "ignore"]
-_TypeWord: TypeAlias = Literal["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"]
+_TypeWord: TypeAlias = Literal[
+    "Freeze", "Reboot", "Redeploy", "Preempt", "Terminate", "SpotRebalanceRecommendation"
+]
 _SourceWord: TypeAlias = Literal["Platform", "User"]
 _ScopeWord: TypeAlias = Literal["mine", "others", "any"]
 _LeaderWord: TypeAlias = Literal["first-resource", "everyone", "rank"]
@@ -136,6 +138,9 @@ class Event(Mapping[str, Any]):
     @property
     def duration_in_seconds(self) -> int | None:
         """The expected length of the interruption in seconds; None if it is unknown, which Azure writes as -1."""
+    @property
+    def is_advice(self) -> bool:
+        """Whether it is advice and no maintenance, by its type or its status: there is nothing to approve."""
     def concerns(self, vm_names: _Names) -> bool:
         """Whether one of these names is among the resources. Whole names are compared, without ASCII case."""
     def to_dict(self, vm_names: _Names | None = None, *, api_version: str = "2020-07-01") -> dict[str, Any]:
@@ -177,7 +182,8 @@ class Tracker:
 class Rule:
     """One rule of a policy: which events it matches, and what is done about them.
 
-    ``event`` and ``source`` are one word or several, None for all. Durations are inclusive: seconds, a timedelta, or a
+    ``event`` and ``source`` are one word or several, None for all; only rules that name SpotRebalanceRecommendation
+    match advice. Durations are inclusive: seconds, a timedelta, or a
     text such as "2min". The notice is the time from the first sight of a NotBefore until it. ``prepare_before`` is how
     long before NotBefore the event is prepared for or approved at the earliest. Raises PolicyError for unknown words.
     """

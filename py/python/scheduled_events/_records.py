@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from ._words import Action
 
     _ChangeWord: TypeAlias = Literal[
-        "scheduled", "started", "started-without-notice", "rescheduled", "updated", "completed", "cancelled", "ended"
+        "scheduled",
+        "started",
+        "started-without-notice",
+        "rescheduled",
+        "updated",
+        "completed",
+        "cancelled",
+        "ended",
+        "advised",
+        "advice-withdrawn",
     ]
     _GateWord: TypeAlias = Literal["open", "closed", "another-approves"]
     _GateOutcome: TypeAlias = Literal["open", "closed", "another-approves", "last-call"]
@@ -364,6 +373,16 @@ class Untracked(Record):
 
 
 @final
+class NoAdvice(Record):
+    """The service does not know the API version that has advice. It is tried again once a day, and reported once."""
+
+    __slots__ = ()
+    record: ClassVar[Literal["no-advice"]] = "no-advice"
+    api_version: str = _field("The version that the service does not know.")
+    time: datetime | None = None
+
+
+@final
 class Dropped(Record):
     """Records were dropped here, since nobody read them in time."""
 
@@ -479,16 +498,16 @@ class Report(Frozen):
     """A record for people and logs."""
 
     __slots__ = ()
-    record: Change | Decision | Gate | Problem | Untracked = _field("The record.")
+    record: Change | Decision | Gate | Problem | Untracked | NoAdvice = _field("The record.")
 
 
-_KINDS = (Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked)
+_KINDS = (Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked, NoAdvice)
 _RECORDS = {kind.record: kind for kind in _KINDS}
 # Only a reader in this process can miss records, so the command has no such record.
 _MEMBERS["dropped"] = ("count",)
 if TYPE_CHECKING:
     _AnyRecord: TypeAlias = Union[
-        Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked, Dropped
+        Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked, NoAdvice, Dropped
     ]
 
 

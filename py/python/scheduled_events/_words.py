@@ -26,6 +26,7 @@ class EventType(_Word):
     REDEPLOY = "Redeploy"
     PREEMPT = "Preempt"
     TERMINATE = "Terminate"
+    SPOT_REBALANCE_RECOMMENDATION = "SpotRebalanceRecommendation"
 
 
 class EventStatus(_Word):
@@ -33,6 +34,7 @@ class EventStatus(_Word):
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
+    ADVISORY = "Advisory"
 
 
 class EventSource(_Word):

@@ -153,6 +153,12 @@ impl PyEvent {
         self.core().duration_in_seconds()
     }
 
+    /// Whether it is advice and no maintenance, by its type or its status: there is nothing to approve.
+    #[getter]
+    fn is_advice(&self) -> bool {
+        self.core().is_advice()
+    }
+
     /// Whether one of these names is among the resources. Whole names are compared, without ASCII case.
     fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_names(vm_names, |names| self.is_about(names))

@@ -219,7 +219,7 @@ static void decisions(void) {
   EXPECT(schedev_decide(&policy, &event, &names, 0, &decision) == SCHEDEV_ERROR_NULL);
   policy.rules = &rule;
   uint32_t *const numbers[] = {&rule.action, &rule.scope, &rule.event_types, &rule.event_sources};
-  const uint32_t beyond[] = {4, 3, 64, 8};
+  const uint32_t beyond[] = {4, 3, 128, 8};
   for (size_t i = 0; i < 4; i++) {
     *numbers[i] = beyond[i];
     EXPECT(schedev_decide(&policy, &event, &names, 0, &decision) == SCHEDEV_ERROR_ARGUMENT);

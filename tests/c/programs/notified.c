@@ -126,7 +126,7 @@ static void work(struct host *host) {
       break;
     case SCHEDEV_STEP_CHANGE:
       log_word(host, schedev_change_word(step.change));
-      if (step.change >= SCHEDEV_CHANGE_COMPLETED) {
+      if (step.change >= SCHEDEV_CHANGE_COMPLETED && step.change != SCHEDEV_CHANGE_ADVISED) {
         EXPECT(schedev_notification_order_end(&host->order, step.event.event_id) == SCHEDEV_OK);
       }
       break;

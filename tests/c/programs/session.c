@@ -298,8 +298,90 @@ static void test_full_tracker(void) {
   EXPECT(needed == SCHEDEV_TRACKER_EVENTS_MAX + 1 && ignored == 7 && schedev_tracker_event_count(tracker) == 0);
 }
 
+static const char advice[] = "{\"Events\":[{\"EventId\":\"a-1\",\"EventStatus\":\"Advisory\","
+                             "\"EventType\":\"SpotRebalanceRecommendation\",\"Resources\":[\"vm_0\"]}]}";
+
+/* A session that prepares for advice if `types` has it, and approves everything else. */
+static schedev_session *begin_advised(uint32_t types) {
+  schedev_session *session = NULL;
+  schedev_rule rules[2] = {{.action = SCHEDEV_ACTION_PREPARE, .event_types = types},
+                           {.action = SCHEDEV_ACTION_APPROVE}};
+  schedev_policy policy = SCHEDEV_POLICY_INIT;
+  schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
+  policy.rules = rules;
+  policy.rule_count = 2;
+  config.policy = &policy;
+  config.names = &names;
+  EXPECT(schedev_session_init(memory.bytes, sizeof memory.bytes, &config, &session) == SCHEDEV_OK);
+  return session;
+}
+
+static bool asks_for(const schedev_step *step, const char *version) {
+  return step->kind == SCHEDEV_STEP_GET && schedev_text_equal(step->api_version, version, strlen(version));
+}
+
+static void refuse(schedev_session *session, uint32_t http_status, int64_t now) {
+  schedev_response response = SCHEDEV_RESPONSE_INIT;
+  response.http_status = http_status;
+  EXPECT(schedev_session_on_response(session, &response, now, NULL) == SCHEDEV_OK);
+}
+
+static void test_advice(void) {
+  int64_t now = INT64_C(1600000000000);
+  schedev_step step;
+  uint32_t status;
+
+  /* A rule that names it prepares for it, and nothing approves it. */
+  schedev_session *session = begin_advised(SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION);
+  step = next(session, &now);
+  EXPECT(asks_for(&step, SCHEDEV_ADVICE_API_VERSION));
+  answer(session, advice, now, SCHEDEV_OUTCOME_DOCUMENT);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_CHANGE && step.change == SCHEDEV_CHANGE_ADVISED);
+  EXPECT(step.event.event_status == SCHEDEV_EVENT_STATUS_ADVISORY);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_DECISION && step.decision.action == SCHEDEV_ACTION_PREPARE &&
+         step.decision.reason == SCHEDEV_REASON_ADVICE_UNAPPROVED && !step.decision.has_approve_after);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_PREPARE);
+  EXPECT(schedev_session_prepared(session, step.attempt, SCHEDEV_PREPARATION_READY, NULL) == SCHEDEV_OK);
+  EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET);
+  answer(session, gone, now, SCHEDEV_OUTCOME_DOCUMENT);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_CHANGE && step.change == SCHEDEV_CHANGE_ADVICE_WITHDRAWN);
+  EXPECT(next(session, &now).kind == SCHEDEV_STEP_RECOVER);
+
+  /* No other rule matches it. */
+  session = begin_advised(SCHEDEV_MATCH_TYPE_OTHER);
+  step = next(session, &now);
+  EXPECT(asks_for(&step, SCHEDEV_API_VERSION));
+  answer(session, advice, now, SCHEDEV_OUTCOME_DOCUMENT);
+  EXPECT(next(session, &now).change == SCHEDEV_CHANGE_ADVISED);
+  step = next(session, &now);
+  EXPECT(step.decision.action == SCHEDEV_ACTION_HOLD && step.decision.reason == SCHEDEV_REASON_ADVICE);
+  EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET);
+
+  /* A service that does not know the version is asked for the other one at once. */
+  for (status = 400; status <= 404; status += 4) {
+    session = begin_advised(SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION);
+    step = next(session, &now);
+    EXPECT(asks_for(&step, SCHEDEV_ADVICE_API_VERSION));
+    const int64_t asked = now;
+    refuse(session, status, now);
+    step = next(session, &now);
+    EXPECT(asks_for(&step, SCHEDEV_API_VERSION) && now - asked <= 200);
+    answer(session, gone, now, SCHEDEV_OUTCOME_DOCUMENT);
+    step = next(session, &now);
+    EXPECT(step.kind == SCHEDEV_STEP_NO_ADVICE);
+    expect_record(&step, "{\"record\":\"no-advice\",\"api_version\":\"2024-07-09\"");
+    step = next(session, &now);
+    EXPECT(asks_for(&step, SCHEDEV_API_VERSION));
+  }
+}
+
 int main(void) {
   test_session();
+  test_advice();
   test_whole_records();
   test_changed();
   test_tracker();

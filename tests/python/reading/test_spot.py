@@ -22,7 +22,7 @@ def test_an_evicted_workload_passes_through_every_phase():
 
 def test_every_pair_of_phase_and_signal_is_known():
     found = [phase.next(signal) for phase, signal in itertools.product(Phase, Signal)]
-    assert sum(phase is not None for phase in found) == 16
+    assert sum(phase is not None for phase in found) == 17
     assert all(phase is None or isinstance(phase, Phase) for phase in found)
     assert Phase.EVICTED.next("withdrawn") is Phase.PROCESSING
     with pytest.raises(ValueError, match='found "asleep", expected one of warmed-up'):

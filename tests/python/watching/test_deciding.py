@@ -203,10 +203,11 @@ def test_invalid_policies_are_refused(tmp_path: Path) -> None:
         se.Policy.from_file(file)
     with pytest.raises(FileNotFoundError):
         se.Policy.from_file(tmp_path / "none.toml")
-    event_types = ", ".join(se.EventType)
+    *event_types, advice = se.EventType
+    known = ", ".join([*event_types, "Other", advice])
     wrong: dict[str, dict[str, Any]] = {
         'unknown action "aprove"; expected one of approve, prepare, hold, ignore': {"action": "aprove"},
-        f'unknown event "Frezee"; expected one of {event_types}, Other': {"event": "Frezee"},
+        f'unknown event "Frezee"; expected one of {known}': {"event": "Frezee"},
         'unknown source "Nobody"; expected one of Platform, User, Other': {"source": ["User", "Nobody"]},
         'unknown scope "mine\'"; expected one of mine, others, any': {"scope": "mine'"},
         "event: an empty list matches nothing; omit it to match everything": {"event": []},
@@ -287,6 +288,64 @@ def test_a_session_from_start_to_end() -> None:
         if "recover" in reported and session.is_idle:
             break
     assert reported == ["scheduled", "decision", "started", "completed", "recover"]
+
+
+def test_advice_is_prepared_for_and_never_approved() -> None:
+    event = {"EventId": "a", "EventStatus": "Advisory", "EventType": "SpotRebalanceRecommendation", "Resources": [VM]}
+    (advice,) = se.parse(document(event)).events
+    assert (advice.event_type, advice.event_status) == (se.EventType.SPOT_REBALANCE_RECOMMENDATION, "Advisory")
+    assert advice.is_advice
+    named = se.Rule("prepare", event="SpotRebalanceRecommendation")
+    for policy, expected in [
+        (se.Policy([se.Rule("approve")]), ["advised", "hold"]),
+        (se.Policy([named, se.Rule("approve")]), ["advised", "prepare", "PrepareDue"]),
+    ]:
+        session = se.Session(policy, VM, seed=1)
+        now, done = START, []
+        bodies = [document(event), document(event), document(incarnation=2)]
+        while bodies or not session.is_idle:
+            step = session.next(now)
+            if isinstance(step, se.Get):
+                assert step.api_version == ("2024-07-09" if "prepare" in expected else "2020-07-01")
+                session.on_response(200, bodies.pop(0), now=now)
+            elif isinstance(step, se.Wait):
+                now = step.until.timestamp()
+            elif isinstance(step, (se.PrepareDue, se.RecoverDue)):
+                done.append(type(step).__name__)
+                answer = session.prepared if isinstance(step, se.PrepareDue) else session.recovered
+                assert answer(step.event_id, True)
+            else:
+                assert isinstance(step, se.Report)
+                record = step.record
+                assert isinstance(record, (se.Change, se.Decision))
+                done.append(str(record.change if isinstance(record, se.Change) else record.action))
+        assert done == [*expected, "advice-withdrawn", *(["RecoverDue"] if "prepare" in expected else [])]
+
+
+def test_a_session_falls_back_where_the_service_does_not_know_the_version() -> None:
+    for status in (400, 404):
+        session = se.Session(vm_names=VM, needs_advice=True)
+        now, versions, reports = START, [], []
+        while len(versions) < 3:
+            step = session.next(now)
+            if isinstance(step, se.Get):
+                versions.append((step.api_version, round(now - START, 1)))
+                known = step.api_version == "2020-07-01"
+                session.on_response(200 if known else status, document() if known else b"", now=now)
+            elif isinstance(step, se.Wait):
+                now = min(now + 0.1, now + step.seconds)
+            else:
+                assert isinstance(step, se.Report)
+                reports.append(step.record)
+        assert [version for version, _ in versions] == ["2024-07-09", "2020-07-01", "2020-07-01"]
+        assert versions[1][1] <= 0.3
+        assert [report.to_dict()["api_version"] for report in reports] == ["2024-07-09"]
+        assert isinstance(reports[0], se.NoAdvice)
+    step = se.Session(api_version="2019-08-01", needs_advice=True).next()
+    assert isinstance(step, se.Get)
+    assert step.api_version == "2019-08-01"
+    with pytest.raises(se.ConfigError, match="API version"):
+        se.Session(api_version="")
 
 
 def test_a_session_backs_off_after_failures() -> None:
