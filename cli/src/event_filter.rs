@@ -9,7 +9,7 @@ pub(crate) struct EventFilter {
     pub(crate) mine: bool,
     /// Only those of these types; empty for all types.
     pub(crate) types: Vec<EventKind>,
-    /// Only those that are not over.
+    /// Only those that are not over, and no advice that is not named.
     pub(crate) ongoing: bool,
 }
 
@@ -22,11 +22,20 @@ impl EventFilter {
     pub(crate) fn matches_document(&self, event: &Event<'_>) -> bool {
         let is_over = || event.event_status().is_some_and(|status| status.is_over());
         let is_of_type = || {
-            event
-                .event_type()
-                .is_some_and(|word| self.types.contains(&EventKind::from(word)))
+            let kind = event.event_type().map(EventKind::from);
+            // As in a policy: advice is that alone, whatever its type.
+            let kind = if event.is_advice() {
+                Some(EventKind::SpotRebalanceRecommendation)
+            } else {
+                kind
+            };
+            kind.is_some_and(|kind| self.types.contains(&kind))
         };
-        (self.types.is_empty() || is_of_type()) && !(self.ongoing && is_over())
+        if self.types.is_empty() {
+            !(self.ongoing && (is_over() || event.is_advice()))
+        } else {
+            is_of_type() && !(self.ongoing && is_over())
+        }
     }
 
     /// The filter as text that follows `events`: ` of this machine`, ` of type Freeze or Reboot`.

@@ -5,6 +5,7 @@ use std::{mem, process};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use scheduled_events_core::wire::API_VERSION;
 use scheduled_events_replay::{Fault, Scenario, Server, ServerConfig};
 
 use crate::convert::{Arg, utf8};
@@ -22,12 +23,13 @@ pub(crate) struct PyReplay {
 /// Serves a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
 ///
 /// ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the
-/// form of the command's ``--fault``. Scenario time starts with the first request for events.
+/// form of the command's ``--fault``. Scenario time starts with the first request for events. The service has the
+/// versions up to ``newest_api_version``: ``2024-07-09`` shows advice.
 #[pyfunction]
 #[pyo3(signature = (scenario, *, speed=Arg(1.0), faults=Arg(Vec::new()), vm_name=Arg("WestNO_0".to_owned()),
-                    listen=Arg("127.0.0.1:0".to_owned()), seed=None),
-       text_signature = "(scenario, *, speed=1.0, faults=(), vm_name='WestNO_0', listen='127.0.0.1:0', seed=None)")]
-#[allow(clippy::similar_names)] // They are the command's.
+                    listen=Arg("127.0.0.1:0".to_owned()), seed=None, newest_api_version=Arg(API_VERSION.to_owned())),
+       text_signature = "(scenario, *, speed=1.0, faults=(), vm_name='WestNO_0', listen='127.0.0.1:0', seed=None, newest_api_version='2020-07-01')")]
+#[allow(clippy::similar_names, clippy::too_many_arguments)] // They are the command's.
 pub(crate) fn replay(
     py: Python<'_>,
     scenario: &Bound<'_, PyAny>,
@@ -36,6 +38,7 @@ pub(crate) fn replay(
     vm_name: Arg<String>,
     listen: Arg<String>,
     seed: Option<Arg<u64>>,
+    newest_api_version: Arg<String>,
 ) -> PyResult<PyReplay> {
     let listen = listen.0;
     let listen = listen.parse().map_err(|_| {
@@ -49,6 +52,7 @@ pub(crate) fn replay(
     let mut config = ServerConfig::new(scenario)
         .speed(speed.0)
         .vm_name(&vm_name.0)
+        .newest_api_version(newest_api_version.0)
         .listen(listen);
     for fault in faults.0 {
         config = config.fault(

@@ -44,6 +44,7 @@ pub use control_plane::queue::{QueueAddress, QueueAddressError};
 pub use fault::{Fault, FaultError};
 pub use report::{RecordedRequest, ReplayEvent};
 pub use scenario::{Scenario, ScenarioError};
+pub use scheduled_events_core::wire::ADVICE_API_VERSION;
 pub use server::control::{self, ControlError, PlayStatus};
 pub use server::{ConfigError, ControlPlane, Machine, Server, ServerConfig};
 pub use timeline::Timeline;

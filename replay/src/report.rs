@@ -109,7 +109,9 @@ pub enum ReplayEvent {
         resources: Vec<String>,
         /// Whether the event is Started, or was before it ended.
         started: bool,
-        /// `NotBefore`, unless Started.
+        /// Whether it is advice, which never starts.
+        is_advice: bool,
+        /// `NotBefore`, unless Started, and not of advice.
         not_before: Option<SystemTime>,
         /// The incarnation of the first document that shows the change.
         incarnation: u64,
@@ -177,16 +179,19 @@ impl fmt::Display for ReplayEvent {
                 event_type,
                 resources,
                 started,
+                is_advice,
                 not_before,
                 ..
             } => {
                 write!(f, "{event_type} {event_id} of {} ", summary(resources))?;
                 f.write_str(match change {
                     TransitionKind::Appeared if *started => "appears, Started without notice",
+                    TransitionKind::Appeared if *is_advice => "appears, as advice",
                     TransitionKind::Appeared => "appears, Scheduled",
                     TransitionKind::Approved => "is approved",
                     TransitionKind::Rescheduled => "is rescheduled",
                     TransitionKind::Started => "is Started",
+                    TransitionKind::Cancelled if *is_advice => "is withdrawn",
                     TransitionKind::Cancelled => "is cancelled",
                     TransitionKind::Gone => "has ended",
                 })?;
@@ -235,6 +240,7 @@ mod tests {
             event_type: "Freeze".into(),
             resources: resources.iter().map(|name| (*name).to_owned()).collect(),
             started: false,
+            is_advice: false,
             not_before: Some(SystemTime::UNIX_EPOCH),
             incarnation: 2,
         };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use scheduled_events::imds::API_VERSION;
+use scheduled_events::imds::AUTO_API_VERSION;
 use scheduled_events_core::{EventKind, UnixSeconds};
 
 use super::shared::{
@@ -27,9 +27,11 @@ pub(crate) struct ListArgs {
 }
 
 #[derive(Args)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 pub(crate) struct WaitArgs {
     /// Wait for an event of one of these types, separated by commas: Freeze, Reboot, Redeploy,
-    /// Preempt, Terminate, or Other for any other type [default: any type]
+    /// Preempt, Terminate, SpotRebalanceRecommendation, which is advice, or Other for any other type
+    /// [default: any type but advice]
     #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = event_kind)]
     pub(crate) types: Vec<EventKind>,
     /// Wait for an event of this machine
@@ -67,8 +69,8 @@ pub(crate) struct CheckArgs {
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// API version of the document
-    #[arg(long, value_name = "VERSION", default_value = API_VERSION)]
+    /// API version of the document; `auto` is one that has all that the policy names
+    #[arg(long, value_name = "auto|VERSION", default_value = AUTO_API_VERSION)]
     pub(crate) api_version: String,
     /// Decide as if it were this time, RFC 3339 [default: now]
     #[arg(long, value_name = "TIME", value_parser = time)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use scheduled_events::hooks::CommandLine;
-use scheduled_events::imds::{API_VERSION, ENDPOINT};
+use scheduled_events::imds::{AUTO_API_VERSION, ENDPOINT};
 use scheduled_events::limits::INTERVAL_MAX;
 use scheduled_events::resource_name::Name;
 use scheduled_events_core::limits;
@@ -29,8 +29,9 @@ pub(crate) struct ServiceArgs {
     /// Allow an endpoint that is neither Azure's address nor on this machine
     #[arg(long)]
     pub(crate) allow_endpoint: bool,
-    /// API version to request
-    #[arg(long, value_name = "VERSION", default_value = API_VERSION)]
+    /// API version to request; `auto` is 2020-07-01, and 2024-07-09, which shows advice, for what
+    /// needs it, if the service has it
+    #[arg(long, value_name = "auto|VERSION", default_value = AUTO_API_VERSION)]
     pub(crate) api_version: String,
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use scheduled_events_core::wire::API_VERSION;
 use scheduled_events_replay::server::MAX_MACHINES;
 use scheduled_events_replay::{Fault, fault};
 
@@ -88,6 +89,10 @@ pub(crate) struct ReplayArgs {
         hide_default_value = true
     )]
     pub(crate) automatically_approve: String,
+    /// The newest api-version that the service has: 2024-07-09 shows advice, as in the scenario
+    /// `rebalance`. A request for a newer one is refused
+    #[arg(long, value_name = "VERSION", default_value = API_VERSION)]
+    pub(crate) newest_api_version: String,
     /// The same number gives the events the same EventIds [default: different ones each time]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,

@@ -40,8 +40,9 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics_file: Option<PathBuf>,
     /// Run COMMAND when an event changes (repeatable). CHANGE: scheduled, started,
-    /// started-without-notice, rescheduled, updated, completed, cancelled or ended. Other machines'
-    /// events count too; the variable SCHEDULED_EVENTS_MINE is true or false
+    /// started-without-notice, rescheduled, updated, completed, cancelled, ended, advised or
+    /// advice-withdrawn. Other machines' events count too; the variable SCHEDULED_EVENTS_MINE is
+    /// true or false
     #[arg(long, value_name = "CHANGE=COMMAND", value_parser = on_change)]
     pub(crate) on: Vec<(Change, CommandLine)>,
     /// Run COMMAND to prepare for an event; exit code 0 means ready: the event may be approved

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use scheduled_events_core::wire::ADVICE_API_VERSION;
 use scheduled_events_core::{Cause, Document, EventKind, StartRequests, limits};
 
 use crate::api_version::type_warning;
@@ -55,6 +56,17 @@ pub(crate) fn warn_of_missing_types(types: &[EventKind], service: &ServiceArgs) 
     if let Some(warning) = type_warning(types, &service.api_version) {
         diagnose("warning", &warning);
     }
+}
+
+/// Polls once in the version that shows advice, and once more in another one if that brings no
+/// document: most services do not have it.
+pub(crate) fn request_with_advice(imds: &Imds) -> Result<HttpResponse, CommandError> {
+    let answer = patiently(|| imds.events_in(ADVICE_API_VERSION, FIRST_TIMEOUT))
+        .map_err(|failure| unreachable(imds, &failure))?;
+    if answer.status == 200 && Document::parse(&answer.body).is_ok() {
+        return Ok(answer);
+    }
+    request_document(imds)
 }
 
 /// Polls once. The answer has a body, which need not be a document.

@@ -1,12 +1,14 @@
 //! `list`: polls once and prints the announced events.
 
 use scheduled_events::clock::time_of_day_by;
-use scheduled_events::imds::{HttpResponse, names_for};
+use scheduled_events::imds::{AUTO_API_VERSION, HttpResponse, names_for};
 use scheduled_events::limits::NAME_TIMEOUT;
 
 use super::document::Listing;
 use crate::args::ListArgs;
-use crate::endpoint::{connect, name_unknown, parse, request_document, warn_of_missing_types};
+use crate::endpoint::{
+    connect, name_unknown, parse, request_document, request_with_advice, warn_of_missing_types,
+};
 use crate::error::CommandError;
 use crate::event_filter::EventFilter;
 use crate::output::diagnose;
@@ -14,7 +16,12 @@ use crate::output::diagnose;
 pub(crate) fn list(args: &ListArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
     warn_of_missing_types(&[], &args.service);
-    let HttpResponse { body, date, .. } = request_document(&imds)?;
+    // Whoever looks wants to see all that there is.
+    let HttpResponse { body, date, .. } = if args.service.api_version == AUTO_API_VERSION {
+        request_with_advice(&imds)?
+    } else {
+        request_document(&imds)?
+    };
     let document = parse(&imds, &body)?;
     let mut names: Vec<String> = args.machine.vm_name.clone();
     if names.is_empty() && document.events().len() > 0 {

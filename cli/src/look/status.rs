@@ -353,6 +353,11 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
             "waits for the end of a command that was cancelled".to_owned()
         }
         WaitsFor::End => "in progress".to_owned(),
+        WaitsFor::Withdrawal => match waits.action {
+            Some(Action::Prepare) => format!("advice, prepared for{rule}; until it is withdrawn"),
+            Some(Action::Ignore) => format!("advice, ignored{rule}; until it is withdrawn"),
+            _ => "advice, reported; until it is withdrawn".to_owned(),
+        },
         WaitsFor::Recovery => match (runs(), waits.until) {
             (Some(runs), _) => format!("over; recovery {runs}"),
             (None, Some(_)) => format!("over; next attempt to recover {}", at(waits.until)),

@@ -3,9 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use scheduled_events_core::wire::ADVICE_API_VERSION;
 use scheduled_events_core::{
-    Document, ProblemKind, RequestOutcome, Response, Session, SessionConfig, SessionConfigError,
-    Step, VmNames, limits,
+    ApiVersion, Cause, Document, EventKind, ProblemKind, Report, RequestOutcome, Response, Session,
+    SessionConfig, SessionConfigError, Step, VmNames, limits,
 };
 
 use crate::args::WaitArgs;
@@ -16,7 +17,7 @@ use crate::look::document::Listing;
 use crate::output::diagnose;
 use crate::output::format::duration;
 use scheduled_events::clock::{Clock, time_of_day_by};
-use scheduled_events::imds::{HttpResponse, Imds, names_for};
+use scheduled_events::imds::{AUTO_API_VERSION, HttpResponse, Imds, names_for};
 use scheduled_events::limits::{EVENTS_MAX, NAME_TIMEOUT};
 
 /// The shortest timeout of a request at the end of the waiting time.
@@ -43,16 +44,20 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
         reported: String::new(),
         args,
     };
-    let mut pace = pacing_session().map_err(|error| CommandError::usage(error.to_string()))?;
+    let mut pace = pacing_session(args).map_err(|error| CommandError::usage(error.to_string()))?;
     let clock = Clock::start();
     let (mut answered, mut last_failure) = (false, String::new());
     loop {
         match pace.take_step(clock.now()) {
-            Step::Get { timeout_ms, .. } => {
+            Step::Get {
+                api_version,
+                timeout_ms,
+            } => {
                 let timeout = Duration::from_millis(timeout_ms.into())
                     .min(left())
                     .max(REQUEST_MIN);
-                let poll = || imds.events(timeout);
+                let version = api_version.to_owned();
+                let poll = || imds.events_in(&version, timeout);
                 let is_first = timeout_ms == limits::FIRST_TIMEOUT_MS;
                 let (outcome, detail) = match if is_first { patiently(poll) } else { poll() } {
                     Ok(answer) => {
@@ -80,7 +85,18 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                     }
                     Err(failure) => (pace.on_failure(failure.cause, clock.now()), failure.detail),
                 };
-                if let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome {
+                let is_refused = version == ADVICE_API_VERSION
+                    && args.service.api_version == AUTO_API_VERSION
+                    && matches!(
+                        outcome,
+                        RequestOutcome::PollFailed {
+                            cause: Cause::Status(400 | 404),
+                            ..
+                        }
+                    );
+                if is_refused {
+                    // The session asks for an older version at once, and reports it.
+                } else if let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome {
                     let detail = if detail.is_empty() {
                         detail
                     } else {
@@ -101,6 +117,7 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
             Step::Wait { until } => {
                 thread::sleep(Duration::from_millis(until.millis_since(clock.now())).min(left()));
             }
+            Step::Report(report @ Report::NoAdvice) => diagnose("warning", &report.to_string()),
             // The session only observes, so there is nothing to prepare, to approve or to recover
             // from.
             _ => {}
@@ -137,9 +154,15 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
 /// compile its code a second time.
 // It is large, and inlining would take this space on the caller's stack for every command.
 #[inline(never)]
-fn pacing_session() -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
+fn pacing_session(args: &WaitArgs) -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
+    let advice = EventKind::SpotRebalanceRecommendation;
     Session::new(&SessionConfig {
         dry_run: true,
+        api_version: match args.service.api_version.as_str() {
+            AUTO_API_VERSION if args.types.contains(&advice) => ApiVersion::Advice,
+            AUTO_API_VERSION => ApiVersion::Auto,
+            version => ApiVersion::Fixed(version),
+        },
         ..SessionConfig::new(VmNames::UNKNOWN)
     })
     .map(Box::new)

@@ -44,6 +44,8 @@ pub(crate) enum Entry {
     Completed = 115,
     Cancelled = 116,
     Ended = 117,
+    Advised = 118,
+    AdviceWithdrawn = 119,
     Decision = 120,
     Approved = 130,
     NotApproved = 131,
@@ -54,6 +56,7 @@ pub(crate) enum Entry {
     NotRecovered = 151,
     Problem = 160,
     Untracked = 161,
+    NoAdvice = 162,
     Note = 200,
     Warning = 201,
     Error = 202,
@@ -72,6 +75,7 @@ impl Entry {
             | Self::NotRecovered
             | Self::Problem
             | Self::Untracked
+            | Self::NoAdvice
             | Self::Warning => Level::Warning,
             _ => Level::Information,
         }
@@ -79,14 +83,16 @@ impl Entry {
 
     const fn of_change(change: Change) -> Self {
         match change {
-            Change::Scheduled | Change::Advised => Self::Scheduled,
+            Change::Scheduled => Self::Scheduled,
             Change::Started => Self::Started,
             Change::StartedWithoutNotice => Self::StartedWithoutNotice,
             Change::Rescheduled => Self::Rescheduled,
             Change::Updated => Self::Updated,
             Change::Completed => Self::Completed,
-            Change::Cancelled | Change::AdviceWithdrawn => Self::Cancelled,
+            Change::Cancelled => Self::Cancelled,
             Change::Ended => Self::Ended,
+            Change::Advised => Self::Advised,
+            Change::AdviceWithdrawn => Self::AdviceWithdrawn,
         }
     }
 }
@@ -325,6 +331,10 @@ pub(crate) fn record(timed: &TimedRecord<'_>) {
             );
             add(Entry::Untracked, &text);
         }
+        Record::NoAdvice { api_version } => {
+            let text = format!("no advice: the service does not know API version {api_version}");
+            add(Entry::NoAdvice, &text);
+        }
         // Failed polls are printed as notes.
         _ => {}
     }
@@ -412,6 +422,7 @@ mod tests {
             Entry::NotRecovered,
             Entry::Problem,
             Entry::Untracked,
+            Entry::NoAdvice,
             Entry::Note,
             Entry::Warning,
             Entry::Error,

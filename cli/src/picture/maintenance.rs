@@ -56,6 +56,13 @@ pub(crate) enum MarkKind {
 }
 
 impl Drawn {
+    /// Whether it is advice, by its type or by its status.
+    pub(crate) fn is_advice(&self) -> bool {
+        let is = |word: &Option<String>, name: &str| word.as_deref() == Some(name);
+        is(&self.members.event_type, "SpotRebalanceRecommendation")
+            || is(&self.members.event_status, "Advisory")
+    }
+
     pub(crate) fn until(&self) -> UnixSeconds {
         self.ended.map_or(self.seen_until, |(at, _)| at)
     }
@@ -166,8 +173,8 @@ impl AuditLane {
             Change::Started | Change::StartedWithoutNotice => {
                 event.started = event.started.or(Some(time));
             }
-            Change::Completed | Change::Cancelled | Change::Ended => {
-                event.ended = Some((time, change));
+            end if end.is_end() => {
+                event.ended = Some((time, end));
             }
             Change::Rescheduled => {
                 let result = event

@@ -278,7 +278,12 @@ fn story(event: &Drawn) -> Vec<String> {
         steps.insert(index, (at, step));
     };
     if event.started != Some(event.announced) {
-        add(event.announced, "announced".to_owned());
+        let word = if event.is_advice() {
+            "advised"
+        } else {
+            "announced"
+        };
+        add(event.announced, word.to_owned());
     }
     if let Some(at) = event.started {
         add(at, "started".to_owned());

@@ -15,13 +15,13 @@ use crate::output::table::wrap;
 use crate::output::terminal;
 use crate::startup::stop_on_signals;
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
-use scheduled_events::imds::{API_VERSION, Imds};
+use scheduled_events::imds::{AUTO_API_VERSION, Imds};
 use scheduled_events::policy_file;
 use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use scheduled_events::watch::{
     Host, Note, Reply, StopReason, WatchStatus, Watcher, WatcherHandle, WatcherOptions,
 };
-use scheduled_events_replay::{Scenario, Server, ServerConfig};
+use scheduled_events_replay::{ADVICE_API_VERSION, Scenario, Server, ServerConfig};
 
 /// The policy of the demonstration.
 const POLICY: &str = r#"
@@ -30,6 +30,9 @@ event = "Freeze"
 max_duration = "9s"
 action = "approve"
 [[rule]]
+action = "prepare"
+[[rule]]
+event = "SpotRebalanceRecommendation"
 action = "prepare"
 "#;
 
@@ -68,10 +71,11 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     let server = Server::start(
         ServerConfig::new(scenario)
             .speed(speed)
+            .newest_api_version(ADVICE_API_VERSION)
             .vm_name(VM_NAME.to_owned()),
     )
     .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
-    let imds = Imds::new(&server.url(), API_VERSION, false).map_err(CommandError::usage)?;
+    let imds = Imds::new(&server.url(), AUTO_API_VERSION, false).map_err(CommandError::usage)?;
     let policy = policy_file::parse(POLICY).unwrap_or_else(|_| Policy::sample());
     let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::Time);
     let name = printable(&args.scenario);
@@ -118,7 +122,7 @@ fn default_speed(scenario: &Scenario) -> f64 {
     let notices = scenario
         .events
         .iter()
-        .filter(|event| !event.without_notice)
+        .filter(|event| !event.without_notice && !event.is_advice())
         .map(|event| event.notice);
     let shortest = notices
         .map(|notice| notice.as_secs_f64())
@@ -189,6 +193,18 @@ impl Host for DemoHost {
                 );
             }
             Record::Change {
+                change: Change::Advised,
+                ..
+            } => {
+                self.explain("Advice: the risk of an eviction is high. It may never come, and approving has no effect.");
+            }
+            Record::Change {
+                change: Change::AdviceWithdrawn,
+                ..
+            } => {
+                self.explain("Azure does not advise any more. Without an eviction, the machine goes back into service.");
+            }
+            Record::Change {
                 change: Change::Ended,
                 ..
             } => {
@@ -250,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_policy_loads() {
-        assert_eq!(policy_file::parse(POLICY).unwrap().rules().len(), 2);
+        assert_eq!(policy_file::parse(POLICY).unwrap().rules().len(), 3);
     }
 
     #[test]
@@ -261,13 +277,16 @@ mod tests {
             for event in &scenario.events {
                 let real = |time: Duration| time.div_f64(speed);
                 assert!(
-                    event.without_notice || real(event.notice) >= NOTICE_MIN,
+                    event.without_notice || event.is_advice() || real(event.notice) >= NOTICE_MIN,
                     "{name}"
                 );
                 let moved = event
                     .reschedule
                     .map_or(Duration::ZERO, |change| change.after + change.notice);
-                let longest = event.appears + event.notice.max(moved) + event.started_for;
+                let longest = match event.cancelled_after {
+                    Some(after) if event.is_advice() => event.appears + after,
+                    _ => event.appears + event.notice.max(moved) + event.started_for,
+                };
                 assert!(
                     real(longest) <= Duration::from_secs(45),
                     "{name}: {:?}",

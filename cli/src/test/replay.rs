@@ -22,12 +22,14 @@ use crate::output::terminal;
 use crate::output::{check_written, diagnose, print, print_progress, print_record};
 use crate::platform;
 use scheduled_events::record::Record;
+use scheduled_events_replay::scenario::EventScript;
 use scheduled_events_replay::verdict::report::{
     ReportFormat, TimelineLine, VerdictReport, measures,
 };
 use scheduled_events_replay::verdict::{Outcome, Rule};
 use scheduled_events_replay::{
-    ControlPlane, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig, Verdict,
+    ADVICE_API_VERSION, ControlPlane, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig,
+    Verdict,
 };
 
 pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
@@ -42,6 +44,7 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         .machines(args.machines)
         .observer(observer)
         .findings(true);
+    config = config.newest_api_version(args.newest_api_version);
     config.seed = args.seed;
     for fault in args.fault {
         config = config.fault(fault);
@@ -71,6 +74,10 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         }
         config = config.control_plane(control_plane);
     }
+    config
+        .check()
+        .map_err(|error| CommandError::usage(error.to_string()))?;
+    let advice = unseen_advice(&config);
     let started = SystemTime::now();
     let server = Server::start(config).map_err(|error| {
         let advice = match error.kind() {
@@ -84,6 +91,9 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     })?;
     // Scripts need this line, so --quiet does not suppress it: without it, the port is unknown.
     print(server.addresses().as_bytes()).and_then(|()| check_written())?;
+    if let Some(advice) = advice {
+        diagnose("note", &advice);
+    }
     let mut run = ReplayRun {
         server,
         timeline: Vec::new(),
@@ -149,6 +159,15 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
             count(verdicts.len(), "client")
         ))),
     }
+}
+
+/// Says that no client can see the scenario's advice, if the service has no version that shows it.
+fn unseen_advice(config: &ServerConfig) -> Option<String> {
+    let has_advice = config.scenario.events.iter().any(EventScript::is_advice);
+    let is_unseen = has_advice && config.newest_api_version.as_str() < ADVICE_API_VERSION;
+    is_unseen.then(|| {
+        format!("the scenario has advice, which no client sees without --newest-api-version {ADVICE_API_VERSION}")
+    })
 }
 
 /// A server, and its reports so far.

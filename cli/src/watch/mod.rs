@@ -10,7 +10,7 @@ pub(crate) mod printer;
 
 use std::path::PathBuf;
 
-use scheduled_events_core::{Action, Policy};
+use scheduled_events_core::{Action, Change, Policy};
 
 use crate::api_version::policy_warning;
 use crate::args::WatchArgs;
@@ -26,7 +26,7 @@ use crate::startup::{patiently, signals, stop_on_signals};
 use host::CommandHost;
 use printer::{RecordPrinter, Stamp, print_note};
 use scheduled_events::audit::Audit;
-use scheduled_events::hooks;
+use scheduled_events::hooks::{self, CommandLine};
 use scheduled_events::metrics::{Metrics, MetricsFile};
 use scheduled_events::policy_file;
 use scheduled_events::state::StateFile;
@@ -83,6 +83,7 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         .map_err(CommandError::usage)?;
     let options = WatcherOptions {
         api_version: args.service.api_version,
+        advice: needs_advice(&args.on),
         vm_names: args.machine.vm_name,
         policy,
         interval: args.interval,
@@ -150,6 +151,12 @@ pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
         .state(args.state.as_deref())
         .audit(args.audit.as_deref());
     files.policy(&args.policy.policy).check()
+}
+
+/// Whether a command waits for advice.
+fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
+    on.iter()
+        .any(|(change, _)| matches!(change, Change::Advised | Change::AdviceWithdrawn))
 }
 
 /// Whether an event may start commands.

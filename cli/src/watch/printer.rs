@@ -189,7 +189,7 @@ impl RecordPrinter {
                 if self.stamp == Stamp::Journal {
                     let is_event = !matches!(
                         timed.record,
-                        Record::Problem { .. } | Record::Untracked { .. }
+                        Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
                     );
                     log_record(
                         timed.record.kind(),
@@ -342,6 +342,12 @@ impl RecordPrinter {
                     "too many events: {own} of this machine and {others} of others are not followed"
                 );
                 line("untracked", BAD, "-", &text, "");
+            }
+            Record::NoAdvice { api_version } => {
+                let text = format!(
+                    "the service does not know API version {api_version}, which shows advice; it is tried again in a day"
+                );
+                line("no advice", CAUTION, "-", &text, "");
             }
             // Failed polls are printed as notes.
             _ => {}

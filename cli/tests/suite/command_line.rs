@@ -10,7 +10,7 @@ use crate::support::{
     FakeService, Folder, Reply, Run, VM, command, document, freeze, play, run, wait, with,
 };
 
-const SCENARIOS: [&str; 14] = [
+const SCENARIOS: [&str; 16] = [
     "live-migration",
     "host-maintenance",
     "user-reboot",
@@ -18,6 +18,8 @@ const SCENARIOS: [&str; 14] = [
     "redeploy",
     "cancelled",
     "preempt",
+    "rebalance",
+    "rebalance-withdrawn",
     "terminate",
     "terminate-pair",
     "hardware-failure",

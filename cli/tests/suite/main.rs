@@ -1,6 +1,7 @@
 //! The command's end-to-end tests. They are one program, so that they link once; each module tests
 //! one subject.
 
+mod advice;
 mod api_versions;
 mod command_line;
 mod field_faults;

@@ -30,8 +30,11 @@ use response::response;
 /// The address of the metadata service on every Azure virtual machine in a virtual network.
 pub const ENDPOINT: &str = wire::ENDPOINT;
 
-/// The default API version: the newest documented one.
+/// The newest API version that is generally available.
 pub const API_VERSION: &str = wire::API_VERSION;
+
+/// The word for no API version in particular: [`API_VERSION`], unless something needs a newer one.
+pub const AUTO_API_VERSION: &str = "auto";
 
 /// The API version whose resource names start with an underscore.
 pub const UNDERSCORED_API_VERSION: &str = wire::UNDERSCORED_API_VERSION;
@@ -123,7 +126,9 @@ pub struct Imds {
     user_agent: Option<String>,
     trace: Option<Trace>,
     endpoint: String,
+    /// The address of events, up to the version.
     events: String,
+    api_version: String,
     /// When the next request may be sent. All clones share it.
     next: Arc<Mutex<Option<Instant>>>,
     speed: u32,
@@ -131,6 +136,8 @@ pub struct Imds {
 
 impl Imds {
     /// Prepares requests to `endpoint`, a URL such as `http://169.254.169.254`. Nothing is sent yet.
+    ///
+    /// [`AUTO_API_VERSION`] stands for [`API_VERSION`] here; [`events_in`](Self::events_in) names another one.
     ///
     /// Endpoints other than that address and loopback addresses are rejected unless `allow_any` is set, since the responses
     /// decide when this machine is drained.
@@ -218,14 +225,20 @@ impl Imds {
             .user_agent(concat!("scheduled-events/", env!("CARGO_PKG_VERSION")))
             .build();
         let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), DirectResolver);
-        let events = format!("{endpoint}{}?api-version={api_version}", wire::PATH);
+        let events = format!("{endpoint}{}?api-version=", wire::PATH);
         let endpoint = endpoint.to_owned();
+        let api_version = if api_version == AUTO_API_VERSION {
+            API_VERSION
+        } else {
+            api_version
+        };
         Ok(Self {
             agent,
             user_agent: None,
             trace: None,
             endpoint,
             events,
+            api_version: api_version.to_owned(),
             next: Arc::default(),
             speed: 1,
         })
@@ -334,7 +347,33 @@ impl Imds {
     /// # Errors
     /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
     pub fn events(&self, timeout: Duration) -> Result<HttpResponse, RequestFailure> {
-        self.get(&self.events, timeout)
+        self.events_in(&self.api_version, timeout)
+    }
+
+    /// Requests the document in this version, as [`Step::Get`](scheduled_events_core::Step::Get) names it.
+    ///
+    /// # Errors
+    /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("rebalance").ok_or("a built-in name")?))?;
+    /// let imds = Imds::new(&server.url(), "auto", false)?;
+    /// // Most services do not have the version that shows advice.
+    /// assert_eq!(imds.events_in("2024-07-09", Duration::from_secs(5))?.status, 400);
+    /// assert_eq!(imds.events_in(API_VERSION, Duration::from_secs(5))?.status, 200);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn events_in(
+        &self,
+        api_version: &str,
+        timeout: Duration,
+    ) -> Result<HttpResponse, RequestFailure> {
+        self.get(&format!("{}{api_version}", self.events), timeout)
     }
 
     /// Posts an approval.
@@ -342,12 +381,40 @@ impl Imds {
     /// # Errors
     /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
     pub fn approve(&self, body: &[u8], timeout: Duration) -> Result<HttpResponse, RequestFailure> {
+        self.approve_in(&self.api_version, body, timeout)
+    }
+
+    /// Posts an approval in this version, as [`Step::Post`](scheduled_events_core::Step::Post) names it.
+    ///
+    /// # Errors
+    /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// # use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    /// # let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+    /// # let url = server.url();
+    ///
+    /// let imds = Imds::new(&url, "auto", false)?;
+    /// let body = br#"{"StartRequests":[{"EventId":"a"}]}"#;
+    /// assert_eq!(imds.approve_in(API_VERSION, body, Duration::from_secs(5))?.status, 400); // no event has this id
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn approve_in(
+        &self,
+        api_version: &str,
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<HttpResponse, RequestFailure> {
+        let url = format!("{}{api_version}", self.events);
         let request = self
-            .headers(self.agent.post(&self.events))
+            .headers(self.agent.post(&url))
             .content_type("application/json");
         let request = request.config().timeout_global(Some(timeout)).build();
         // The body of the response is undocumented, so nothing about it makes an approval fail.
-        self.exchange("POST", &self.events, || request.send(body), |_| false)
+        self.exchange("POST", &url, || request.send(body), |_| false)
     }
 
     fn get(&self, url: &str, timeout: Duration) -> Result<HttpResponse, RequestFailure> {

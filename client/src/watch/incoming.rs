@@ -1,6 +1,7 @@
 //! What other threads send to the watcher: responses of the service, answers of the host, the machine's name and id.
 
 use scheduled_events_core::record::CauseWord;
+use scheduled_events_core::wire::ADVICE_API_VERSION;
 use scheduled_events_core::{
     AnswerOutcome, Cause, GateAnswer, GatePhase, RequestOutcome, Response,
 };
@@ -9,7 +10,7 @@ use super::host::{Host, Note, Poll};
 use super::message::Message;
 use super::{StopReason, Watcher};
 use crate::clock::Deviation;
-use crate::imds::{HttpResponse, RequestFailure};
+use crate::imds::{AUTO_API_VERSION, HttpResponse, RequestFailure};
 use crate::record::{EventRecord, HookOutcome, Record, event_key};
 use crate::session::{EventRecords, with_approval, with_recovery};
 use crate::state::Damage;
@@ -217,6 +218,12 @@ impl Watcher {
             }
             // Old answers may come at each second poll, for as long as two servers share the address.
             RequestOutcome::Stale if self.stale.reports("stale") => host.note(&Note::StaleDocument),
+            // The session asks for an older version at once, and reports it.
+            RequestOutcome::PollFailed {
+                cause: Cause::Status(400 | 404),
+                ..
+            } if self.transport.version() == ADVICE_API_VERSION
+                && self.options.api_version == AUTO_API_VERSION => {}
             RequestOutcome::PollFailed { cause, retry_in_ms } => {
                 let reason = describe(cause, detail);
                 host.note(&Note::PollFailed(reason.clone()));

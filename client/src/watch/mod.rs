@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
-    ApiVersion, Report, Session, SessionConfig, SessionConfigError, UnixMillis, UnixSeconds,
+    Report, Session, SessionConfig, SessionConfigError, UnixMillis, UnixSeconds,
 };
 
 use crate::clock::{Clock, ClockMonitor};
@@ -344,16 +344,22 @@ impl Watcher {
                 host.gate(&event, phase, reply);
             }
             OwnedStep::Cancel { attempt } => host.cancel(attempt),
-            OwnedStep::Get { timeout_ms, .. } => {
+            OwnedStep::Get {
+                api_version,
+                timeout_ms,
+            } => {
                 self.polls.started += 1;
-                self.transport.get(self.options.request_timeout(timeout_ms));
+                let timeout = self.options.request_timeout(timeout_ms);
+                self.transport.get(api_version, timeout);
             }
             OwnedStep::Post {
-                body, timeout_ms, ..
+                body,
+                api_version,
+                timeout_ms,
             } => {
                 host.before_approval();
                 let timeout = self.options.request_timeout(timeout_ms);
-                self.transport.post(body, timeout);
+                self.transport.post(api_version, body, timeout);
             }
             OwnedStep::Wait { until } => return self.wait(until, wake_within, host),
         }
@@ -517,8 +523,7 @@ fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, Ses
         seed: seed(),
         machine_id: "",
         boot_id: &boot_id,
-        // The requests are made for this one.
-        api_version: ApiVersion::Fixed(&options.api_version),
+        api_version: options.version(),
         ..SessionConfig::new(names_for(&names, &options.api_version))
     };
     thread::scope(|scope| {

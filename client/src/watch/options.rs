@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use scheduled_events_core::{LastCall, Policy, limits};
+use scheduled_events_core::{ApiVersion, LastCall, Policy, limits};
 
-use crate::imds::API_VERSION;
+use crate::imds::AUTO_API_VERSION;
 
 /// The options of a [`Watcher`](super::Watcher).
 ///
@@ -25,8 +25,11 @@ use crate::imds::API_VERSION;
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 pub struct WatcherOptions {
-    /// The API version to request.
+    /// The API version to request, or [`AUTO_API_VERSION`]: [`API_VERSION`](crate::imds::API_VERSION), and the one that shows
+    /// advice if a rule or [`advice`](Self::advice) needs it and the service has it.
     pub api_version: String,
+    /// Whether the host needs advice, whatever the rules are.
+    pub advice: bool,
     /// This machine's names. If empty, the watcher asks the metadata service.
     pub vm_names: Vec<String>,
     /// The rules that decide about events.
@@ -55,10 +58,11 @@ pub struct WatcherOptions {
 }
 
 impl Default for WatcherOptions {
-    /// Observes the machine, with the newest API version and one poll a second.
+    /// Observes the machine, with the API version that the rules need and one poll a second.
     fn default() -> Self {
         Self {
-            api_version: API_VERSION.to_owned(),
+            api_version: AUTO_API_VERSION.to_owned(),
+            advice: false,
             vm_names: Vec::new(),
             policy: Policy::observe(),
             interval: Duration::from_millis(u64::from(limits::INTERVAL_MS)),
@@ -75,6 +79,15 @@ impl Default for WatcherOptions {
 }
 
 impl WatcherOptions {
+    /// Which version the session asks for.
+    pub(super) fn version(&self) -> ApiVersion<'_> {
+        match self.api_version.as_str() {
+            AUTO_API_VERSION if self.advice => ApiVersion::Advice,
+            AUTO_API_VERSION => ApiVersion::Auto,
+            version => ApiVersion::Fixed(version),
+        }
+    }
+
     /// The timeout of a request to which the session gives `timeout_ms`.
     pub(super) fn request_timeout(&self, timeout_ms: u32) -> Duration {
         let usual = Duration::from_millis(u64::from(timeout_ms));

@@ -41,6 +41,8 @@ pub(super) struct Transport {
     started_at: Instant,
     /// When the poll in flight is sent again, if it may take long.
     repeat_at: Option<Instant>,
+    /// The version of the newest poll.
+    version: String,
     /// The threads that repeat a poll.
     repeating: Vec<JoinHandle<()>>,
 }
@@ -53,14 +55,21 @@ struct Worker {
 }
 
 enum HttpRequest {
-    Get { timeout: Duration },
-    Post { body: Vec<u8>, timeout: Duration },
+    Get {
+        version: String,
+        timeout: Duration,
+    },
+    Post {
+        version: String,
+        body: Vec<u8>,
+        timeout: Duration,
+    },
 }
 
 impl HttpRequest {
     fn timeout(&self) -> Duration {
         match self {
-            Self::Get { timeout } | Self::Post { timeout, .. } => *timeout,
+            Self::Get { timeout, .. } | Self::Post { timeout, .. } => *timeout,
         }
     }
 }
@@ -88,8 +97,12 @@ impl Transport {
     /// A transport without a thread: the first request starts it. The thread ends with this value, after the request in flight.
     pub(super) fn new(imds: Imds, responses: Sender<Message>) -> Self {
         let exchange = move |request: &HttpRequest| match request {
-            HttpRequest::Get { timeout } => imds.events(*timeout),
-            HttpRequest::Post { body, timeout } => imds.approve(body, *timeout),
+            HttpRequest::Get { version, timeout } => imds.events_in(version, *timeout),
+            HttpRequest::Post {
+                version,
+                body,
+                timeout,
+            } => imds.approve_in(version, body, *timeout),
         };
         Self::with(Arc::new(exchange), responses)
     }
@@ -108,19 +121,30 @@ impl Transport {
             overdue_at: None,
             started_at: Instant::now(),
             repeat_at: None,
+            version: String::new(),
             repeating: Vec::new(),
         }
     }
 
-    /// Requests the document.
-    pub(super) fn get(&mut self, timeout: Duration) {
-        self.request(HttpRequest::Get { timeout });
+    /// Requests the document in a version.
+    pub(super) fn get(&mut self, version: String, timeout: Duration) {
+        self.version.clone_from(&version);
+        self.request(HttpRequest::Get { version, timeout });
         self.repeat_at = (timeout > REPEAT_AFTER).then(|| self.started_at + REPEAT_AFTER);
     }
 
     /// Posts an approval.
-    pub(super) fn post(&mut self, body: Vec<u8>, timeout: Duration) {
-        self.request(HttpRequest::Post { body, timeout });
+    pub(super) fn post(&mut self, version: String, body: Vec<u8>, timeout: Duration) {
+        self.request(HttpRequest::Post {
+            version,
+            body,
+            timeout,
+        });
+    }
+
+    /// The version of the newest poll.
+    pub(super) fn version(&self) -> &str {
+        &self.version
     }
 
     /// How long ago the last request was made.
@@ -142,10 +166,10 @@ impl Transport {
         if self.repeating.len() + 1 < REQUESTS_BESIDE_MAX {
             let timeout = end.saturating_duration_since(now);
             let (exchange, answers) = (Arc::clone(&self.exchange), self.answers.clone());
-            let number = self.number;
+            let (number, version) = (self.number, self.version.clone());
             // A failure is that of the request in flight, or none: this one can only help.
             let repeat = move || {
-                let request = HttpRequest::Get { timeout };
+                let request = HttpRequest::Get { version, timeout };
                 if let Ok(answer) = catch_unwind(AssertUnwindSafe(|| exchange(&request)))
                     && answer.is_ok()
                 {
@@ -280,6 +304,10 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_millis(1);
 
+    fn version() -> String {
+        "2020-07-01".to_owned()
+    }
+
     /// A transport whose requests do what the function does with their number.
     fn transport(act: impl Fn(u64) + Send + Sync + 'static) -> (Transport, Receiver<Message>) {
         let (sender, messages) = mpsc::channel();
@@ -310,7 +338,7 @@ mod tests {
     fn a_request_that_panics_is_a_failure_and_the_next_one_is_sent() {
         let (mut transport, messages) = transport(|number| assert_ne!(number, 2, "as intended"));
         for succeeds in [true, false, true, true] {
-            transport.get(TIMEOUT);
+            transport.get(version(), TIMEOUT);
             let answer = answer(&mut transport, &messages);
             assert_eq!(answer.is_ok(), succeeds, "{answer:?}");
         }
@@ -326,10 +354,10 @@ mod tests {
                 drop(wait_at.lock());
             }
         });
-        transport.get(TIMEOUT);
+        transport.get(version(), TIMEOUT);
         let failure = answer(&mut transport, &messages).expect_err("a request that hangs");
         assert_eq!(failure.cause, Cause::Timeout);
-        transport.post(Vec::new(), TIMEOUT);
+        transport.post(version(), Vec::new(), TIMEOUT);
         assert!(answer(&mut transport, &messages).is_ok());
         drop(closed);
         for thread in transport.overdue.drain(..) {
@@ -351,7 +379,7 @@ mod tests {
             }
         });
         assert!(!transport.repeat());
-        transport.get(REPEAT_AFTER * 20);
+        transport.get(version(), REPEAT_AFTER * 20);
         assert!(!transport.repeat(), "not yet");
         assert!(transport.check().is_some_and(|left| left <= REPEAT_AFTER));
         let since = transport.started_at;
@@ -376,7 +404,7 @@ mod tests {
         assert!(messages.try_recv().is_err(), "a second answer");
         // Other requests are sent once.
         transport.started_at = since;
-        transport.get(TIMEOUT);
+        transport.get(version(), TIMEOUT);
         assert_eq!(transport.repeat_at, None);
     }
 
@@ -387,7 +415,7 @@ mod tests {
         let wait_at = Arc::clone(&gate);
         let (mut transport, messages) = transport(move |_| drop(wait_at.lock()));
         for _ in 0..OVERDUE_REQUESTS_MAX + 2 {
-            transport.get(Duration::ZERO);
+            transport.get(version(), Duration::ZERO);
             if transport.worker.is_some() {
                 transport.overdue_at = Some(Instant::now());
             }
@@ -400,7 +428,7 @@ mod tests {
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        transport.get(TIMEOUT);
+        transport.get(version(), TIMEOUT);
         assert!(answer(&mut transport, &messages).is_ok());
     }
 }

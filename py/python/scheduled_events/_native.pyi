@@ -488,12 +488,13 @@ def replay(
     vm_name: str = "WestNO_0",
     listen: str = "127.0.0.1:0",
     seed: int | None = None,
+    newest_api_version: str = "2020-07-01",
 ) -> Replay:
     """Serve a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
 
     ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the form of
-    the command's ``--fault``. Scenario time starts with the first request for events. Raises ConfigError for an invalid
-    argument.
+    the command's ``--fault``. Scenario time starts with the first request for events. The service has the versions up
+    to ``newest_api_version``: ``2024-07-09`` shows advice. Raises ConfigError for an invalid argument.
     """
 
 def scenarios() -> dict[str, str]:

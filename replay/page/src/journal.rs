@@ -198,6 +198,7 @@ impl Journal {
                 event_type,
                 resources,
                 started,
+                is_advice,
                 not_before,
                 incarnation,
             } => {
@@ -207,7 +208,7 @@ impl Journal {
                     None
                 };
                 Entry::Event {
-                    change: change_word(*change, *started),
+                    change: change_word(*change, *started, *is_advice),
                     id: event_id,
                     event_type,
                     resources,
@@ -341,8 +342,10 @@ impl Journal {
     }
 }
 
-fn change_word(change: TransitionKind, started: bool) -> &'static str {
+fn change_word(change: TransitionKind, started: bool, is_advice: bool) -> &'static str {
     match change {
+        TransitionKind::Appeared if is_advice => "advised",
+        TransitionKind::Cancelled if is_advice => "withdrawn",
         TransitionKind::Appeared if started => "appeared-started",
         TransitionKind::Appeared => "appeared",
         TransitionKind::Approved => "approved",

@@ -8,9 +8,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use scheduled_events_replay::scenario::RecordingError;
+use scheduled_events_replay::scenario::{EventScript, RecordingError};
 use scheduled_events_replay::{
-    ConfigError, Fault, FaultError, Scenario, ScenarioError, ServerConfig,
+    ADVICE_API_VERSION, ConfigError, Fault, FaultError, Scenario, ScenarioError, ServerConfig,
 };
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +120,7 @@ impl Settings {
         if self.seed > SEED_MAX {
             return Err(SettingsError::Seed(self.seed));
         }
+        let has_advice = scenario.events.iter().any(EventScript::is_advice);
         let mut config = ServerConfig::new(scenario)
             .listen(listen)
             .speed(self.speed)
@@ -128,6 +129,10 @@ impl Settings {
             .machines(self.machines)
             .seed(self.seed)
             .findings(true);
+        if has_advice {
+            // No older version shows it.
+            config = config.newest_api_version(ADVICE_API_VERSION);
+        }
         config.check().map_err(SettingsError::Config)?;
         for fault in &self.faults {
             config = config.fault(fault.parse::<Fault>().map_err(SettingsError::Fault)?);

@@ -33,6 +33,7 @@ export function faults(catalog, { inject, clear }) {
 const EXAMPLES = {
   status: "503", "first-call-delay": "2", "idle-off": "24h", stale: "5", "slow-headers": "2", "slow-body": "2", "huge-body": "2MB",
   "many-headers": "200", "long-header": "100KB", "content-type": "text/html", redirect: "302", "retry-after": "5", "incarnation-back": "1",
+  "unknown-version": "404",
 };
 
 export function machines(model) {

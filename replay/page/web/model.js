@@ -95,10 +95,12 @@ export class Model {
     const words = {
       appeared: "appears, Scheduled", "appeared-started": "appears, Started without notice", approved: "is approved",
       rescheduled: "is rescheduled", started: "is Started", cancelled: "is cancelled", ended: "has ended",
+      advised: "appears, as advice", withdrawn: "is withdrawn",
     };
     if (entry.change === "approved") event.approved ??= entry.at;
     if (entry.change === "started" || entry.change === "appeared-started") [event.state, event.started] = ["Started", entry.at];
-    if (entry.change === "cancelled") [event.state, event.ended] = ["cancelled", entry.at];
+    if (entry.change === "advised") event.state = "advice";
+    if (entry.change === "cancelled" || entry.change === "withdrawn") [event.state, event.ended] = [entry.change, entry.at];
     if (entry.change === "ended") [event.state, event.ended] = ["ended", entry.at];
     const until = event.notBefore != null && /^(appeared|rescheduled)$/.test(entry.change) ? `, not before ${time(event.notBefore)}` : "";
     this.note(entry, `${event.type} ${event.id.slice(0, 8)} of ${event.resources.slice(0, 2).join(", ")}${event.resources.length > 2 ? ` and ${event.resources.length - 2} more` : ""} ${words[entry.change] ?? entry.change}${until}`);

@@ -253,6 +253,6 @@ export function describe(event) {
   if (event.notBefore != null) parts.push(`not before ${time(event.notBefore)}`);
   if (event.approved != null) parts.push(`approved at ${time(event.approved)}`);
   if (event.started != null) parts.push(`started at ${time(event.started)}`);
-  if (event.ended != null) parts.push(`${event.state === "cancelled" ? "cancelled" : "ended"} at ${time(event.ended)}`);
+  if (event.ended != null) parts.push(`${/^(cancelled|withdrawn)$/.test(event.state) ? event.state : "ended"} at ${time(event.ended)}`);
   return parts.join(", ");
 }

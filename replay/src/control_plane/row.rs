@@ -164,6 +164,36 @@ mod tests {
     }
 
     #[test]
+    fn fact_advice_is_a_message_with_its_own_type_and_status() {
+        let scenario = Scenario::builtin("rebalance").expect("known");
+        let mut timeline = Timeline::new(&scenario, "WestNO_0", 60.0, 7);
+        timeline.advance(Duration::from_secs(1));
+        let (event, epoch) = (
+            timeline.document().events[0].clone(),
+            SystemTime::UNIX_EPOCH,
+        );
+        let properties = |status| {
+            let text = message("outer", &event, status, epoch, epoch);
+            let message: Value = serde_json::from_str(&text).expect("JSON");
+            message["data"]["resourceInfo"]["properties"].clone()
+        };
+        let announced = properties(event.status());
+        assert_eq!(
+            (
+                &announced["EventType"],
+                &announced["EventStatus"],
+                &announced["NotBefore"]
+            ),
+            (
+                &json!("SpotRebalanceRecommendation"),
+                &json!("Advisory"),
+                &json!("")
+            )
+        );
+        assert_eq!(properties(EventStatus::Canceled)["EventStatus"], "Canceled");
+    }
+
+    #[test]
     fn fact_only_a_scheduled_event_has_a_not_before() {
         for (status, word) in [
             (EventStatus::Scheduled, "Scheduled"),

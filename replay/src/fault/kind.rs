@@ -72,6 +72,7 @@ fault_kinds! {
     FaultKind;
     Empty = "empty", "answer 200 with an empty body";
     Status(StatusCode) = "status:CODE", "answer this status, 200 to 599, with the body that the service sends";
+    UnknownVersion(StatusCode) = "unknown-version:CODE", "answer a request for an api-version that the service does not have with this status, 200 to 599 (default 400, with newest-versions)";
     FirstCallDelay(Seconds) = "first-call-delay:SECONDS", "delay the first response";
     IdleOff(IdleTime) = "idle-off:SECONDS[,DELAY]", "switch off after that long without a request for events, and delay the next one (default 2min)";
     Stale(Seconds) = "stale:SECONDS", "serve the document as it was that long ago";
@@ -138,6 +139,11 @@ impl fmt::Display for FaultError {
 impl std::error::Error for FaultError {}
 
 impl FaultKind {
+    /// Whether the fault applies to requests for a version that the service does not have, and to no others.
+    pub(crate) fn is_of_refusals(&self) -> bool {
+        matches!(self, Self::UnknownVersion(_))
+    }
+
     /// Whether the fault changes the contents of a document, which only a GET returns.
     pub(crate) fn alters_document(&self) -> bool {
         matches!(

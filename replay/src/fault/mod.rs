@@ -26,7 +26,8 @@
 //! scenario. Without a window, the fault applies to every request or message.
 //!
 //! **Refused requests.** A request that the service refuses (no `Metadata: true`, an unknown
-//! version, another path) gets that refusal. It is not counted, and no fault applies to it.
+//! version, another path) gets that refusal. It is not counted, and no fault applies to it, except
+//! `unknown-version`, which chooses the answer for an unknown version and counts these requests.
 //!
 //! **Combinations.** Delays add up. Faults that alter the document (`stale`, `incarnation-back`,
 //! `vanish`, `started-without-scheduled`) and `content-type` combine. Of the other faults, the
@@ -210,6 +211,11 @@ impl FromStr for Fault {
                     .to_owned(),
             ));
         }
+        if kind.is_of_refusals() && !is_of_events(scope) {
+            return Err(FaultError::new(format!(
+                "{name} is about requests for events: remove the scope"
+            )));
+        }
         if kind.alters_document() && !matches!(scope, FaultScope::Events | FaultScope::Get) {
             return Err(FaultError::new(format!(
                 "{name} alters the document, which only a GET returns: remove the scope"
@@ -221,6 +227,13 @@ impl FromStr for Fault {
             window,
         })
     }
+}
+
+fn is_of_events(scope: FaultScope) -> bool {
+    matches!(
+        scope,
+        FaultScope::Events | FaultScope::Get | FaultScope::Post
+    )
 }
 
 impl FromStr for FaultWindow {
@@ -303,6 +316,7 @@ mod tests {
         let texts = [
             "empty",
             "status:429",
+            "unknown-version:404",
             "first-call-delay:120",
             "idle-off:86400",
             "idle-off:86400,0.5",

@@ -117,6 +117,8 @@ pub(crate) struct FaultPlanner {
     faults: Arc<[Fault]>,
     /// The number of requests so far, by kind.
     counts: [u64; 6],
+    /// The number of requests so far for a version that the service does not have.
+    refused: u64,
     /// The time of the last request for events, since the first request.
     last: Option<Duration>,
 }
@@ -126,6 +128,7 @@ impl FaultPlanner {
         Self {
             faults,
             counts: [0; 6],
+            refused: 0,
             last: None,
         }
     }
@@ -134,7 +137,7 @@ impl FaultPlanner {
     /// request of its scope is the first. Returns false for `first-call-delay` after the first
     /// request.
     pub(crate) fn inject(&mut self, fault: Fault, since_first: Duration) -> bool {
-        let requests = self.count(fault.scope);
+        let requests = self.count_for(&fault);
         let Some(fault) = fault.later(requests, since_first) else {
             return false;
         };
@@ -175,6 +178,7 @@ impl FaultPlanner {
                 continue;
             }
             match &fault.action {
+                FaultAction::Request(what) if what.is_of_refusals() => {}
                 FaultAction::Request(FaultKind::IdleOff(limit)) if idle < limit.idle => {}
                 FaultAction::Request(what)
                     if kind != RequestKind::EventsGet && what.alters_document() => {}
@@ -183,6 +187,31 @@ impl FaultPlanner {
             }
         }
         plan
+    }
+
+    /// Counts a request for a version that the service does not have, and returns the effect of the
+    /// faults on its answer. Other faults do not apply to it.
+    pub(crate) fn plan_refusal(&mut self, kind: RequestKind, since_first: Duration) -> FaultPlan {
+        self.refused += 1;
+        let mut plan = FaultPlan::default();
+        for fault in self.faults.iter() {
+            if let FaultAction::Request(what) = &fault.action
+                && what.is_of_refusals()
+                && fault.scope.kinds().contains(&kind)
+                && fault.applies(self.refused, since_first)
+            {
+                plan.add(fault, what);
+            }
+        }
+        plan
+    }
+
+    /// The number of requests so far that a fault may apply to.
+    fn count_for(&self, fault: &Fault) -> u64 {
+        match &fault.action {
+            FaultAction::Request(what) if what.is_of_refusals() => self.refused,
+            _ => self.count(fault.scope),
+        }
     }
 
     /// The number of requests of a scope so far.
@@ -278,7 +307,9 @@ impl FaultPlan {
             FaultKind::Reset => Some(AnswerFault::Reset),
             FaultKind::Silence => Some(AnswerFault::Silence),
             FaultKind::NotHttp => Some(AnswerFault::NotHttp),
-            FaultKind::Status(StatusCode(code)) => Some(AnswerFault::Status(*code)),
+            FaultKind::Status(StatusCode(code)) | FaultKind::UnknownVersion(StatusCode(code)) => {
+                Some(AnswerFault::Status(*code))
+            }
             FaultKind::RetryAfter(value) => Some(AnswerFault::RetryAfter(value.clone())),
             FaultKind::Redirect(Location { status, location }) => {
                 Some(AnswerFault::Redirect(*status, location.clone()))

@@ -36,6 +36,21 @@ impl Route {
     }
 }
 
+/// Why a request is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It asks for events in a version that the service does not have. A fault may choose the answer.
+    UnknownVersion(RequestKind),
+    /// This is the answer.
+    Other(ReplayResponse),
+}
+
+impl From<ReplayResponse> for Refusal {
+    fn from(response: ReplayResponse) -> Self {
+        Self::Other(response)
+    }
+}
+
 const EVENTS_PATH: &str = "/metadata/scheduledevents";
 const INSTANCE_PATH: &str = "/metadata/instance";
 const COMPUTE_PATH: &str = "/metadata/instance/compute";
@@ -45,15 +60,13 @@ const TOKEN_PATH: &str = "/metadata/identity/oauth2/token";
 /// Its first version.
 const TOKEN_VERSION: &str = "2018-02-01";
 
-/// Routes a request by all of its parts except the body.
+/// Routes a request by all of its parts except the body, for a service whose newest version this is.
 ///
 /// Checks in this order: the Host header (400), path (404), method (405), the Metadata header,
 /// X-Forwarded-For and the query (400).
-pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
+pub(crate) fn route(request: &ReplayRequest, newest: ApiVersion) -> Result<Route, Refusal> {
     if !is_local(request) {
-        return Err(bad_request(
-            "The Host header must be an IP address or localhost",
-        ));
+        return Err(bad_request("The Host header must be an IP address or localhost").into());
     }
     let (path, query) = request
         .target
@@ -62,7 +75,7 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     let instance = match path {
         EVENTS_PATH => false,
         INSTANCE_PATH | COMPUTE_PATH | NAME_PATH | VM_ID_PATH | TOKEN_PATH => true,
-        _ => return Err(ReplayResponse::json(404, wire::error_body("Not found"))),
+        _ => return Err(ReplayResponse::json(404, wire::error_body("Not found")).into()),
     };
     let post = match (request.method.as_str(), instance) {
         ("GET", _) => false,
@@ -71,7 +84,8 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
             let allow = if instance { "GET" } else { "GET, POST" };
             return Err(
                 ReplayResponse::json(405, wire::error_body("Method not allowed"))
-                    .with("Allow", allow),
+                    .with("Allow", allow)
+                    .into(),
             );
         }
     };
@@ -85,12 +99,11 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     // The header is required since the version after the preview.
     let needs_header = instance || value("api-version") != Some(UNDERSCORED_API_VERSION);
     if needs_header && !request.header("Metadata").eq(["true"]) {
-        return Err(ReplayResponse::json(400, wire::MISSING_HEADER));
+        return Err(ReplayResponse::json(400, wire::MISSING_HEADER).into());
     }
     if request.header("X-Forwarded-For").next().is_some() {
-        return Err(bad_request(
-            "Requests with an X-Forwarded-For header are not served",
-        ));
+        let message = "Requests with an X-Forwarded-For header are not served";
+        return Err(bad_request(message).into());
     }
     let repeated = parameters.iter().enumerate().find(|(index, (name, _))| {
         parameters
@@ -99,17 +112,15 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
             .any(|(other, _)| other == name)
     });
     if let Some((_, (name, _))) = repeated.filter(|(_, (name, _))| name != "api-version") {
-        return Err(bad_request(&format!(
-            "The query parameter {name} is repeated"
-        )));
+        return Err(bad_request(&format!("The query parameter {name} is repeated")).into());
     }
-    let version =
-        value("api-version").filter(|version| repeated.is_none() && has_version(path, version));
-    let bad_version = || ReplayResponse::json(400, wire::bad_version(instance));
+    let asked = value("api-version").filter(|_| repeated.is_none());
+    let version = asked.filter(|version| has_version(path, version, newest));
+    let bad_version = || ReplayResponse::json(400, wire::bad_instance_version());
     if path == TOKEN_PATH {
         return match value("resource").filter(|resource| !resource.is_empty()) {
-            _ if version.is_none() => Err(bad_version()),
-            None => Err(bad_request("A token needs a resource in the query")),
+            _ if version.is_none() => Err(bad_version().into()),
+            None => Err(bad_request("A token needs a resource in the query").into()),
             Some(_) => Ok(Route::Token),
         };
     }
@@ -122,25 +133,34 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
         let format = value("format").unwrap_or("json");
         return match path {
             INSTANCE_PATH | COMPUTE_PATH if format != "json" => {
-                Err(bad_request("An object needs format=json in the query"))
+                Err(bad_request("An object needs format=json in the query").into())
             }
             INSTANCE_PATH => Ok(Route::Instance(version)),
             COMPUTE_PATH => Ok(Route::Compute(version)),
             _ if format != "text" => {
-                Err(bad_request("A single value needs format=text in the query"))
+                Err(bad_request("A single value needs format=text in the query").into())
             }
             NAME_PATH => Ok(Route::Name),
             _ => Ok(Route::VmId),
         };
     }
-    let version = version
-        .and_then(ApiVersion::parse)
-        .ok_or_else(bad_version)?;
-    Ok(if post {
-        Route::EventsPost
-    } else {
-        Route::EventsGet(version)
-    })
+    match version.and_then(ApiVersion::parse) {
+        Some(_) if post => Ok(Route::EventsPost),
+        Some(version) => Ok(Route::EventsGet(version)),
+        None if asked.is_some_and(|asked| !asked.is_empty()) => {
+            Err(Refusal::UnknownVersion(if post {
+                RequestKind::EventsPost
+            } else {
+                RequestKind::EventsGet
+            }))
+        }
+        None => Err(unknown_version(newest).into()),
+    }
+}
+
+/// The service's answer to a request for events in a version that it does not have.
+pub(crate) fn unknown_version(newest: ApiVersion) -> ReplayResponse {
+    ReplayResponse::json(400, wire::bad_events_version(newest))
 }
 
 /// Whether the service has this path, and this method for it.
@@ -157,10 +177,27 @@ pub(crate) fn is_events(path: &str) -> bool {
     path == EVENTS_PATH
 }
 
+/// The version of a request for documents, if some service has it, but not one whose newest version
+/// this is.
+pub(crate) fn newer_version(request: &ReplayRequest, newest: ApiVersion) -> Option<&'static str> {
+    let (path, query) = request.target.split_once('?')?;
+    let parameters = parameters(query);
+    let mut asked = parameters
+        .iter()
+        .filter(|(name, _)| name == "api-version")
+        .map(|(_, value)| value.as_str());
+    let version = ApiVersion::parse(asked.next()?)?;
+    let is_newer = request.method == "GET"
+        && path == EVENTS_PATH
+        && asked.next().is_none()
+        && version > newest;
+    is_newer.then(|| version.text())
+}
+
 /// Whether the service has this version for a known path.
-pub(crate) fn has_version(path: &str, version: &str) -> bool {
+pub(crate) fn has_version(path: &str, version: &str, newest: ApiVersion) -> bool {
     match path {
-        EVENTS_PATH => ApiVersion::parse(version).is_some(),
+        EVENTS_PATH => ApiVersion::parse(version).is_some_and(|version| version <= newest),
         TOKEN_PATH => {
             wire::instance_version(version).is_some_and(|version| version >= TOKEN_VERSION)
         }
@@ -269,7 +306,15 @@ mod tests {
     }
 
     fn status(method: &str, target: &str, headers: &[(&str, &str)]) -> u16 {
-        route(&request(method, target, headers)).map_or_else(|response| response.status, |_| 200)
+        match routed(method, target, headers) {
+            Ok(_) => 200,
+            Err(Refusal::UnknownVersion(_)) => 400,
+            Err(Refusal::Other(response)) => response.status,
+        }
+    }
+
+    fn routed(method: &str, target: &str, headers: &[(&str, &str)]) -> Result<Route, Refusal> {
+        route(&request(method, target, headers), ApiVersion::STABLE)
     }
 
     const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
@@ -279,22 +324,22 @@ mod tests {
     #[test]
     fn routes_known_requests() {
         assert_eq!(status("GET", EVENTS, TRUE), 200);
-        assert_eq!(route(&request("POST", EVENTS, TRUE)), Ok(Route::EventsPost));
-        assert_eq!(route(&request("GET", NAME, TRUE)), Ok(Route::Name));
+        assert_eq!(routed("POST", EVENTS, TRUE), Ok(Route::EventsPost));
+        assert_eq!(routed("GET", NAME, TRUE), Ok(Route::Name));
         assert_eq!(
-            route(&request("GET", &NAME.replace("/name", "/vmId"), TRUE)),
+            routed("GET", &NAME.replace("/name", "/vmId"), TRUE),
             Ok(Route::VmId)
         );
         let instance = "/metadata/instance?api-version=2021-12-13&format=json";
         assert_eq!(
-            route(&request("GET", instance, TRUE)),
+            routed("GET", instance, TRUE),
             Ok(Route::Instance("2021-12-13"))
         );
         let token = "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F";
-        assert_eq!(route(&request("GET", token, TRUE)), Ok(Route::Token));
+        assert_eq!(routed("GET", token, TRUE), Ok(Route::Token));
         let compute = "/metadata/instance/compute?api-version=2019-03-11";
         assert_eq!(
-            route(&request("GET", compute, TRUE)),
+            routed("GET", compute, TRUE),
             Ok(Route::Compute("2019-03-11"))
         );
         assert_eq!(

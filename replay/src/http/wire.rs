@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fault::kind::OddMember;
 use crate::timeline::document::{DocumentEvent, EventStatus, ReplayDocument};
-use scheduled_events_core::api_version::{Feature, versions};
+use scheduled_events_core::api_version::{Feature, VERSIONS};
 use scheduled_events_core::wire::{API_VERSION, UNDERSCORED_API_VERSION};
 
 /// The checksum of gzip.
@@ -19,6 +19,11 @@ static CRC_32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 /// A version of the Scheduled Events API. Versions are dates, so they compare as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ApiVersion(&'static str);
+
+/// The versions that a service may have, oldest first.
+fn all_versions() -> impl DoubleEndedIterator<Item = &'static str> {
+    VERSIONS.iter().map(|(version, _)| *version)
+}
 
 /// The versions of `/metadata/instance`, from Microsoft's page about the Instance Metadata Service.
 const INSTANCE_VERSIONS: [&str; 30] = [
@@ -55,8 +60,21 @@ const INSTANCE_VERSIONS: [&str; 30] = [
 ];
 
 impl ApiVersion {
+    /// The newest version of a service by default.
+    pub(crate) const STABLE: Self = Self(API_VERSION);
+
+    /// The version of this name that some service has.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        versions().find(|known| *known == text).map(Self)
+        all_versions().find(|known| *known == text).map(Self)
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        self.0
+    }
+
+    /// All versions that some service has, for a message.
+    pub(crate) fn list() -> String {
+        all_versions().collect::<Vec<_>>().join(", ")
     }
 
     fn has(self, feature: Feature) -> bool {
@@ -64,6 +82,9 @@ impl ApiVersion {
     }
 
     pub(crate) fn includes(self, event: &DocumentEvent) -> bool {
+        if event.facts.is_advice() {
+            return self.has(Feature::Events(EventKind::SpotRebalanceRecommendation));
+        }
         match event.facts.event_type.as_str() {
             "Preempt" => self.has(Feature::Events(EventKind::Preempt)),
             "Terminate" => self.has(Feature::Events(EventKind::Terminate)),
@@ -237,13 +258,18 @@ impl<'a> WireEvent<'a> {
 pub(crate) const MISSING_HEADER: &str =
     "{ \"error\": \"Bad request: . Required metadata header not specified\" }";
 
-/// The body of a 400 for a missing, repeated or unknown version.
-pub(crate) fn bad_version(instance: bool) -> String {
-    let newest: Vec<_> = if instance {
-        INSTANCE_VERSIONS.into_iter().rev().take(3).collect()
-    } else {
-        versions().rev().take(3).collect()
-    };
+/// The body of a 400 for a missing, repeated or unknown version of instance metadata.
+pub(crate) fn bad_instance_version() -> String {
+    bad_version(INSTANCE_VERSIONS.into_iter().rev())
+}
+
+/// The same for events, of a service whose newest version this is.
+pub(crate) fn bad_events_version(newest: ApiVersion) -> String {
+    bad_version(all_versions().rev().filter(|version| *version <= newest.0))
+}
+
+fn bad_version(versions: impl Iterator<Item = &'static str>) -> String {
+    let newest: Vec<_> = versions.take(3).collect();
     written(&serde_json::json!({
         "error": "Bad request. api-version is invalid or was not specified in the request. \
                   For more information refer to aka.ms/azureimds",
@@ -285,6 +311,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::scenario::ADVICE;
     use crate::timeline::document::EventFacts;
 
     fn document(event_type: &str, started: bool) -> ReplayDocument {
@@ -295,6 +322,7 @@ mod tests {
             description: "A \"quoted\" text.".into(),
             duration_in_seconds: 5,
             resources: vec!["WestNO_0".into(), "WestNO_1".into()],
+            is_advisory: event_type == ADVICE,
         };
         let not_before = (!started).then_some(Duration::from_millis(1500));
         ReplayDocument {
@@ -347,6 +375,7 @@ mod tests {
         for (event_type, hidden, shown) in [
             ("Preempt", "2017-08-01", "2017-11-01"),
             ("Terminate", "2017-11-01", "2019-01-01"),
+            (ADVICE, "2020-07-01", "2024-07-09"),
         ] {
             assert!(written(event_type, false, hidden).ends_with("\"Events\":[]}"));
             assert!(written(event_type, false, shown).contains(event_type));
@@ -361,8 +390,13 @@ mod tests {
             instance_version("2021-02-01").is_some() && instance_version("2021-02-02").is_none()
         );
         assert!(
-            bad_version(false)
+            bad_events_version(ApiVersion::STABLE)
                 .ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#)
+        );
+        let preview = ApiVersion::parse("2024-07-09").expect("known");
+        assert!(
+            bad_events_version(preview)
+                .ends_with(r#""newest-versions":["2024-07-09","2020-07-01","2019-08-01"]}"#)
         );
         assert!(INSTANCE_VERSIONS.is_sorted());
     }

@@ -147,6 +147,8 @@ const BUILTINS: &[(&str, &str)] = builtins![
     "redeploy",
     "cancelled",
     "preempt",
+    "rebalance",
+    "rebalance-withdrawn",
     "terminate",
     "terminate-pair",
     "hardware-failure",
@@ -218,7 +220,8 @@ mod tests {
         for (name, about) in Scenario::builtins() {
             let scenario = Scenario::builtin(name).expect(name);
             let invented = scenario.events.iter().any(|e| {
-                e.event_type == "Terminate"
+                e.is_advice()
+                    || e.event_type == "Terminate"
                     || (e.event_type == "Redeploy" && e.event_source == "Platform")
             });
             assert_eq!(about.contains("invented"), invented, "{name}: {about}");

@@ -12,8 +12,8 @@ use toml::Spanned;
 
 use super::names;
 use super::{
-    EventScript, IncarnationReset, MAX_DURATION, MAX_EVENTS, MAX_RESOURCES, Reschedule, Scenario,
-    ScenarioError,
+    ADVICE, EventScript, IncarnationReset, MAX_DURATION, MAX_EVENTS, MAX_RESOURCES, Reschedule,
+    Scenario, ScenarioError, is_advice,
 };
 use crate::suggest::nearest;
 
@@ -59,6 +59,9 @@ fn default_notice(event_type: &str) -> Duration {
     })
 }
 
+/// How long advice stays in the document: an assumption, since no source says how it ends.
+const ADVICE_TIME: Duration = Duration::from_secs(10 * 60);
+
 /// The position and the message of an error.
 type CheckError = (Range<usize>, String);
 
@@ -84,6 +87,7 @@ struct RawReset {
 #[serde(deny_unknown_fields)]
 struct RawEvent {
     event_type: Spanned<String>,
+    event_status: Option<AnnouncedStatus>,
     event_source: Option<Spanned<String>>,
     #[serde(default)]
     description: String,
@@ -94,12 +98,19 @@ struct RawEvent {
     notice: Option<Spanned<DurationText>>,
     starts_after_approval: Option<Spanned<DurationText>>,
     starts_after: Option<Spanned<DurationText>>,
-    started_for: Option<DurationText>,
+    started_for: Option<Spanned<DurationText>>,
     cancelled_after: Option<Spanned<DurationText>>,
     reschedule: Option<Spanned<RawReschedule>>,
     #[serde(default)]
     without_notice: bool,
     approval_group: Option<Spanned<String>>,
+}
+
+/// `EventStatus` until the event starts.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+enum AnnouncedStatus {
+    Scheduled,
+    Advisory,
 }
 
 #[derive(Deserialize)]
@@ -204,8 +215,10 @@ impl RawEvent {
         self.check_timing()?;
         let count = self.count.as_ref().map_or(1, |count| *count.as_ref());
         let resources = self.checked_resources(count)?;
+        let (is_advisory, is_advice) = (self.is_advisory(), self.is_advice());
         let event_type = self.event_type.into_inner();
         Ok(EventScript {
+            is_advisory,
             notice: self.notice.map_or_else(
                 || default_notice(&event_type),
                 |notice| notice.into_inner().0,
@@ -224,8 +237,11 @@ impl RawEvent {
             starts_after: self.starts_after.map(|after| after.into_inner().0),
             started_for: self
                 .started_for
-                .map_or(Duration::from_secs(600), |span| span.0),
-            cancelled_after: self.cancelled_after.map(|after| after.into_inner().0),
+                .map_or(Duration::from_secs(600), |span| span.into_inner().0),
+            cancelled_after: self
+                .cancelled_after
+                .map(|after| after.into_inner().0)
+                .or(is_advice.then_some(ADVICE_TIME)),
             reschedule: self.reschedule.map(|reschedule| {
                 let RawReschedule { after, notice } = reschedule.into_inner();
                 Reschedule {
@@ -237,6 +253,16 @@ impl RawEvent {
             approval_group: self.approval_group.map(Spanned::into_inner),
             event_type,
         })
+    }
+
+    fn is_advisory(&self) -> bool {
+        let by_type = self.event_type.as_ref() == ADVICE;
+        self.event_status
+            .map_or(by_type, |status| status == AnnouncedStatus::Advisory)
+    }
+
+    fn is_advice(&self) -> bool {
+        is_advice(self.event_type.as_ref(), self.is_advisory())
     }
 
     fn check_words(&self) -> Result<(), CheckError> {
@@ -267,32 +293,45 @@ impl RawEvent {
 
     /// Rejects members that contradict each other, so that every member has an effect.
     fn check_timing(&self) -> Result<(), CheckError> {
-        if self.without_notice {
-            let without_effect = [
-                self.notice.as_ref().map(|it| ("notice", it.span())),
-                self.starts_after_approval
+        let of_notice = [
+            self.notice.as_ref().map(|it| ("notice", it.span())),
+            self.starts_after_approval
+                .as_ref()
+                .map(|it| ("starts_after_approval", it.span())),
+            self.starts_after
+                .as_ref()
+                .map(|it| ("starts_after", it.span())),
+            self.reschedule.as_ref().map(|it| ("reschedule", it.span())),
+            self.approval_group
+                .as_ref()
+                .map(|it| ("approval_group", it.span())),
+        ];
+        let of_notice = of_notice.into_iter().flatten();
+        if self.is_advice() {
+            let of_start = [
+                self.without_notice
+                    .then(|| ("without_notice", self.event_type.span())),
+                self.started_for
                     .as_ref()
-                    .map(|it| ("starts_after_approval", it.span())),
-                self.starts_after
-                    .as_ref()
-                    .map(|it| ("starts_after", it.span())),
-                self.cancelled_after
-                    .as_ref()
-                    .map(|it| ("cancelled_after", it.span())),
-                self.reschedule.as_ref().map(|it| ("reschedule", it.span())),
-                self.approval_group
-                    .as_ref()
-                    .map(|it| ("approval_group", it.span())),
+                    .map(|it| ("started_for", it.span())),
             ];
-            if let Some((member, span)) = without_effect.into_iter().flatten().next() {
-                return Err((
-                    span,
-                    format!(
-                        "an event `without_notice` is never Scheduled, so `{member}` has no effect: remove one of the two"
-                    ),
-                ));
-            }
-            return Ok(());
+            let without_effect = of_notice.chain(of_start.into_iter().flatten()).next();
+            return without_effect.map_or(Ok(()), |(member, span)| {
+                let message = format!(
+                    "advice has no NotBefore and never starts, so `{member}` has no effect: remove it; `cancelled_after` ends advice"
+                );
+                Err((span, message))
+            });
+        }
+        if self.without_notice {
+            let cancelled = self.cancelled_after.as_ref();
+            let cancelled = cancelled.map(|it| ("cancelled_after", it.span()));
+            return of_notice.chain(cancelled).next().map_or(Ok(()), |(member, span)| {
+                let message = format!(
+                    "an event `without_notice` is never Scheduled, so `{member}` has no effect: remove one of the two"
+                );
+                Err((span, message))
+            });
         }
         let notice = self.notice.as_ref().map_or_else(
             || default_notice(self.event_type.as_ref()),

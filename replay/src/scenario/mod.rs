@@ -25,6 +25,7 @@
 //! | Member of `[[event]]` | Default | Meaning |
 //! |---|---|---|
 //! | `event_type` | none, required | `Freeze`, `Reboot`, `Redeploy`, `Preempt`, `Terminate`, or any other word |
+//! | `event_status` | by type | until it is Started: `Scheduled`, or `Advisory` for advice |
 //! | `event_source` | `Platform` | `Platform`, `User`, or any other word |
 //! | `description` | empty | |
 //! | `duration_in_seconds` | -1 | -1: unknown, 0: no interruption |
@@ -39,6 +40,10 @@
 //! | `reschedule` | never | `{ after = "5min", notice = "15min" }`: a new `NotBefore` |
 //! | `without_notice` | false | true: the event appears as Started |
 //! | `approval_group` | none | the events of a group start early only when all of them are approved |
+//!
+//! An event of type `SpotRebalanceRecommendation` or status `Advisory` is advice
+//! (`docs/inside/wire.md`, section 7): it has no `NotBefore` and never starts, so it has only the
+//! members about its contents, `appears`, and `cancelled_after`, by default `10min`.
 //!
 //! The top level has `about`, `first_incarnation` (default 1) and the optional `incarnation_reset =
 //! { after = "2min", to = 1 }`. `not_before_timeout = "PT10M"` is the time-out in the scale set's
@@ -142,6 +147,8 @@ pub struct IncarnationReset {
 pub struct EventScript {
     /// `EventType`.
     pub event_type: String,
+    /// Whether `EventStatus` is `Advisory` in place of Scheduled.
+    pub is_advisory: bool,
     /// `EventSource`.
     pub event_source: String,
     /// `Description`, may be empty.
@@ -162,7 +169,7 @@ pub struct EventScript {
     pub starts_after: Option<Duration>,
     /// From Started to the end of the event.
     pub started_for: Duration,
-    /// From appearing to a cancellation by Azure.
+    /// From appearing to a cancellation by Azure. Advice always has it.
     pub cancelled_after: Option<Duration>,
     /// A change of `NotBefore`.
     pub reschedule: Option<Reschedule>,
@@ -170,6 +177,28 @@ pub struct EventScript {
     pub without_notice: bool,
     /// The events of a group start early only when all of them are approved.
     pub approval_group: Option<String>,
+}
+
+impl EventScript {
+    /// Whether it is advice: see [`EventFacts::is_advice`](crate::document::EventFacts::is_advice).
+    ///
+    /// ```
+    /// use scheduled_events_replay::Scenario;
+    ///
+    /// let events = Scenario::builtin("rebalance").unwrap().events;
+    /// assert!(events[0].is_advice() && !events[1].is_advice()); // advice, then a Preempt
+    /// ```
+    pub fn is_advice(&self) -> bool {
+        is_advice(&self.event_type, self.is_advisory)
+    }
+}
+
+/// The `EventType` of advice.
+pub(crate) const ADVICE: &str = "SpotRebalanceRecommendation";
+
+/// Whether an event of this type, and of this status before it starts, is advice.
+pub(crate) fn is_advice(event_type: &str, is_advisory: bool) -> bool {
+    is_advisory || event_type == ADVICE
 }
 
 /// A new `NotBefore` for a Scheduled event.
@@ -436,6 +465,47 @@ mod tests {
             assert_eq!((line, column), *position, "{text}\n{message}");
             assert!(message.contains(advice), "{text}\n{message}");
         }
+    }
+
+    #[test]
+    fn advice_has_only_the_members_that_have_an_effect() {
+        let of = |members: &str| {
+            format!(
+                "about = \"A test.\"\n[[event]]\nevent_type = \"SpotRebalanceRecommendation\"\n{members}\n"
+            )
+        };
+        let event = |text: &str| {
+            let scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{text}{error}"));
+            scenario.events[0].clone()
+        };
+        let usual = event(&of(""));
+        assert!(usual.is_advice() && usual.is_advisory);
+        assert_eq!(usual.cancelled_after, Some(Duration::from_secs(600)));
+        let scheduled = event(&of(
+            "event_status = \"Scheduled\"\ncancelled_after = \"1h\"",
+        ));
+        assert!(scheduled.is_advice() && !scheduled.is_advisory);
+        assert_eq!(scheduled.cancelled_after, Some(Duration::from_secs(3600)));
+        assert!(event(&super::tests::event("event_status = \"Advisory\"")).is_advice());
+        assert!(!event(&super::tests::event("event_status = \"Scheduled\"")).is_advice());
+        for member in [
+            "notice = \"1s\"",
+            "starts_after_approval = \"1s\"",
+            "starts_after = \"1s\"",
+            "started_for = \"1s\"",
+            "reschedule = { after = \"1s\", notice = \"1s\" }",
+            "approval_group = \"g\"",
+            "without_notice = true",
+        ] {
+            let (_, _, message) = error_of(&of(member));
+            let name = member.split(' ').next().unwrap_or_default();
+            assert!(
+                message.contains(&format!("`{name}` has no effect")),
+                "{message}"
+            );
+        }
+        let (line, column, message) = error_of(&of("event_status = \"Started\""));
+        assert_eq!((line, column), (4, 16), "{message}");
     }
 
     #[test]

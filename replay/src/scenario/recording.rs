@@ -157,6 +157,8 @@ struct Recorded {
     members: Members,
     appeared: UnixSeconds,
     without_notice: bool,
+    /// Whether it was advice when it was first seen. What becomes of it under the same id is left out.
+    is_advice: bool,
     /// `NotBefore` as last seen, and when it changed.
     moved: Option<(UnixSeconds, UnixSeconds)>,
     moves: usize,
@@ -224,10 +226,7 @@ impl Recording {
         let known = self.index.get(&key(&event.event_id)).copied();
         let Some(recorded) = known.and_then(|index| self.events.get_mut(index)) else {
             // The end of an event whose beginning is not in the file.
-            if !matches!(
-                change,
-                Change::Completed | Change::Cancelled | Change::Ended
-            ) {
+            if !change.is_end() {
                 self.index.insert(key(&event.event_id), self.events.len());
                 self.events.push(Recorded::new(change, event, time));
             }
@@ -243,9 +242,7 @@ impl Recording {
                 }
             }
             Change::Updated => recorded.updated = true,
-            Change::Completed | Change::Cancelled | Change::Ended => {
-                recorded.ended = recorded.ended.or(Some((change, time)));
-            }
+            end if end.is_end() => recorded.ended = recorded.ended.or(Some((end, time))),
             _ => {}
         }
     }
@@ -326,6 +323,7 @@ impl Recorded {
         Self {
             appeared: time,
             without_notice: starts,
+            is_advice: change == Change::Advised,
             moved: None,
             moves: 0,
             approved: None,
@@ -391,6 +389,11 @@ impl Recorded {
             resources.collect::<Vec<_>>().join(", ")
         );
         time(text, "appears", self.appeared.since(first));
+        if self.is_advice {
+            text.push_str("event_status = \"Advisory\"\n");
+            let ended = self.ended.map(|(_, at)| at.since(self.appeared));
+            return time(text, "cancelled_after", ended.unwrap_or(FOREVER));
+        }
         if self.without_notice {
             text.push_str("without_notice = true\n");
             let ended = self.ended.map(|(_, at)| at.since(self.appeared));

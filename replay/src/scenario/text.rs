@@ -40,6 +40,14 @@ impl Scenario {
 fn write_event(text: &mut String, event: &EventScript) {
     let names: Vec<_> = event.resources.iter().map(|name| quoted(name)).collect();
     member(text, "event_type", quoted(&event.event_type));
+    if event.is_advice() {
+        let status = if event.is_advisory {
+            "Advisory"
+        } else {
+            "Scheduled"
+        };
+        member(text, "event_status", quoted(status));
+    }
     member(text, "event_source", quoted(&event.event_source));
     member(text, "description", quoted(&event.description));
     member(text, "duration_in_seconds", event.duration_in_seconds);
@@ -48,6 +56,10 @@ fn write_event(text: &mut String, event: &EventScript) {
         member(text, "count", event.count);
     }
     member(text, "appears", time(event.appears));
+    if event.is_advice() {
+        let after = event.cancelled_after.unwrap_or_default();
+        return member(text, "cancelled_after", time(after));
+    }
     if event.without_notice {
         member(text, "without_notice", true);
     } else {

@@ -237,15 +237,17 @@ impl Server {
     /// which needs an observer if the first one had one.
     ///
     /// # Errors
-    /// The speed is not a positive number.
+    /// The speed is not a positive number, or no service has the version.
     pub fn begin_again(&self, config: ServerConfig) -> Result<(), ControlError> {
         check_speed(config.speed)?;
+        let newest = config.newest()?;
         let config = config.vm_name(&self.machines()[0].name);
         let timeline = config.timeline();
         let (names, faults) = (&self.service.names, config.faults);
-        self.service
-            .lock()
-            .begin_again(names, timeline, faults, config.observer, config.findings);
+        let mut state = self.service.lock();
+        state.newest = newest;
+        state.begin_again(names, timeline, faults, config.observer, config.findings);
+        drop(state);
         self.service.changed.notify_all();
         Ok(())
     }

@@ -25,6 +25,7 @@ use scheduled_events_core::record::Printable;
 
 use crate::control_plane::queue::QueueAddress;
 use crate::fault::Fault;
+use crate::http::wire::ApiVersion;
 use crate::report::{RecordedRequest, ReplayEvent};
 use crate::scenario::Scenario;
 use crate::scenario::names::peer;
@@ -81,6 +82,9 @@ pub struct ServerConfig {
     pub findings: bool,
     /// The services outside the machines. By default none.
     pub control_plane: Option<ControlPlane>,
+    /// The newest `api-version` that the service has; a request for a newer one is refused. By default
+    /// `2020-07-01`. Documents show advice from [`ADVICE_API_VERSION`](crate::ADVICE_API_VERSION) on.
+    pub newest_api_version: String,
 }
 
 /// A running replay server. Dropping it closes its connections, frees its port and ends its
@@ -189,6 +193,7 @@ impl ServerConfig {
             observer: None,
             findings: false,
             control_plane: None,
+            newest_api_version: ApiVersion::STABLE.text().to_owned(),
         }
     }
 
@@ -309,6 +314,26 @@ impl ServerConfig {
         self
     }
 
+    /// Sets [`newest_api_version`](Self::newest_api_version).
+    ///
+    /// ```
+    /// use scheduled_events_replay::{ADVICE_API_VERSION, Scenario, Server, ServerConfig};
+    ///
+    /// let config = ServerConfig::new(Scenario::builtin("rebalance").ok_or("a built-in name")?);
+    /// let server = Server::start(config.clone().newest_api_version(ADVICE_API_VERSION))?;
+    /// # let events = format!("{}/metadata/scheduledevents?api-version=2024-07-09", server.url());
+    /// # ureq::get(&events).header("Metadata", "true").call()?;
+    /// server.step();
+    /// assert!(server.document().events[0].facts.is_advice());
+    /// assert!(config.newest_api_version("2020-07-02").check().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn newest_api_version(mut self, version: impl Into<String>) -> Self {
+        self.newest_api_version = version.into();
+        self
+    }
+
     /// Lets Azure approve the events of the scenario that have this `EventType` and that a user
     /// started: `Reboot` and `Redeploy` have such a switch in the property `scheduledEventsPolicy`.
     /// These events are never Scheduled: they appear as Started, inside and outside.
@@ -342,7 +367,8 @@ impl ServerConfig {
     ///
     /// # Errors
     /// A sentence: the speed is not a positive number, the VM name is empty or has control
-    /// characters, or the number of machines is not from 1 to [`MAX_MACHINES`].
+    /// characters, the number of machines is not from 1 to [`MAX_MACHINES`], or no service has the
+    /// version.
     ///
     /// ```
     /// use scheduled_events_replay::{Scenario, ServerConfig};
@@ -360,7 +386,11 @@ impl ServerConfig {
         if !(1..=MAX_MACHINES).contains(&self.machines) {
             return Err(ConfigError::Machines);
         }
-        Ok(())
+        self.newest().map(drop)
+    }
+
+    pub(crate) fn newest(&self) -> Result<ApiVersion, ConfigError> {
+        ApiVersion::parse(&self.newest_api_version).ok_or(ConfigError::ApiVersion)
     }
 
     pub(crate) fn timeline(&self) -> Timeline {
@@ -377,8 +407,9 @@ impl Server {
     /// # Errors
     ///
     /// `Other` for a queue that cannot be reached or refuses. `InvalidInput` for a speed that is
-    /// not a positive number, for a VM name that is empty or has control characters, and for a
-    /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the
+    /// not a positive number, for a VM name that is empty or has control characters, for a number of
+    /// machines that is not from 1 to [`MAX_MACHINES`], and for a version that no service has.
+    /// Otherwise the error of the
     /// operating system for the addresses.
     pub fn start(config: ServerConfig) -> io::Result<Self> {
         config
@@ -413,6 +444,7 @@ impl Server {
             };
             queue.create().map_err(advice)?;
         }
+        let newest = config.newest().unwrap_or(ApiVersion::STABLE);
         let timeline = config.timeline();
         let observed = config.observer.is_some();
         let names = machines
@@ -436,6 +468,7 @@ impl Server {
         {
             let mut state = service.lock();
             state.outside = outside;
+            state.newest = newest;
             state.start_for_queue();
         }
         let connections = Arc::default();
@@ -632,6 +665,8 @@ pub enum ConfigError {
     VmName,
     /// The number of machines is not from 1 to [`MAX_MACHINES`].
     Machines,
+    /// No service has this version.
+    ApiVersion,
 }
 
 impl fmt::Display for ConfigError {
@@ -643,6 +678,11 @@ impl fmt::Display for ConfigError {
                 "the VM name must not be empty or contain control characters"
             ),
             Self::Machines => write!(f, "the number of machines must be from 1 to {MAX_MACHINES}"),
+            Self::ApiVersion => write!(
+                f,
+                "no service has this api-version; the versions are {}",
+                ApiVersion::list()
+            ),
         }
     }
 }
@@ -671,6 +711,7 @@ mod tests {
             config().vm_name(""),
             config().vm_name("a\nb"),
             config().machines(0),
+            config().newest_api_version("2020-07-02"),
         ] {
             let error = Server::start(bad).expect_err("refused");
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::fault::Fault;
 use crate::fault::plan::{AnswerFault, FaultPlan, FaultPlanner, RequestKind};
 use crate::http::instance::{compute, token, vm_id};
-use crate::http::route::{self, Route};
+use crate::http::route::{self, Refusal, Route};
 use crate::http::wire::{self, ApiVersion};
 use crate::http::{ReplayRequest, ReplayResponse};
 use crate::report::{RecordedRequest, ReplayEvent};
@@ -44,6 +44,8 @@ pub(crate) struct ServiceState {
     pub(crate) timeline: Timeline,
     /// One for each machine.
     pub(crate) lanes: Vec<Lane>,
+    /// The newest version that the service has.
+    pub(crate) newest: ApiVersion,
     /// The control plane, if there is one.
     pub(crate) outside: Option<Outside>,
     /// When the service was created, or began again.
@@ -106,12 +108,21 @@ impl Service {
         }
         let arrived = Instant::now();
         let mut events = ShownEvents::default();
-        let (kind, plan, action) = match route::route(request) {
-            Err(refusal) => (
+        let newest = self.lock().newest;
+        let (kind, plan, action) = match route::route(request, newest) {
+            Err(Refusal::Other(response)) => (
                 None,
                 FaultPlan::default(),
-                ServiceAction::respond(refusal, &FaultPlan::default()),
+                ServiceAction::respond(response, &FaultPlan::default()),
             ),
+            Err(Refusal::UnknownVersion(kind)) => {
+                let plan = self.plan_refusal(machine, kind, arrived);
+                let action = ServiceAction::instead_of_answer(&plan, answer::status_response)
+                    .unwrap_or_else(|| {
+                        ServiceAction::respond(route::unknown_version(newest), &plan)
+                    });
+                (None, plan, action)
+            }
             Ok(route) => {
                 let plan = self.plan(machine, route, arrived);
                 if self.pause(plan.delay) {
@@ -220,6 +231,14 @@ impl Service {
         let first = *lane.first_request.get_or_insert(arrived);
         lane.planner
             .plan(route.kind(), arrived.saturating_duration_since(first))
+    }
+
+    fn plan_refusal(&self, machine: usize, kind: RequestKind, arrived: Instant) -> FaultPlan {
+        let mut state = self.lock();
+        let lane = &mut state.lanes[machine];
+        let first = lane.first_request.unwrap_or(arrived);
+        lane.planner
+            .plan_refusal(kind, arrived.saturating_duration_since(first))
     }
 
     fn decide(
@@ -390,9 +409,10 @@ impl Service {
             .map(|id| (state.timeline.facts(&id), id))
             .map(|(facts, id)| (id, facts))
             .collect();
-        let origin = state.origin;
+        let (origin, newest) = (state.origin, state.newest);
         state.lanes[machine].verdict.exchange(&Exchange {
             request,
+            newest,
             kind,
             arrived: arrived.saturating_duration_since(origin),
             answered: origin.elapsed(),
@@ -452,6 +472,7 @@ impl ServiceState {
         Self {
             timeline,
             lanes: names.iter().map(lane).collect(),
+            newest: ApiVersion::STABLE,
             outside: None,
             origin: Instant::now(),
             clock: None,
@@ -478,6 +499,7 @@ impl ServiceState {
         *self = Self {
             connections: self.connections,
             stopping: self.stopping,
+            newest: self.newest,
             outside,
             ..new
         };
@@ -602,6 +624,7 @@ fn to_event(transition: Transition, epoch: SystemTime) -> ReplayEvent {
             event_type: event.facts.event_type.clone(),
             resources: event.facts.resources.clone(),
             started: event.started,
+            is_advice: event.facts.is_advice(),
             not_before: event
                 .not_before
                 .map(|offset| wire::wall_time(epoch, offset)),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scenario::is_advice;
+
 /// A document, before it is written for a version of the service.
 ///
 /// ```
@@ -39,9 +41,9 @@ pub struct ReplayDocument {
 pub struct DocumentEvent {
     /// The members that never change.
     pub facts: Arc<EventFacts>,
-    /// `EventStatus`: Started, or else Scheduled.
+    /// `EventStatus`: Started, or else Scheduled or Advisory.
     pub started: bool,
-    /// `NotBefore` as time since the first document; `None` once Started.
+    /// `NotBefore` as time since the first document; `None` once Started, and of advice.
     pub not_before: Option<Duration>,
 }
 
@@ -71,6 +73,26 @@ pub struct EventFacts {
     pub duration_in_seconds: i64,
     /// `Resources`, with placeholders replaced.
     pub resources: Vec<String>,
+    /// Whether `EventStatus` is `Advisory` in place of Scheduled.
+    pub is_advisory: bool,
+}
+
+impl EventFacts {
+    /// Whether it is advice (`docs/inside/wire.md`, section 7): its type or its status says so. Advice never
+    /// starts, and an approval of it has no effect.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events_replay::{Scenario, Timeline};
+    ///
+    /// let mut timeline = Timeline::new(&Scenario::builtin("rebalance").unwrap(), "spot_3", 60.0, 7);
+    /// timeline.advance(Duration::from_secs(1));
+    /// assert!(timeline.document().events[0].facts.is_advice());
+    /// ```
+    pub fn is_advice(&self) -> bool {
+        is_advice(&self.event_type, self.is_advisory)
+    }
 }
 
 /// A transition, `at` a time since the first document.
@@ -108,11 +130,12 @@ pub enum Transition {
     },
 }
 
-/// `EventStatus`. Documents have the first two statuses; outside the machine, the end of an event
+/// `EventStatus`. Documents have the first three statuses; outside the machine, the end of an event
 /// is reported as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventStatus {
     Scheduled,
+    Advisory,
     Started,
     Completed,
     Canceled,
@@ -124,6 +147,17 @@ impl DocumentEvent {
         if self.started {
             EventStatus::Started
         } else {
+            self.facts.announced()
+        }
+    }
+}
+
+impl EventFacts {
+    /// The status until the event starts.
+    pub(crate) fn announced(&self) -> EventStatus {
+        if self.is_advisory {
+            EventStatus::Advisory
+        } else {
             EventStatus::Scheduled
         }
     }
@@ -133,6 +167,7 @@ impl EventStatus {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Scheduled => "Scheduled",
+            Self::Advisory => "Advisory",
             Self::Started => "Started",
             Self::Completed => "Completed",
             Self::Canceled => "Canceled",
@@ -160,8 +195,8 @@ impl EventStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransitionKind {
-    /// The event is in the document for the first time: Scheduled, or Started if there was no
-    /// notice.
+    /// The event is in the document for the first time: Scheduled or Advisory, or Started if there
+    /// was no notice.
     Appeared,
     /// A request approved the event. The document does not show this.
     Approved,
@@ -169,7 +204,7 @@ pub enum TransitionKind {
     Rescheduled,
     /// From Scheduled to Started.
     Started,
-    /// From Scheduled to absent.
+    /// From Scheduled or Advisory to absent.
     Cancelled,
     /// From Started to absent.
     Gone,
@@ -194,7 +229,8 @@ pub enum TransitionKind {
 pub enum ApprovalResult {
     /// The first approval of a Scheduled event.
     Accepted,
-    /// The event was approved before, is Started or has ended: a valid request without effect.
+    /// The event was approved before, is Started, has ended or is advice: a valid request without
+    /// effect.
     WithoutEffect,
     /// No event with this `EventId` has appeared yet.
     Unknown,

@@ -87,7 +87,7 @@ impl EventTimeline {
         DocumentEvent {
             facts: self.facts.clone(),
             started,
-            not_before: (!started).then_some(self.shown_not_before),
+            not_before: (!started && !self.facts.is_advice()).then_some(self.shown_not_before),
         }
     }
 
@@ -96,7 +96,7 @@ impl EventTimeline {
     pub(crate) fn status(&self) -> Option<EventStatus> {
         match self.phase {
             Phase::Pending => None,
-            Phase::Scheduled => Some(EventStatus::Scheduled),
+            Phase::Scheduled => Some(self.facts.announced()),
             Phase::Started => Some(EventStatus::Started),
             Phase::Gone if self.started.is_some() => Some(EventStatus::Completed),
             Phase::Gone => Some(EventStatus::Canceled),
@@ -106,6 +106,8 @@ impl EventTimeline {
     pub(crate) fn next_due(&self) -> Option<Duration> {
         match self.phase {
             Phase::Pending => Some(self.appears),
+            // It never starts, and an approval has no effect.
+            Phase::Scheduled if self.facts.is_advice() => self.cancelled,
             Phase::Scheduled => {
                 let others = [
                     self.starts,
@@ -163,7 +165,7 @@ impl EventTimeline {
     /// Shows `NotBefore` according to the clock. Returns whether that changes it for an event that
     /// waits for it.
     pub(crate) fn show_not_before(&mut self, clock: &ScenarioClock) -> bool {
-        if self.phase != Phase::Scheduled {
+        if self.phase != Phase::Scheduled || self.facts.is_advice() {
             return false;
         }
         let before = self.shown_not_before;

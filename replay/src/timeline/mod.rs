@@ -152,6 +152,7 @@ impl Timeline {
                     .iter()
                     .map(|name| names::expand(name, &self.vm_name, index))
                     .collect(),
+                is_advisory: script.is_advisory,
             };
             self.events
                 .push(EventTimeline::new(&script, (number, index), facts));
@@ -175,7 +176,7 @@ impl Timeline {
     ///
     /// The event starts after its `starts_after_approval`, or at `NotBefore` if that is earlier. In
     /// an approval group, the delay begins when all Scheduled events of the group are approved
-    /// (`docs/inside/wire.md`, section 3, Terminate).
+    /// (`docs/inside/wire.md`, section 3, Terminate). An approval of advice has no effect.
     ///
     /// ```
     /// use std::time::Duration;
@@ -198,7 +199,7 @@ impl Timeline {
         let Some(event) = self.events.get_mut(index) else {
             return ApprovalResult::Unknown;
         };
-        if event.phase != Phase::Scheduled || event.approved {
+        if event.phase != Phase::Scheduled || event.approved || event.facts.is_advice() {
             return ApprovalResult::WithoutEffect;
         }
         event.approved = true;
@@ -657,7 +658,8 @@ mod tests {
                             !ended.contains(&event.facts.event_id),
                             "{name}: an ended event came back"
                         );
-                        assert_eq!(event.not_before.is_none(), event.started, "{name}");
+                        let has_time = !event.started && !event.facts.is_advice();
+                        assert_eq!(event.not_before.is_some(), has_time, "{name}");
                         assert!(
                             event.not_before.is_none_or(|at| at > secs(second)),
                             "{name}"

@@ -105,6 +105,8 @@ struct ClientKnowledge {
     accepted: bool,
     /// Whether any client approved it.
     is_approved: bool,
+    /// Nothing has to follow it: it may be withdrawn, and needs no approval.
+    is_advice: bool,
     /// When an approval failed that the client must repeat, and its answer.
     failed: Option<(Duration, String)>,
 }
@@ -122,6 +124,7 @@ impl OwnEvents {
         let open = events.filter(|(times, known)| {
             times.ended.is_none()
                 && known.is_shown
+                && !known.is_advice
                 && !(known.is_approved && removes(&times.event_type))
         });
         open.map(|(times, _)| times.announced).min()
@@ -144,7 +147,10 @@ impl OwnEvents {
                 started: event.started.then_some(at),
                 ..EventTimes::default()
             });
-            return self.known.push(ClientKnowledge::default());
+            return self.known.push(ClientKnowledge {
+                is_advice: event.facts.is_advice(),
+                ..ClientKnowledge::default()
+            });
         }
         let Some(index) = self.position(&event.facts.event_id) else {
             return;
@@ -192,6 +198,9 @@ impl OwnEvents {
                     known.seen_started.get_or_insert(exchange.answered);
                 }
                 known.seen_scheduled |= !is_started;
+                if known.is_advice {
+                    findings.check(Rule::ApprovedAdvice);
+                }
             }
         }
         if exchange.kind == Some(RequestKind::EventsPost) {
@@ -223,6 +232,13 @@ impl OwnEvents {
             };
             findings.check(Rule::StartRequests);
             findings.check(Rule::ApprovedOther);
+            if facts.is_advice() {
+                let message = format!(
+                    "found the {} in StartRequests, which an approval does not change",
+                    facts.event_type
+                );
+                findings.add(Rule::ApprovedAdvice, at, Some(id), message);
+            }
             if let Some(index) = self.position(id) {
                 self.approve(index, exchange, findings);
             } else {

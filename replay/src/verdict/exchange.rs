@@ -8,6 +8,7 @@ use super::rules::Rule;
 use crate::fault::plan::RequestKind;
 use crate::http::ReplayRequest;
 use crate::http::route;
+use crate::http::wire::ApiVersion;
 use crate::timeline::document::EventFacts;
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
 
@@ -24,6 +25,8 @@ const PROXY_FIELDS: [&str; 6] = [
 /// A request and its answer, from the time when it arrived to the time when its answer was decided.
 pub(crate) struct Exchange<'a> {
     pub(crate) request: &'a ReplayRequest,
+    /// The newest version that the service has.
+    pub(crate) newest: ApiVersion,
     /// `None` for a request that was refused.
     pub(crate) kind: Option<RequestKind>,
     pub(crate) arrived: Duration,
@@ -48,6 +51,12 @@ pub(crate) struct Exchange<'a> {
 impl Exchange<'_> {
     pub(crate) fn is_poll(&self) -> bool {
         self.kind == Some(RequestKind::EventsGet)
+    }
+
+    /// The version of a request for a document that was refused because it is too new for the service.
+    pub(crate) fn refused_version(&self) -> Option<&'static str> {
+        let version = route::newer_version(self.request, self.newest);
+        version.filter(|_| self.kind.is_none())
     }
 
     /// Whether the answer contains nothing for a client, which repeats the request.
@@ -124,7 +133,10 @@ impl Exchange<'_> {
             .filter(|(name, _)| name == "api-version")
             .map(|(_, value)| value.as_str())
             .collect();
-        let is_valid = matches!(versions[..], [version] if route::has_version(path, version));
+        let is_valid =
+            matches!(versions[..], [version] if route::has_version(path, version, self.newest));
+        // Nobody can know which versions a service has: `fallback` checks what follows.
+        let is_valid = is_valid || self.refused_version().is_some();
         findings.expect(is_valid, Rule::Version, at, || match versions[..] {
             [] => format!("found no api-version in {}", request_line()),
             [version] => format!("the service does not have version {version:?}"),

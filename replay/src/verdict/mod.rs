@@ -12,7 +12,7 @@
 //! - `finding`: a client's violation of a rule, and how often each rule was checked.
 //! - `exchange`: the input of a verdict, a request and its answer, and the checks of one request.
 //! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their
-//!   approvals.
+//!   approvals. `fallback`: the check of a client that tries a version.
 //! - [`report`]: verdicts as `JUnit` XML, NDJSON and HTML.
 //!
 //! ```
@@ -28,6 +28,7 @@
 
 mod approvals;
 mod exchange;
+mod fallback;
 mod finding;
 mod polls;
 pub mod report;
@@ -39,6 +40,7 @@ use crate::timeline::document::Transition;
 pub use approvals::EventTimes;
 use approvals::OwnEvents;
 pub(crate) use exchange::Exchange;
+use fallback::Fallback;
 pub(crate) use finding::Findings;
 pub use finding::{FINDINGS_MAX, Finding};
 use polls::Polls;
@@ -76,6 +78,7 @@ pub struct Verdict {
     machine: String,
     findings: Findings,
     polls: Polls,
+    fallback: Fallback,
     events: OwnEvents,
 }
 
@@ -108,6 +111,7 @@ impl Verdict {
             machine,
             findings: Findings::default(),
             polls: Polls::default(),
+            fallback: Fallback::default(),
             events: OwnEvents::default(),
         }
     }
@@ -173,6 +177,7 @@ impl Verdict {
     pub(crate) fn exchange(&mut self, exchange: &Exchange<'_>) {
         exchange.check(&mut self.findings);
         self.polls.exchange(exchange, &mut self.findings);
+        self.fallback.exchange(exchange, &mut self.findings);
         self.events.exchange(exchange, &mut self.findings);
     }
 
@@ -193,6 +198,7 @@ impl Verdict {
 
     /// Notes that the client has ended.
     pub(crate) fn client_ended(&mut self, now: Duration, is_over: bool) {
+        self.fallback.client_ended();
         self.polls
             .note_silence(now, self.events.open_since(), is_over, true);
     }
@@ -202,6 +208,7 @@ impl Verdict {
         self.polls
             .note_silence(now, self.events.open_since(), is_over, false);
         self.polls.conclude(&mut self.findings);
+        self.fallback.conclude(now, &mut self.findings);
         self.events.conclude(now, &mut self.findings);
     }
 

@@ -80,6 +80,7 @@ rules! {
     Route "route" Must 1 "route" "It sends its requests through no proxy.";
     Redirect "redirect" Must 1 "route" "It follows no redirect.";
     Version "api-version" Must 1 "versions" "It asks once in each request for an `api-version` that the service has.";
+    Fallback "version-fallback" Must 1 "versions" "It asks for an older `api-version` when the service refuses a newer one.";
     FirstRequest "first-request" Should 1 "first request" "It waits up to two minutes for the first response.";
     PollGap "poll-gap" Must 1 "poll rate" "It polls at least every 15 seconds: the shortest notice is 30 seconds.";
     RequestRate "request-rate" Must 1 "poll rate" "It sends at most five requests a second.";
@@ -91,6 +92,7 @@ rules! {
     ApprovedOther "approved-other" Must 3 "Approval" "It approves events of its own machine only.";
     ApprovedStarted "approved-started" Must 3 "Approval" "It approves no event that it was shown as Started.";
     ApprovedAgain "approved-again" Must 1 "Status codes" "It approves no event again after a 200.";
+    ApprovedAdvice "approved-advice" Must 7 "approval" "It approves no advice, such as a rebalance recommendation.";
     NotApproved "not-approved" Should 3 "Approval" "It approves all events of its machine, if it approves any.";
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the replay server over real sockets, with a client that sends and reads plain bytes.
 
+mod advice;
 mod control;
 #[allow(dead_code, unreachable_pub)] // Each test program uses a part of it.
 #[path = "../../../tests/support/eventually.rs"]
@@ -23,6 +24,7 @@ use scheduled_events_replay::{Fault, ReplayEvent, Scenario, Server, ServerConfig
 use serde_json::Value;
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
+const ADVICE_EVENTS: &str = "/metadata/scheduledevents?api-version=2024-07-09";
 const NAME: &str = "/metadata/instance/compute/name?api-version=2021-02-01&format=text";
 
 /// A time-out that no test reaches unless it fails.

@@ -206,8 +206,10 @@ fn every_builtin_scenario_plays_to_its_end() {
     let names: Vec<_> = expectations.iter().map(|it| it.name).collect();
     assert_eq!(
         names,
+        // `advice` plays the others, which older versions do not show.
         Scenario::builtins()
             .map(|(name, _)| name)
+            .filter(|name| !name.starts_with("rebalance"))
             .collect::<Vec<_>>()
     );
     thread::scope(|scope| {

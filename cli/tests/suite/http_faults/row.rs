@@ -23,6 +23,8 @@ pub(crate) struct Row {
     /// Whether the policy prepares, with a command that takes three seconds. Otherwise it is
     /// `sample`.
     pub(crate) prepares: bool,
+    /// Whether a command waits for advice, which only a newer version of the service shows.
+    pub(crate) wants_advice: bool,
     /// The causes in the records of failed polls, in order and without repetitions; empty if no
     /// poll may fail.
     pub(crate) causes: &'static [&'static str],
@@ -60,6 +62,7 @@ pub(crate) const ROW: Row = Row {
     faults: &[],
     scenario: FREEZE,
     prepares: false,
+    wants_advice: false,
     causes: &[],
     retry: RetryDelay::NoFailure,
     stderr: &[],

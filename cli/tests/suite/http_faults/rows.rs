@@ -118,6 +118,26 @@ rows! {
         posts: 2,
         ..ROW
     };
+    unknown_version_400 => Row {
+        service: "answers 400 with `newest-versions` to the api-version that shows advice",
+        wants_advice: true,
+        ..ROW
+    };
+    unknown_version_404 => Row {
+        service: "answers 404 to the api-version that shows advice",
+        faults: &["unknown-version:404"],
+        wants_advice: true,
+        ..ROW
+    };
+    unknown_version_200 => Row {
+        service: "answers the api-version that shows advice with JSON that is no document",
+        faults: &["unknown-version:200@1"],
+        wants_advice: true,
+        causes: &["not-a-document"],
+        retry: RetryDelay::BackOff,
+        stderr: &["warning: poll failed: invalid document"],
+        ..ROW
+    };
     status_408 => Row {
         service: "answers 408",
         faults: &["get.status:408@1", "get.status:408@4", "post.status:408@1"],

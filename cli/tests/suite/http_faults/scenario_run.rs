@@ -67,6 +67,10 @@ pub(crate) fn run_row(name: &'static str, row: Row) -> ScenarioRun {
     if row.prepares {
         arguments.extend(["--prepare", &prepare, "--recover", &recover]);
     }
+    let on_advised = format!("advised={recover}");
+    if row.wants_advice {
+        arguments.extend(["--on", &on_advised]);
+    }
     let mut run = Run::watch(&server.url(), &arguments);
     // Memory is read from /proc.
     let measured = cfg!(target_os = "linux")

@@ -117,6 +117,14 @@ fn timeline(event: &EventScript) -> Vec<(String, String)> {
         seconds => format!("for {seconds} s"),
     };
     let appears = at(event.appears);
+    if event.is_advice() {
+        let withdrawn = event.cancelled_after.map(|after| {
+            let when = format!("{} after it appears", words(after));
+            (when, format!("{object} leaves the document"))
+        });
+        let advice = (appears, format!("{subject} is `Advisory`"));
+        return [advice].into_iter().chain(withdrawn).collect();
+    }
     if event.without_notice {
         let gone = (
             format!("{} later", words(event.started_for)),
@@ -191,6 +199,7 @@ fn at(time: Duration) -> String {
 fn words(time: Duration) -> String {
     match time.as_secs() {
         seconds if seconds >= 60 && seconds % 60 == 0 => format!("{} min", seconds / 60),
+        seconds if seconds > 60 => format!("{} min {} s", seconds / 60, seconds % 60),
         seconds => format!("{seconds} s"),
     }
 }

@@ -196,6 +196,13 @@ def newer_version():
     careful()
 
 
+def blind():
+    """Tries that version again and again, and sees no document."""
+    for _ in range(4):
+        poll(version="2024-07-09")
+        time.sleep(1)
+
+
 def no_header_in_post():
     approved = set()
     while True:

@@ -150,7 +150,16 @@ const HABITS: &[Habit] = &[
     },
     Habit {
         client: "newer-version",
-        broken: &["api-version"],
+        ..HABIT
+    },
+    Habit {
+        client: "newer-version",
+        faults: &["unknown-version:404"],
+        ..HABIT
+    },
+    Habit {
+        client: "blind",
+        broken: &["version-fallback"],
         ..HABIT
     },
     Habit {

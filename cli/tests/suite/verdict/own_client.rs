@@ -38,6 +38,7 @@ const FAULTS: &[&[&str]] = &[
     &["get.status:429@2-6", "post.status:429@1"],
     &["status:410@2s-14s"],
     &["get.status:304@2-4"],
+    &["unknown-version:404"],
     &["first-call-delay:20"],
     &["idle-off:0.5,3"],
     &["stale:5@11-14"],
@@ -98,8 +99,18 @@ fn watch_is_clean_under_every_fault() {
             "--recover",
             "true",
             "--until-idle",
+            "--on",
+            // Asked for in a version that this service does not have.
+            "advised=true",
         ];
-        let tested = test_client(BUSY, &arguments, &watch);
+        let is_of_version = |fault: &&str| fault.starts_with("unknown-version");
+        let watch = &watch[..watch.len()
+            - if faults.iter().any(is_of_version) {
+                0
+            } else {
+                2
+            }];
+        let tested = test_client(BUSY, &arguments, watch);
         let text = format!(
             "{faults:?}\n{:#?}\n{}\n{}",
             tested.messages(),

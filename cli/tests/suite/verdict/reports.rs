@@ -75,7 +75,7 @@ fn a_junit_file_is_what_parsers_and_schemas_expect() {
     );
     assert!(output.status.success(), "{stderr}\n{text}");
     let lines: Vec<_> = stdout.lines().collect();
-    assert_eq!(lines[..2], ["18", "3"], "{stdout}");
+    assert_eq!(lines[..2], ["20", "3"], "{stdout}");
     assert!(
         lines[2].starts_with("url found GET /<script>alert('1')</script>&amp;\"]]>"),
         "{stdout}"
