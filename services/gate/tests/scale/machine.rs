@@ -420,6 +420,8 @@ fn task(session: &mut Watcher, now: UnixMillis, name: &str) -> Task {
         Step::Report(Report::Untracked(_) | Report::Problem(_)) => {
             panic!("{name}: every event is tracked and readable")
         }
-        Step::Report(Report::Decision { .. } | Report::LastCall { .. }) => Task::Nothing,
+        Step::Report(Report::Decision { .. } | Report::LastCall { .. } | Report::NoAdvice) => {
+            Task::Nothing
+        }
     }
 }
