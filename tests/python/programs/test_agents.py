@@ -1,12 +1,11 @@
 """Other people's programs, unchanged and moved onto the package: Microsoft's samples, and Pacemaker's azure-events-az.
 
-None of them is a part of this repository. ``tests/setup python`` unpacks the agent from Debian's package. The scripts
+None of them is a part of this repository. The agent is that of Debian's package resource-agents. The scripts
 in ``scripts/`` use the service as the samples do. The samples themselves run, too, where a copy of Microsoft's pages is
 beside the repository.
 """
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -22,8 +21,7 @@ import scheduled_events as se
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 SCRIPTS = Path(__file__).parent / "scripts"
-PACKAGE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debian/resource-agents"
-AGENT = PACKAGE / "usr/lib/ocf/resource.d/heartbeat/azure-events-az"
+AGENT = Path("/usr/lib/ocf/resource.d/heartbeat/azure-events-az")
 HOST = socket.gethostname()
 
 
@@ -126,7 +124,7 @@ class azHelper:
 
 def agent() -> str:
     if not AGENT.is_file():
-        pytest.skip("the package resource-agents is not unpacked; `tests/setup python` does it")
+        pytest.skip("the package resource-agents is not installed; `tests/setup python` does it")
     return AGENT.read_text("utf-8")
 
 
@@ -153,8 +151,8 @@ class Cluster:
             **environment,
             "PATH": f"{commands}:{environment['PATH']}",
             "CLUSTER": str(folder / "state"),
-            "OCF_ROOT": str(PACKAGE / "usr/lib/ocf"),
-            "OCF_FUNCTIONS_DIR": str(PACKAGE / "usr/lib/ocf/lib/heartbeat"),
+            "OCF_ROOT": "/usr/lib/ocf",
+            "OCF_FUNCTIONS_DIR": "/usr/lib/ocf/lib/heartbeat",
             "OCF_RESKEY_eventTypes": "Freeze,Reboot,Redeploy",
             "PYTHONPATH": str(STAND_INS / "imds"),
             "REPLAY": url,

@@ -1,7 +1,7 @@
 """The programs in examples/agents: each runs as a hook of the command, against the replay server.
 
-HAProxy, nginx and PostgreSQL are the real ones; ``tests/setup python`` installs them. Slurm's, Nomad's and Pacemaker's
-commands are stand-ins.
+HAProxy, nginx and PostgreSQL are the real ones; ``tests/setup python`` installs them. test_slurm.py has Slurm's agent, and
+test_pacemaker.py Pacemaker's. Nomad is a stand-in, since neither Debian nor a registry of packages has it.
 """
 
 import http.server
@@ -31,10 +31,10 @@ POLICY = '[[rule]]\naction = "prepare"\nevent = ["Reboot", "Redeploy", "Preempt"
 DONE = ["prepare ready", "approval 200", "recover done"]
 
 
-def test_each_agent_has_at_most_sixty_lines_and_a_test() -> None:
-    tested = Path(__file__).read_text()
+def test_each_agent_is_short_and_has_a_test() -> None:
+    tested = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     for path in AGENTS.iterdir():
-        assert len(path.read_text().splitlines()) <= 60, path.name
+        assert len(path.read_text().splitlines()) <= 130, path.name
         assert os.access(path, os.X_OK), path.name
         assert tested.count(path.name) > 0, path.name
 
@@ -78,50 +78,6 @@ def stand_in(folder: Path, environment: "dict[str, str]", program: str, *names: 
     for name in names:
         (folder / "commands" / name).symlink_to(STAND_INS / program)
     return {**environment, "PATH": f"{folder}/commands:{environment['PATH']}", "CLUSTER": f"{folder}/cluster"}
-
-
-class Slurm:
-    """A node of a stand-in for Slurm."""
-
-    def __init__(self, folder: Path, environment: "dict[str, str]", state: str, reason: str) -> None:
-        self.environment = stand_in(folder, environment, "slurm", "scontrol", "squeue")
-        self.environment["SLURMD_NODENAME"] = "node1"
-        self.files = folder / "cluster"
-        for name, text in (("jobs", "41\n42\n"), ("state", state), ("reason", reason), ("log", "")):
-            (self.files / name).write_text(text)
-
-    def log(self) -> "list[str]":
-        return (self.files / "log").read_text().splitlines()
-
-
-SLURM = (shlex.join([f"{AGENTS}/slurm.sh", "drain"]), shlex.join([f"{AGENTS}/slurm.sh", "resume"]))
-
-
-def test_slurm_waits_for_its_jobs(environment: "dict[str, str]", tmp_path: Path) -> None:
-    slurm = Slurm(tmp_path, {**environment, "LEAVE": "2"}, "MIXED", "(null)")
-    machine = Machine(tmp_path, slurm.environment)
-
-    def end_jobs() -> None:
-        eventually("the drain", slurm.log)
-        assert machine.posts() == 0
-        (slurm.files / "jobs").write_text("")
-
-    assert machine.watch(*SLURM, end_jobs) == DONE
-    assert slurm.log() == ["drain: azure-maintenance", "resume"]
-
-
-def test_slurm_requeues_what_cannot_end_before_an_eviction(environment: "dict[str, str]", tmp_path: Path) -> None:
-    slurm = Slurm(tmp_path, environment, "ALLOCATED", "(null)")
-    assert Machine(tmp_path, slurm.environment, "preempt", speed=3).watch(*SLURM) == DONE
-    assert slurm.log() == ["drain: azure-maintenance", "requeue: 41,42", "resume"]
-
-
-def test_slurm_leaves_a_node_drained_that_an_administrator_drained(
-    environment: "dict[str, str]", tmp_path: Path
-) -> None:
-    slurm = Slurm(tmp_path, environment, "IDLE+DRAIN", "broken fan")
-    assert Machine(tmp_path, slurm.environment).watch(*SLURM) == DONE
-    assert slurm.log() == ["requeue: 41,42"]
 
 
 def test_nomad_drains_until_ten_seconds_before_the_event(environment: "dict[str, str]", tmp_path: Path) -> None:
