@@ -1,7 +1,7 @@
 """The programs in examples/agents: each runs as a hook of the command, against the replay server.
 
-HAProxy, nginx and PostgreSQL are the real ones; ``tests/setup python`` installs them. test_slurm.py has Slurm's agent, and
-test_pacemaker.py Pacemaker's. Nomad is a stand-in, since neither Debian nor a registry of packages has it.
+HAProxy, nginx and PostgreSQL are the real ones; ``tests/setup python`` installs them. Slurm's agent is in test_slurm.py,
+and Pacemaker's in test_pacemaker.py. Nomad is a stand-in, since neither Debian nor a registry of packages has it.
 """
 
 import http.server
@@ -408,7 +408,7 @@ def test_postgres_goes_on_if_the_standby_lacks_something(postgres: Postgres, tmp
     postgres.environment["PATH"] = f"{folder}:{postgres.environment['PATH']}"
     machine = Machine(tmp_path, postgres.environment, speed=30)
     done = machine.watch(postgres.hook("hand-over"), postgres.hook("rejoin"))
-    assert done[0] == "prepare failed"
+    assert done[0] == "prepare abandoned"
     assert "approval 200" not in done
     assert postgres.ask("a", "select pg_is_in_recovery()") == "f"
 
