@@ -1,7 +1,7 @@
 """The programs in examples/agents: each runs as a hook of the command, against the replay server.
 
-HAProxy, nginx and PostgreSQL are the real ones; ``tests/setup python`` installs them. Slurm's agent is in test_slurm.py,
-and Pacemaker's in test_pacemaker.py. Nomad is a stand-in, since neither Debian nor a registry of packages has it.
+HAProxy, nginx and PostgreSQL are the real ones; ``tests/setup python`` installs them. Slurm's is in test_slurm.py, and
+Pacemaker's in test_pacemaker.py. Nomad is a stand-in, since neither Debian nor a registry of packages has it.
 """
 
 import http.server
@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE, ROOT, VM, eventually
-from test_agents import SCENARIOS, STAND_INS, Cluster, agent, effects
+from test_agents import STAND_INS
 
 import scheduled_events as se
 
@@ -411,59 +411,3 @@ def test_postgres_goes_on_if_the_standby_lacks_something(postgres: Postgres, tmp
     assert done[0] == "prepare abandoned"
     assert "approval 200" not in done
     assert postgres.ask("a", "select pg_is_in_recovery()") == "f"
-
-
-@pytest.fixture
-def started(environment: "dict[str, str]", tmp_path: Path) -> "dict[str, str]":
-    """The environment of an agent that Pacemaker has started."""
-    (tmp_path / "started").touch()
-    return {**environment, "OCF_RESKEY_state": f"{tmp_path}/started"}
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_pacemaker_agent_does_what_azure_events_az_does(
-    scenario: str, started: "dict[str, str]", tmp_path: Path
-) -> None:
-    def health(changes: "list[str]") -> "list[str]":
-        return [line for line in changes if "#health-azure" in line]
-
-    text = (AGENTS / "azure-maintenance").read_text()
-    theirs, their_posts, _ = effects(agent(), tmp_path / "theirs", started, scenario, [])
-    ours, our_posts, failed = effects(text, tmp_path / "ours", started, scenario, [], "azure-maintenance")
-    assert failed == 0
-    assert health(ours) == health(theirs)
-    # For azure-events-az, a machine that is no node of the cluster is ready. Ours approves nothing on its behalf.
-    approved = {request["EventId"] for post in our_posts for request in post["StartRequests"]}
-    assert len(approved) == (0 if scenario == "live-migration" else len(their_posts))
-
-
-def test_the_pacemaker_agent_waits_until_all_nodes_of_an_event_are_empty(
-    started: "dict[str, str]", tmp_path: Path
-) -> None:
-    agent()
-    server = se.replay("live-migration", speed=20, seed=1, vm_name="db_0")
-    with server as url, se.Client(url) as client:
-        cluster = Cluster(tmp_path / "node", (AGENTS / "azure-maintenance").read_text(), url, started)
-
-        def posts() -> int:
-            return sum(request["method"] == "POST" for request in server.requests())
-
-        resources = eventually("the event", lambda: [e.resources for e in client.poll().events])[0]
-        for _ in range(3):
-            assert cluster.monitor() == 0
-        assert cluster.effects()[-1].endswith(" azure-empty db_0")
-        assert posts() == 0
-        other = next(name for name in resources if name != "db_0")
-        (tmp_path / "node/state/other.azure-empty").write_text(other)
-        assert cluster.monitor() == 0
-        assert posts() == 1
-
-
-def test_the_pacemaker_agent_answers_as_pacemaker_expects(environment: "dict[str, str]", tmp_path: Path) -> None:
-    agent()
-    environment = {**environment, "OCF_RESKEY_state": f"{tmp_path}/started"}
-    # Nothing listens there.
-    cluster = Cluster(tmp_path / "node", (AGENTS / "azure-maintenance").read_text(), "http://127.0.0.1:1", environment)
-    codes = [cluster.call(action).returncode for action in ("monitor", "start", "monitor", "stop", "stop", "monitor")]
-    assert codes == [7, 0, 0, 0, 0, 7]
-    assert '<parameter name="eventTypes"' in cluster.call("meta-data").stdout
