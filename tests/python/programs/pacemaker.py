@@ -149,9 +149,11 @@ class Cluster:
     def __init__(self, folder: Path, environment: "dict[str, str]") -> None:
         self.folder = folder
         path = f"{environment['PATH']}:/usr/sbin:/sbin"
-        missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
+        # Namespaces with a network, and Pacemaker's own user in them, take root.
+        needed = PROGRAMS if os.geteuid() == 0 else (*PROGRAMS, "sudo")
+        missing = [program for program in needed if shutil.which(program, path=path) is None]
         assert not missing, f"{', '.join(missing)}: not installed; `tests/setup python` does it"
-        self.root = [] if os.geteuid() == 0 else ["sudo", "-n", "--preserve-env"]
+        self.root = [] if os.geteuid() == 0 else ["sudo", "-n", "--preserve-env", "env", f"PATH={path}"]
         self.environment = {**environment, "PATH": path}
         folder.mkdir(parents=True)
         (folder / "corosync.conf").write_text(COROSYNC)
