@@ -15,7 +15,7 @@ flag=$2
 case $1 in
     drain)
         touch "$flag"
-        left=$(($(date -d "${SCHEDULED_EVENTS_NOT_BEFORE:-now}" +%s) - $(date +%s)))
+        left=${SCHEDULED_EVENTS_SECONDS_LEFT:-0}
         probes=${PROBES:-15}
         while [ "$probes" -gt "$left" ] && [ "$probes" -gt 0 ]; do probes=$((probes / 2)); done
         sleep "$probes"

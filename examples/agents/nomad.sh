@@ -1,5 +1,6 @@
 #!/bin/sh
-# Drains this Nomad client before Azure maintenance, and makes it eligible again afterwards:
+# Drains this Nomad client before Azure maintenance, and makes it eligible again afterwards. It follows Nomad's documentation of
+# `nomad node drain`, and was never run against a real Nomad:
 #
 #   scheduled-events watch … --prepare 'nomad.sh drain' --recover 'nomad.sh resume'
 #
@@ -8,7 +9,7 @@
 set -eu
 case $1 in
     drain)
-        left=$(($(date -d "${SCHEDULED_EVENTS_NOT_BEFORE:-now}" +%s) - $(date +%s) - 10))
+        left=$((${SCHEDULED_EVENTS_SECONDS_LEFT:-0} - 10))
         [ "$left" -gt 5 ] || left=5
         exec nomad node drain -enable -self -yes -deadline "${left}s" -m "Azure: $SCHEDULED_EVENTS_EVENT_TYPE"
         ;;

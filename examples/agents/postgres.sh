@@ -35,7 +35,7 @@ case $1 in
         rm "$data/standby.signal"
         start
         echo "postgres: the other server did not receive everything" >&2
-        exit 78 # Not to be asked again: without a standby, the next attempt would have nothing to hand over, and so succeed.
+        exit 78 # Another attempt could take this server for one without a standby.
         ;;
     rejoin)
         runs || start

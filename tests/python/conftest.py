@@ -50,6 +50,10 @@ def event(document: se.Document) -> se.Event:
 
 @pytest.fixture
 def environment() -> "dict[str, str]":
+    return python_path()
+
+
+def python_path() -> "dict[str, str]":
     """The environment for programs that use this Python."""
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
 

@@ -1,19 +1,16 @@
-"""Other people's programs, unchanged and moved onto the package: Microsoft's samples, and Pacemaker's azure-events-az.
+"""Other people's programs, unchanged and moved onto the package: Microsoft's samples.
 
-None of them is a part of this repository. ``tests/setup python`` unpacks the agent from Debian's package. The scripts
-in ``scripts/`` use the service as the samples do. The samples themselves run, too, where a copy of Microsoft's pages is
-beside the repository.
+None of them is a part of this repository. The scripts in ``scripts/`` use the service as the samples do. The samples
+themselves run, too, where a copy of Microsoft's pages is beside the repository. test_azure_events_az.py has
+Pacemaker's agent.
 """
 
-import json
-import os
 import re
 import socket
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ROOT
@@ -22,8 +19,6 @@ import scheduled_events as se
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 SCRIPTS = Path(__file__).parent / "scripts"
-PACKAGE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debian/resource-agents"
-AGENT = PACKAGE / "usr/lib/ocf/resource.d/heartbeat/azure-events-az"
 HOST = socket.gethostname()
 
 
@@ -90,147 +85,3 @@ def test_microsoft_s_samples_do_the_same_with_the_import_changed(
     assert (code, errors) == (0, "")
     assert [text for text in expected if text not in printed] == []
     assert len(posts) == approvals
-
-
-# What the agent does with urllib, done with the package. It goes where the agent has its class of this name.
-MOVED = """
-import scheduled_events
-
-class azHelper:
-	client = scheduled_events.Client(user_agent=USER_AGENT)
-
-	@staticmethod
-	def request(function, *arguments):
-		try:
-			return function(*arguments)
-		except scheduled_events.EndpointError as error:
-			if error.cause in ("connection-lost", "empty-body"):
-				raise
-			ocf.logger.warning("Request failed: %s" % error)
-			clusterHelper.setAttr(attr_globalPullState, "IDLE")
-
-	@staticmethod
-	def getInstanceInfo():
-		return attrDict({"name": azHelper.client.vm_name()})
-
-	@staticmethod
-	def pullScheduledEvents():
-		return attrDict(azHelper.request(azHelper.client.poll))
-
-	@staticmethod
-	def forceEvents(eventIDs):
-		azHelper.request(azHelper.client.approve, eventIDs)
-
-"""
-
-
-def agent() -> str:
-    if not AGENT.is_file():
-        pytest.skip("the package resource-agents is not unpacked; `tests/setup python` does it")
-    return AGENT.read_text("utf-8")
-
-
-def moved(text: str) -> str:
-    """The agent with the package in the place of urllib."""
-    found = re.subn(r"^class azHelper:.*?(?=^####)", lambda _: MOVED, text, flags=re.M | re.S)
-    assert found[1] == 1
-    return found[0].replace("import urllib2", "urllib2 = None").replace("from urllib2 import URLError", "")
-
-
-class Cluster:
-    """A node of a cluster of stand-ins that runs the agent."""
-
-    def __init__(self, folder: Path, text: str, url: str, environment: "dict[str, str]") -> None:
-        self.folder = folder
-        commands = folder / "commands"
-        commands.mkdir(parents=True)
-        for name in ("crm_attribute", "crm_node", "crm_resource", "crm_simulate"):
-            (commands / name).symlink_to(STAND_INS / "pacemaker")
-        self.agent = folder / "azure-events-az"
-        self.agent.write_text(text, "utf-8")
-        (folder / "state").mkdir()
-        self.environment = {
-            **environment,
-            "PATH": f"{commands}:{environment['PATH']}",
-            "CLUSTER": str(folder / "state"),
-            "OCF_ROOT": str(PACKAGE / "usr/lib/ocf"),
-            "OCF_FUNCTIONS_DIR": str(PACKAGE / "usr/lib/ocf/lib/heartbeat"),
-            "OCF_RESKEY_eventTypes": "Freeze,Reboot,Redeploy",
-            "PYTHONPATH": str(STAND_INS / "imds"),
-            "REPLAY": url,
-            "SCHEDULED_EVENTS_ENDPOINT": url,
-        }
-
-    def monitor(self) -> int:
-        """Call the agent as Pacemaker does every ten seconds, and return its exit code."""
-        return self.call("monitor").returncode
-
-    def call(self, action: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, str(self.agent), action]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120)
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    def effects(self) -> "list[str]":
-        """The changes of attributes so far."""
-        log = self.folder / "state" / "log"
-        return log.read_text().splitlines() if log.exists() else []
-
-
-# Enough for an agent to read an event, to see that its resources have moved, and to approve, with a fault between them.
-CALLS = 4
-
-
-def effects(
-    text: str,
-    folder: Path,
-    environment: "dict[str, str]",
-    scenario: str,
-    faults: "list[str]",
-    user_agent: str = "Pacemaker-ResourceAgent/",
-) -> Any:
-    """What the agent does in a scenario: changes of attributes, approvals, and the number of failed calls."""
-    # Nothing changes but between two rounds of calls, however long a call takes.
-    server = se.replay(scenario, speed=0.01, seed=1, vm_name="db_0", faults=faults)
-    with server as url:
-        cluster = Cluster(folder, text, url, environment)
-        failed, plays = 0, True
-        while plays:
-            failed += sum(cluster.monitor() != 0 for _ in range(CALLS))
-            plays = server.step()
-        assert server.finished
-        posts = [json.loads(request["body"]) for request in server.requests() if request["method"] == "POST"]
-        agents = {value for request in server.requests() for name, value in request["headers"] if name == "user-agent"}
-    assert all(value.startswith(user_agent) for value in agents)
-    return cluster.effects(), posts, failed
-
-
-SCENARIOS = [
-    "user-reboot",
-    "user-redeploy",
-    "redeploy",
-    "host-maintenance",
-    "live-migration",
-    "cancelled",
-    "hardware-failure",
-]
-FAULTS = ["get.status:500@2", "get.status:429@1", "get.empty@2", "get.not-json@2", "get.reset@2", "post.status:503@1"]
-
-
-@pytest.mark.parametrize(
-    ("scenario", "fault"), [*((name, None) for name in SCENARIOS), *(("user-reboot", fault) for fault in FAULTS)]
-)
-def test_azure_events_az_has_the_same_effects_with_the_package(
-    scenario: str, fault: "str | None", environment: "dict[str, str]", tmp_path: Path
-) -> None:
-    text = agent()
-    faults = [fault] if fault else []
-    before = effects(text, tmp_path / "before", environment, scenario, faults)
-    after = effects(moved(text), tmp_path / "after", environment, scenario, faults)
-    assert after == before
-    changed, posts, failed = before
-    assert f"{HOST} #health-azure -1000000" in changed
-    assert changed.index(f"{HOST} #health-azure -1000000") < changed.index(f"{HOST} #health-azure 0")
-    assert changed[-1] != f"{HOST} #health-azure -1000000"
-    assert len(posts) == (0 if scenario == "hardware-failure" else 1)
-    assert failed == (fault is not None and fault.startswith("get"))

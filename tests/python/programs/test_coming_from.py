@@ -70,10 +70,12 @@ SHELL = [
     ("cat ", r"(.|\n)*approved(.|\n)*recovered(.|\n)*", True),
     ("python3 py/examples/event_hub.py", "", False),
 ]
+# What test_pacemaker.py pastes into a cluster.
+CLUSTER = ("install ", "crm configure")
 
 
 def test_each_shell_snippet_has_an_expectation() -> None:
-    found = snippets("sh")
+    found = [text for text in snippets("sh") if not text.startswith(CLUSTER)]
     assert [text for text in found if not any(text.startswith(start) for start, _, _ in SHELL)] == []
     assert len(found) == len(SHELL)
 

@@ -1,7 +1,7 @@
 """The programs in examples/agents: each runs as a hook of the command, against the replay server.
 
-HAProxy, nginx and PostgreSQL are the real ones; ``tests/setup python`` installs them. Slurm's, Nomad's and Pacemaker's
-commands are stand-ins.
+HAProxy, nginx and PostgreSQL are the real ones; ``tests/setup python`` installs them. Slurm's is in test_slurm.py, and
+Pacemaker's in test_pacemaker.py. Nomad is a stand-in, since neither Debian nor a registry of packages has it.
 """
 
 import http.server
@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE, ROOT, VM, eventually
-from test_agents import SCENARIOS, STAND_INS, Cluster, agent, effects
+from test_agents import STAND_INS
 
 import scheduled_events as se
 
@@ -31,10 +31,10 @@ POLICY = '[[rule]]\naction = "prepare"\nevent = ["Reboot", "Redeploy", "Preempt"
 DONE = ["prepare ready", "approval 200", "recover done"]
 
 
-def test_each_agent_has_at_most_sixty_lines_and_a_test() -> None:
-    tested = Path(__file__).read_text()
+def test_each_agent_is_short_and_has_a_test() -> None:
+    tested = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     for path in AGENTS.iterdir():
-        assert len(path.read_text().splitlines()) <= 60, path.name
+        assert len(path.read_text().splitlines()) <= 130, path.name
         assert os.access(path, os.X_OK), path.name
         assert tested.count(path.name) > 0, path.name
 
@@ -78,50 +78,6 @@ def stand_in(folder: Path, environment: "dict[str, str]", program: str, *names: 
     for name in names:
         (folder / "commands" / name).symlink_to(STAND_INS / program)
     return {**environment, "PATH": f"{folder}/commands:{environment['PATH']}", "CLUSTER": f"{folder}/cluster"}
-
-
-class Slurm:
-    """A node of a stand-in for Slurm."""
-
-    def __init__(self, folder: Path, environment: "dict[str, str]", state: str, reason: str) -> None:
-        self.environment = stand_in(folder, environment, "slurm", "scontrol", "squeue")
-        self.environment["SLURMD_NODENAME"] = "node1"
-        self.files = folder / "cluster"
-        for name, text in (("jobs", "41\n42\n"), ("state", state), ("reason", reason), ("log", "")):
-            (self.files / name).write_text(text)
-
-    def log(self) -> "list[str]":
-        return (self.files / "log").read_text().splitlines()
-
-
-SLURM = (shlex.join([f"{AGENTS}/slurm.sh", "drain"]), shlex.join([f"{AGENTS}/slurm.sh", "resume"]))
-
-
-def test_slurm_waits_for_its_jobs(environment: "dict[str, str]", tmp_path: Path) -> None:
-    slurm = Slurm(tmp_path, {**environment, "LEAVE": "2"}, "MIXED", "(null)")
-    machine = Machine(tmp_path, slurm.environment)
-
-    def end_jobs() -> None:
-        eventually("the drain", slurm.log)
-        assert machine.posts() == 0
-        (slurm.files / "jobs").write_text("")
-
-    assert machine.watch(*SLURM, end_jobs) == DONE
-    assert slurm.log() == ["drain: azure-maintenance", "resume"]
-
-
-def test_slurm_requeues_what_cannot_end_before_an_eviction(environment: "dict[str, str]", tmp_path: Path) -> None:
-    slurm = Slurm(tmp_path, environment, "ALLOCATED", "(null)")
-    assert Machine(tmp_path, slurm.environment, "preempt", speed=3).watch(*SLURM) == DONE
-    assert slurm.log() == ["drain: azure-maintenance", "requeue: 41,42", "resume"]
-
-
-def test_slurm_leaves_a_node_drained_that_an_administrator_drained(
-    environment: "dict[str, str]", tmp_path: Path
-) -> None:
-    slurm = Slurm(tmp_path, environment, "IDLE+DRAIN", "broken fan")
-    assert Machine(tmp_path, slurm.environment).watch(*SLURM) == DONE
-    assert slurm.log() == ["requeue: 41,42"]
 
 
 def test_nomad_drains_until_ten_seconds_before_the_event(environment: "dict[str, str]", tmp_path: Path) -> None:
@@ -452,62 +408,6 @@ def test_postgres_goes_on_if_the_standby_lacks_something(postgres: Postgres, tmp
     postgres.environment["PATH"] = f"{folder}:{postgres.environment['PATH']}"
     machine = Machine(tmp_path, postgres.environment, speed=30)
     done = machine.watch(postgres.hook("hand-over"), postgres.hook("rejoin"))
-    assert "prepare ready" not in done
+    assert done[0] == "prepare abandoned"
     assert "approval 200" not in done
     assert postgres.ask("a", "select pg_is_in_recovery()") == "f"
-
-
-@pytest.fixture
-def started(environment: "dict[str, str]", tmp_path: Path) -> "dict[str, str]":
-    """The environment of an agent that Pacemaker has started."""
-    (tmp_path / "started").touch()
-    return {**environment, "OCF_RESKEY_state": f"{tmp_path}/started"}
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_pacemaker_agent_does_what_azure_events_az_does(
-    scenario: str, started: "dict[str, str]", tmp_path: Path
-) -> None:
-    def health(changes: "list[str]") -> "list[str]":
-        return [line for line in changes if "#health-azure" in line]
-
-    text = (AGENTS / "azure-maintenance").read_text()
-    theirs, their_posts, _ = effects(agent(), tmp_path / "theirs", started, scenario, [])
-    ours, our_posts, failed = effects(text, tmp_path / "ours", started, scenario, [], "azure-maintenance")
-    assert failed == 0
-    assert health(ours) == health(theirs)
-    # For azure-events-az, a machine that is no node of the cluster is ready. Ours approves nothing on its behalf.
-    approved = {request["EventId"] for post in our_posts for request in post["StartRequests"]}
-    assert len(approved) == (0 if scenario == "live-migration" else len(their_posts))
-
-
-def test_the_pacemaker_agent_waits_until_all_nodes_of_an_event_are_empty(
-    started: "dict[str, str]", tmp_path: Path
-) -> None:
-    agent()
-    server = se.replay("live-migration", speed=20, seed=1, vm_name="db_0")
-    with server as url, se.Client(url) as client:
-        cluster = Cluster(tmp_path / "node", (AGENTS / "azure-maintenance").read_text(), url, started)
-
-        def posts() -> int:
-            return sum(request["method"] == "POST" for request in server.requests())
-
-        resources = eventually("the event", lambda: [e.resources for e in client.poll().events])[0]
-        for _ in range(3):
-            assert cluster.monitor() == 0
-        assert cluster.effects()[-1].endswith(" azure-empty db_0")
-        assert posts() == 0
-        other = next(name for name in resources if name != "db_0")
-        (tmp_path / "node/state/other.azure-empty").write_text(other)
-        assert cluster.monitor() == 0
-        assert posts() == 1
-
-
-def test_the_pacemaker_agent_answers_as_pacemaker_expects(environment: "dict[str, str]", tmp_path: Path) -> None:
-    agent()
-    environment = {**environment, "OCF_RESKEY_state": f"{tmp_path}/started"}
-    # Nothing listens there.
-    cluster = Cluster(tmp_path / "node", (AGENTS / "azure-maintenance").read_text(), "http://127.0.0.1:1", environment)
-    codes = [cluster.call(action).returncode for action in ("monitor", "start", "monitor", "stop", "stop", "monitor")]
-    assert codes == [7, 0, 0, 0, 0, 7]
-    assert '<parameter name="eventTypes"' in cluster.call("meta-data").stdout

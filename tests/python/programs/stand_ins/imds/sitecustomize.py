@@ -1,6 +1,8 @@
-"""Imitates the route to Azure's metadata service: connections to 169.254.169.254 go to the replay server at $REPLAY.
+"""Stands for the route to Azure's metadata service: connections to 169.254.169.254 go to the replay server at $REPLAY.
 
-Python imports it at its start from PYTHONPATH, so that programs run unchanged.
+The address and port are those of Microsoft's documentation, which the samples use; no test ever ran on Azure. Python
+imports this file at its start from PYTHONPATH, so that programs run unchanged. Pacemaker's nodes, which have namespaces
+of their own, have the address itself.
 """
 
 import os
