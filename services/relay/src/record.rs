@@ -82,7 +82,11 @@ impl Record {
 
     /// Whether it reports the end of its event.
     pub fn is_end(&self) -> bool {
-        matches!(self.change(), Some("completed" | "cancelled" | "ended"))
+        let change = self.change();
+        matches!(
+            change,
+            Some("completed" | "cancelled" | "ended" | "advice-withdrawn")
+        )
     }
 
     /// Whether it is about other machines only.
@@ -99,5 +103,25 @@ impl Record {
             object.strip_suffix('}').unwrap_or(object),
             PrintableJson(&machine)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduled_events_core::Change;
+
+    use super::*;
+
+    #[test]
+    fn each_change_that_ends_an_event_is_an_end() {
+        for change in Change::ALL {
+            let text = format!(r#"{{"record":"change","change":"{change}","event_id":"e"}}"#);
+            let record = Record {
+                members: serde_json::from_str(&text).expect("an object"),
+                text,
+                id: String::new(),
+            };
+            assert_eq!(record.is_end(), change.is_end(), "{change}");
+        }
     }
 }

@@ -38,8 +38,8 @@ pub(super) struct EventsArgs {
     /// Only events of these types, separated by commas
     #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = event_type)]
     types: Vec<&'static str>,
-    /// Only events in these states, separated by commas: scheduled, started, completed, canceled
-    #[arg(long = "state", value_name = "STATES", value_delimiter = ',', value_parser = ["scheduled", "started", "completed", "canceled"])]
+    /// Only events in these states, separated by commas: scheduled, advisory, started, completed, canceled
+    #[arg(long = "state", value_name = "STATES", value_delimiter = ',', value_parser = ["scheduled", "advisory", "started", "completed", "canceled"])]
     states: Vec<String>,
     /// Only events that may start within this time, such as 2h, or have started
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
