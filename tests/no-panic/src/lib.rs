@@ -323,7 +323,7 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
     for event in document.events_for(names) {
         the_event(&event, text);
         reach((names.rank(&event), names.owns(&event)));
-        reach(event.resources().are_several());
+        reach((event.resources().are_several(), event.is_advice()));
         let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
         the_decision(decision);
     }
@@ -555,6 +555,7 @@ fn the_policies(number: i64) {
     for count in [1, MAX_RULES, MAX_RULES + 1] {
         match Policy::new(rules.get(..black_box(count)).unwrap_or_default()) {
             Ok(mut policy) => {
+                reach(policy.names_advice());
                 policy.leader = Some(Leader::Rank {
                     take_over_after: black_box(u32::MAX),
                 });
