@@ -320,6 +320,7 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
     }
     reach(document.incarnation() == Incarnation::Absent);
     reach((document.events().len(), document.events().size_hint()));
+    reach(document.events_for(names).count());
     for event in document.events() {
         the_event(&event, text);
         reach((names.rank(&event), names.owns(&event)));
@@ -466,6 +467,7 @@ fn the_event(event: &Event<'_>, text: &str) {
     ));
     let resources = event.resources();
     reach((resources.is_present(), resources.iter().for_each(reach)));
+    reach((resources.are_several(), event.is_advice()));
     for name in &resources {
         the_text(name, text);
     }
@@ -568,6 +570,7 @@ fn the_policies(number: i64) {
                     ));
                 }
                 reach((policy.rules().len(), policy == Policy::observe()));
+                reach(policy.names_advice());
             }
             Err(error) => reach((shown(&error), error == TooManyRules)),
         }
@@ -589,6 +592,7 @@ fn the_tracked(event: &TrackedEvent) {
         event.mine(),
         event.is_approved(),
         event.is_gone(),
+        event.is_advice(),
         event.status() == TrackedStatus::Unclear,
     ));
 }
