@@ -260,6 +260,7 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
             one_more(&mut counts.recovered);
             reach((
                 session.recovering().for_each(reach),
+                session.keeping_out().for_each(reach),
                 session.out_of_service_since(),
             ));
             reach(session.recovered(attempt, black_box(true), *now));
@@ -320,10 +321,10 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
     }
     reach(document.incarnation() == Incarnation::Absent);
     reach((document.events().len(), document.events().size_hint()));
-    for event in document.events_for(names) {
+    reach(document.events_for(names).count());
+    for event in document.events() {
         the_event(&event, text);
         reach((names.rank(&event), names.owns(&event)));
-        reach((event.resources().are_several(), event.is_advice()));
         let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
         the_decision(decision);
     }
@@ -467,6 +468,7 @@ fn the_event(event: &Event<'_>, text: &str) {
     ));
     let resources = event.resources();
     reach((resources.is_present(), resources.iter().for_each(reach)));
+    reach((resources.are_several(), event.is_advice()));
     for name in &resources {
         the_text(name, text);
     }
@@ -555,7 +557,6 @@ fn the_policies(number: i64) {
     for count in [1, MAX_RULES, MAX_RULES + 1] {
         match Policy::new(rules.get(..black_box(count)).unwrap_or_default()) {
             Ok(mut policy) => {
-                reach(policy.names_advice());
                 policy.leader = Some(Leader::Rank {
                     take_over_after: black_box(u32::MAX),
                 });
@@ -570,6 +571,7 @@ fn the_policies(number: i64) {
                     ));
                 }
                 reach((policy.rules().len(), policy == Policy::observe()));
+                reach(policy.names_advice());
             }
             Err(error) => reach((shown(&error), error == TooManyRules)),
         }
@@ -591,6 +593,7 @@ fn the_tracked(event: &TrackedEvent) {
         event.mine(),
         event.is_approved(),
         event.is_gone(),
+        event.is_advice(),
         event.status() == TrackedStatus::Unclear,
     ));
 }
