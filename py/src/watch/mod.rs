@@ -15,7 +15,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use scheduled_events::clock::Clock;
-use scheduled_events::imds::{API_VERSION, names_for};
+use scheduled_events::imds::{AUTO_API_VERSION, names_for};
 use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{
@@ -100,7 +100,8 @@ impl PyWatch {
             let _ = trace.try_send((TRACE, line));
         });
         let options = WatcherOptions {
-            api_version: api_version.unwrap_or(API_VERSION).to_owned(),
+            api_version: api_version.unwrap_or(AUTO_API_VERSION).to_owned(),
+            advice: false,
             vm_names: vm_names.unwrap_or_default().0,
             policy: PyPolicy::named(policy)?,
             interval: span(py, interval, "interval")?,
@@ -174,7 +175,7 @@ impl PyWatch {
         last_call: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let options = WatcherOptions {
-            api_version: api_version.unwrap_or(API_VERSION).to_owned(),
+            api_version: api_version.unwrap_or(AUTO_API_VERSION).to_owned(),
             vm_names: vm_names.unwrap_or_default().0,
             policy: PyPolicy::named(policy)?,
             interval: span(py, interval, "interval")?,
