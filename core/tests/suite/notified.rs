@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use scheduled_events_core::{
-    Action, Arrival, Change, EventOrder, GateAnswer, NotificationOrder, NotificationOutcome,
-    Notifications, Policy, Preparation, Report, Response, Rule, Session, SessionConfig,
-    SessionSource, Step, UnixMillis, VmNames, limits,
+    Action, Arrival, Change, EventKind, EventOrder, EventTypes, GateAnswer, NotificationOrder,
+    NotificationOutcome, Notifications, Policy, Preparation, Report, Response, Rule, Session,
+    SessionConfig, SessionSource, Step, UnixMillis, VmNames, limits,
 };
 
 pub(crate) const START: UnixMillis = UnixMillis(1_600_000_000_000);
@@ -532,6 +532,33 @@ fn next() -> impl Strategy<Value = Next> {
         (0_usize..4).prop_map(Next::Deliver),
         (0_usize..8).prop_map(Next::Repeat)
     ]
+}
+
+#[test]
+fn advice_outside_the_machine_is_prepared_for_and_never_approved() {
+    let advice =
+        |status: &str| message("a", status, 1, 0).replace("Reboot", "SpotRebalanceRecommendation");
+    let named = Rule {
+        event_types: EventTypes::of(&[EventKind::SpotRebalanceRecommendation]),
+        ..Rule::new(Action::Prepare)
+    };
+    for status in ["Advisory", "Scheduled", "Started"] {
+        for (rules, prepares) in [
+            (&[Rule::new(Action::Approve)][..], false),
+            (&[named, Rule::new(Action::Approve)], true),
+        ] {
+            let mut config = config(SessionSource::Notifications, Action::Approve);
+            config.policy = Policy::new(rules).unwrap();
+            let mut host = Host::new(&config);
+            assert_eq!(host.notify(&advice(status)), NotificationOutcome::Applied);
+            host.work();
+            assert_eq!(host.session.out_of_service_since().is_some(), prepares);
+            let _ = host.notify(&advice("Completed"));
+            host.work();
+            assert_eq!(host.changes, [Change::Advised, Change::AdviceWithdrawn]);
+            assert_eq!((host.posts, host.session.is_idle()), (0, true));
+        }
+    }
 }
 
 proptest! {

@@ -18,8 +18,8 @@ use crate::tracker::{change_number, schedev_tracked_event};
 pub enum schedev_step_kind {
     /// Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier.
     SCHEDEV_STEP_WAIT = 1,
-    /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=V with the header "Metadata: true",
-    /// where V is api_version, without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
+    /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
+    /// and with the version in api_version, without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
     /// response to schedev_session_on_response(), or call schedev_session_on_failure() if there is none.
     SCHEDEV_STEP_GET = 2,
     /// Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids

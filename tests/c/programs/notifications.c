@@ -36,7 +36,7 @@ static void machines(const schedev_notification *notification) {
 }
 
 static void state(const schedev_notification *notification) {
-  static const char *const words[] = {"", "scheduled", "started", "completed", "canceled"};
+  static const char *const words[] = {"", "scheduled", "started", "completed", "canceled", "advisory"};
   if (notification->state < sizeof words / sizeof *words) {
     json_string(words[notification->state], strlen(words[notification->state]));
   } else {
