@@ -23,6 +23,24 @@ import scheduled_events as se
 PREPARE = se.Policy([se.Rule("prepare")])
 
 
+def test_a_rule_that_names_advice_asks_for_the_version_that_shows_it() -> None:
+    policy = se.Policy([se.Rule("prepare", event="SpotRebalanceRecommendation")])
+    done: "list[tuple[str, str | None]]" = []
+    server = se.replay("rebalance-withdrawn", speed=40, vm_name=VM, newest_api_version="2024-07-09")
+    with server as url, se.Client(url) as client:
+        watch = client.watch(
+            policy,
+            prepare=lambda event: done.append(("prepare", event.event_type)),
+            recover=lambda event: done.append(("recover", event.event_type)),
+            until_idle=True,
+        )
+        records = list(watch)
+    changes = [record.change for record in records if isinstance(record, se.Change)]
+    assert changes == ["advised", "advice-withdrawn"]
+    assert done == [("prepare", "SpotRebalanceRecommendation"), ("recover", "SpotRebalanceRecommendation")]
+    assert not [record for record in records if isinstance(record, se.Approval)]
+
+
 def test_a_client_polls_and_approves() -> None:
     with se.replay("user-reboot", speed=60, vm_name="web_0") as url, se.Client(url, timeout=5) as client:
         assert client.vm_name() == "web_0"
