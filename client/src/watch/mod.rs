@@ -471,9 +471,9 @@ impl Watcher {
         self.clock.clock.now()
     }
 
-    /// The time for records.
+    /// The time for records, by the service's clock where it is known: they have the times of events, too.
     fn time_of_day(&self) -> UnixSeconds {
-        self.clock.clock.time_of_day().seconds()
+        self.clock.time_of_day().seconds()
     }
 
     fn heartbeat(&mut self, host: &mut dyn Host) -> Option<Duration> {

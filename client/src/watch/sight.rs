@@ -5,7 +5,7 @@ use std::time::Duration;
 use scheduled_events_core::{UnixMillis, UnixSeconds};
 
 use super::host::Note;
-use crate::limits::{BLIND_AFTER, SIGHT_INTERVAL};
+use crate::limits::{BLIND_AFTER, CLOCK_DEVIATION_MIN, SIGHT_INTERVAL};
 use crate::platform::boot_time;
 use crate::state::{Sight, SightReport};
 
@@ -18,8 +18,16 @@ pub(super) struct SightMonitor {
     failed_polls: u32,
     /// Since when no document arrives, once that is too long.
     blind_since: Option<UnixSeconds>,
-    /// When it was reported last, and whether polls failed then.
-    reported: Option<(Duration, bool)>,
+    reported: Option<Reported>,
+}
+
+/// What was reported last.
+struct Reported {
+    at: Duration,
+    failing: bool,
+    answered: bool,
+    /// How far the time of day was ahead of the clock here, in milliseconds.
+    ahead_ms: i64,
 }
 
 impl SightMonitor {
@@ -40,7 +48,9 @@ impl SightMonitor {
         self.last_document = Some(boot_time());
         self.failed_polls = 0;
         let was_blind = self.blind_since.take().is_some();
-        self.reported = self.reported.filter(|_| !was_blind);
+        if was_blind {
+            self.reported = None;
+        }
         was_blind.then_some(Note::SeesAgain { after: dark })
     }
 
@@ -54,8 +64,7 @@ impl SightMonitor {
         if self.blind_since.is_some() || dark < self.limit {
             return None;
         }
-        let millis = i64::try_from(dark.as_millis()).unwrap_or(i64::MAX);
-        self.blind_since = Some(UnixMillis(now.0.saturating_sub(millis)).seconds());
+        self.blind_since = Some(UnixMillis(now.0.saturating_sub(millis(dark))).seconds());
         self.reported = None;
         Some(Note::Blind {
             after: dark,
@@ -76,22 +85,28 @@ impl SightMonitor {
 
     /// How soon the next [report](Self::report) is due.
     pub(super) fn report_in(&self) -> Duration {
-        self.reported.map_or(Duration::ZERO, |(at, _)| {
-            SIGHT_INTERVAL.saturating_sub(boot_time().saturating_sub(at))
+        self.reported.as_ref().map_or(Duration::ZERO, |reported| {
+            SIGHT_INTERVAL.saturating_sub(boot_time().saturating_sub(reported.at))
         })
     }
 
     /// The report for those who look at the state, if it is time for one.
     pub(super) fn report(&mut self, cause: Option<&str>, now: UnixMillis) -> Option<Sight> {
         let time = boot_time();
-        let fails = self.failed_polls > 0;
-        let is_known = self.reported.is_some_and(|(at, failed)| {
-            failed == fails && time.saturating_sub(at) < SIGHT_INTERVAL
-        });
-        if is_known {
+        let new = Reported {
+            at: time,
+            failing: self.failed_polls > 0,
+            answered: self.last_document.is_some(),
+            ahead_ms: now.0.saturating_sub(millis(time)),
+        };
+        if self
+            .reported
+            .as_ref()
+            .is_some_and(|last| !new.differs(last))
+        {
             return None;
         }
-        self.reported = Some((time, fails));
+        self.reported = Some(new);
         let report = SightReport {
             blind: self.blind_since.is_some(),
             since_document: self.last_document.map(|at| time.saturating_sub(at)),
@@ -106,6 +121,22 @@ impl SightMonitor {
     fn dark(&self) -> Duration {
         boot_time().saturating_sub(self.last_document.unwrap_or(self.started))
     }
+}
+
+impl Reported {
+    /// Whether this is to be reported after the last report.
+    fn differs(&self, last: &Self) -> bool {
+        let age = self.at.saturating_sub(last.at);
+        let drift = Duration::from_millis(self.ahead_ms.abs_diff(last.ahead_ms));
+        age >= SIGHT_INTERVAL
+            || (self.failing, self.answered) != (last.failing, last.answered)
+            // A faster clock, which is for demonstrations, always drifts.
+            || drift > CLOCK_DEVIATION_MIN && age >= SIGHT_INTERVAL / 5
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -298,3 +298,133 @@ fn list_counts_by_the_clock_of_the_service() {
         );
     }
 }
+
+/// Serves these events with the time of day of the service.
+fn show_with_date(service: &FakeService, incarnation: u64, events: &[serde_json::Value]) {
+    let body = crate::support::document(incarnation, events);
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
+}
+
+/// What `status` shows on a machine whose wall clock is ahead by what the file says.
+fn status(folder: &Folder, arguments: &[&str]) -> crate::support::Finished {
+    let state = folder.path("state");
+    let mut status = command(&[&["status", "--state", &state][..], arguments].concat());
+    control_wall_clock(&mut status, Path::new(&folder.path("shift")));
+    Run::start(status).finish()
+}
+
+fn starts_in_ten_minutes(shown: &str) -> bool {
+    shown.contains("UTC (in 9 min") || shown.contains("UTC (in 10 min")
+}
+
+/// The distance from now of a record's time, in seconds.
+fn distance_from_now(time: &serde_json::Value) -> u64 {
+    let parsed = time
+        .as_str()
+        .and_then(scheduled_events_core::UnixSeconds::parse)
+        .expect("a time");
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("a time")
+        .as_secs();
+    parsed.0.unsigned_abs().abs_diff(now)
+}
+
+#[test]
+fn fault_31_status_and_records_count_by_the_clock_of_the_service() {
+    together([-600, 0, 600], |seconds| {
+        let (service, folder) = (FakeService::start(), Folder::new());
+        show_with_date(&service, 2, &[event("a", Duration::from_secs(600))]);
+        let (state, shift) = (
+            folder.path("state"),
+            folder.file("shift", format!("{seconds:+}")),
+        );
+        let url = service.url();
+        let arguments = ["watch", "--json", "--endpoint", &url, "--state", &state];
+        let mut watch = command(&[&arguments[..], &["--vm-name", VM]].concat());
+        control_wall_clock(&mut watch, Path::new(&shift));
+        let mut run = Run::start(watch);
+        let record = run.change("scheduled", "a");
+        assert!(
+            distance_from_now(&record["time"]) < 60,
+            "{seconds}: {record}"
+        );
+        service.await_polls(2);
+        let shown = status(&folder, &[]).with_code(0).stdout;
+        assert!(starts_in_ten_minutes(&shown), "{seconds}: {shown}");
+        let record = status(&folder, &["--json"]).of_kind("status").remove(0);
+        assert!(
+            distance_from_now(&record["last_document"]) < 60,
+            "{seconds}: {record}"
+        );
+    });
+}
+
+#[test]
+fn fault_31_a_clock_that_jumps_by_a_day_changes_no_decision() {
+    const DAY: i64 = 86_400;
+    together([DAY, -DAY], |jump| {
+        let (service, folder) = (FakeService::start(), Folder::new());
+        let notice = Duration::from_secs(600);
+        show_with_date(&service, 2, &[event("a", notice)]);
+        let (state, left) = (folder.path("state"), folder.path("left"));
+        let policy = folder.file(
+            "policy.toml",
+            "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n",
+        );
+        let shift = folder.file("shift", "+0");
+        let prepare = format!("sh -c 'echo $SCHEDULED_EVENTS_SECONDS_LEFT >> {left}'");
+        let url = service.url();
+        let arguments = ["watch", "--json", "--endpoint", &url, "--interval", "200ms"];
+        let files = [
+            "--state",
+            &state,
+            "--policy",
+            &policy,
+            "--prepare",
+            &prepare,
+        ];
+        let mut watch = command(&[&arguments[..], &files, &["--vm-name", VM]].concat());
+        control_wall_clock(&mut watch, Path::new(&shift));
+        let mut run = Run::start(watch);
+        run.record("a preparation", preparation_ended);
+        let new = folder.file("new", format!("{jump:+}"));
+        fs::rename(new, &shift).expect("a file");
+        service.await_polls(3);
+        // One that is due, and one that is not due for a day.
+        let later = Duration::from_secs(86_400 + 600);
+        let events = [event("a", notice), event("b", notice), event("c", later)];
+        show_with_date(&service, 3, &events);
+        run.record("a preparation of b", |record| {
+            preparation_ended(record) && record["event_id"] == "b"
+        });
+        service.await_polls(3);
+        for seconds in lines(&left) {
+            let seconds: u64 = seconds.parse().expect("a number");
+            assert!(
+                (540..=601).contains(&seconds),
+                "{jump}: {seconds} s are left"
+            );
+        }
+        assert_eq!(lines(&left).len(), 2, "{jump}: c is not due");
+        for record in run.records() {
+            assert!(distance_from_now(&record["time"]) < 60, "{jump}: {record}");
+        }
+        let shown = eventually("a report after the jump", || {
+            let shown = status(&folder, &[]);
+            (shown.code == Some(0)).then_some(shown.stdout)
+        });
+        assert!(
+            starts_in_ten_minutes(&shown) && shown.contains("not due before"),
+            "{jump}: {shown}"
+        );
+        eventually("approvals", || {
+            (service.posted() == ["a", "b"]).then_some(())
+        });
+    });
+}

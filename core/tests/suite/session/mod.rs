@@ -2,6 +2,7 @@
 
 mod advice;
 mod approvals;
+mod clock;
 mod documents;
 mod gate;
 mod host;
