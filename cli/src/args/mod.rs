@@ -140,7 +140,7 @@ pub(crate) enum Command {
                       It changes nothing, and shows what the watcher saved last; a watcher saves when something changes. Times \
                       are those of the metadata service's clock, as far as the watcher knows it. Exit codes: 0 documents arrive; \
                       1 the state was printed, but nothing watches, or the watcher is blind: no document arrived for 10 seconds \
-                      (or three intervals), or it hangs; 2 there is no state file, or it cannot be read; 3 it is damaged, or no \
+                      (or three intervals), or it hangs or has not reported; 2 there is no state file, or it cannot be read; 3 it is damaged, or no \
                       state file.")]
     Status(StatusArgs),
     /// Keep an interruptible workload, such as a worker on a Spot machine: start it, stop it in

@@ -119,9 +119,10 @@ impl Report {
         Some(sight.blind || self.overdue.is_some())
     }
 
-    /// Whether events are seen, as far as is known. Whether the program of a snapshot watches is not.
+    /// Whether events are seen. Of the program of a snapshot, nothing is known.
     fn sees(&self) -> bool {
-        (self.inspection.watched || self.inspection.snapshot_only) && self.blind() != Some(true)
+        let sees = self.inspection.watched && self.blind() == Some(false);
+        sees || self.inspection.snapshot_only && !self.inspection.watched
     }
 
     /// Why events are not seen, if they are not.
@@ -193,6 +194,11 @@ impl Report {
         let blindness = self.blindness();
         if let Some(why) = &blindness {
             writeln!(output, "{BAD}blind{BAD:#}: {why}")?;
+        } else if self.inspection.watched && self.inspection.sight.is_none() {
+            writeln!(
+                output,
+                "{CAUTION}unknown whether documents arrive{CAUTION:#}: the watcher has not reported it"
+            )?;
         }
         let (word, style) = if status.out_of_service {
             ("out of service", BAD)

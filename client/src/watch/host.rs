@@ -406,7 +406,7 @@ impl fmt::Display for Note {
                 after.as_secs()
             ),
             Self::SightNotReported(reason) => {
-                write!(f, "cannot write what `status` reads, which then reports that this watcher hangs: {reason}")
+                write!(f, "cannot report to `status` whether documents arrive: {reason}")
             }
             Self::PollFailed(reason) => write!(f, "poll failed: {reason}"),
             Self::ApprovalFailed(reason) => write!(f, "approval failed: {reason}"),

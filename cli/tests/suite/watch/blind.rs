@@ -155,7 +155,26 @@ fn fault_38_wait_does_not_claim_that_nothing_was_announced() {
     );
 }
 
-/// With nobody's clock but the service's, and events that are a while away.
+#[test]
+#[cfg(unix)]
+fn a_watcher_that_cannot_report_goes_on_and_is_not_taken_to_see() {
+    let (service, folder) = (FakeService::start(), Folder::new());
+    let state = folder.path("state");
+    std::fs::create_dir(folder.path("state.sight.tmp")).expect("a folder");
+    let watcher = Run::watch(&service.url(), &["--state", &state, "--vm-name", VM]);
+    watcher.wait_for_stderr("warning: cannot report to `status` whether documents arrive: ");
+    service.await_polls(2);
+    let shown = run(&["status", "--state", &state]).with_code(1).stdout;
+    assert!(
+        shown.starts_with("unknown whether documents arrive: the watcher has not reported it"),
+        "{shown}"
+    );
+    std::fs::remove_dir(folder.path("state.sight.tmp")).expect("a folder");
+    eventually("a report", || {
+        (run(&["status", "--state", &state]).code == Some(0)).then_some(())
+    });
+}
+
 #[test]
 fn a_pause_below_ten_seconds_is_no_blindness() {
     let (service, folder) = (FakeService::start(), Folder::new());
