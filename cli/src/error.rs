@@ -18,6 +18,14 @@ impl CommandError {
         }
     }
 
+    /// What was printed is the reason.
+    pub(crate) const fn printed() -> Self {
+        Self {
+            exit_code: 1,
+            message: String::new(),
+        }
+    }
+
     /// The output cannot be written.
     pub(crate) fn output(reason: &dyn fmt::Display) -> Self {
         Self {

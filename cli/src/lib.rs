@@ -100,7 +100,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let code = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::diagnose("error", &error.message);
+            if !error.message.is_empty() {
+                output::diagnose("error", &error.message);
+            }
             ExitCode::from(error.exit_code)
         }
     };

@@ -16,9 +16,13 @@ pub(crate) struct OwnFiles {
 }
 
 impl OwnFiles {
-    /// The file of `--state`, with its lock and the temporary file beside it.
+    /// The file of `--state`, with its lock, what the watcher reports, and their temporary files beside it.
     pub(crate) fn state(self, path: Option<&Path>) -> Self {
-        self.with("--state", path, ["", ".lock", ".tmp"])
+        self.with(
+            "--state",
+            path,
+            ["", ".lock", ".tmp", ".sight", ".sight.tmp"],
+        )
     }
 
     /// The file of `--audit`, with its lock and its rotated files beside it.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::output::format::{count, printable};
+use crate::output::format::{count, date_and_time, printable};
 use crate::platform;
 use scheduled_events::watch::WatchStatus;
 
@@ -86,6 +86,10 @@ pub(crate) fn status(watch: WatchStatus<'_>) -> String {
         0 => "no events".to_owned(),
         events => format!("following {}", count(events, "event")),
     };
+    let about = match watch.blind_since {
+        Some(since) => format!("blind since {} UTC; {about}", date_and_time(since).1),
+        None => about,
+    };
     let about = if watch.out_of_service {
         format!("out of service; {about}")
     } else {
@@ -100,6 +104,8 @@ pub(crate) fn status(watch: WatchStatus<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use scheduled_events_core::UnixSeconds;
+
     use super::*;
 
     #[test]
@@ -115,6 +121,7 @@ mod tests {
         for is_polling in [true, false] {
             let watch = WatchStatus {
                 answered: true,
+                blind_since: None,
                 events: 0,
                 failure: None,
                 is_polling,
@@ -129,6 +136,7 @@ mod tests {
     fn the_status_is_one_line() {
         let watch = WatchStatus {
             answered: false,
+            blind_since: None,
             events: 0,
             failure: Some("status 500\nREADY=1"),
             is_polling: true,
@@ -152,6 +160,7 @@ mod tests {
         ] {
             let watch = WatchStatus {
                 answered: true,
+                blind_since: None,
                 events,
                 failure: None,
                 is_polling: true,
@@ -164,6 +173,14 @@ mod tests {
                 ..watch
             };
             assert_eq!(status(out), format!("out of service; {expected}"));
+            let blind = WatchStatus {
+                blind_since: Some(UnixSeconds(1_649_715_658)),
+                ..watch
+            };
+            assert_eq!(
+                status(blind),
+                format!("blind since 22:20:58 UTC; {expected}")
+            );
         }
     }
 }

@@ -69,6 +69,18 @@ pub const STATE_HOOKS_MAX: usize = 256;
 /// How often a watcher checks that no other process has replaced the lock of its state file. It also does before each write.
 pub const LOCK_CHECK: Duration = Duration::from_secs(5);
 
+/// How long no document may arrive, or three intervals if that is longer. Then a watcher is blind.
+pub const BLIND_AFTER: Duration = Duration::from_secs(10);
+
+/// How often a watcher with a state file reports whether it sees documents, if nothing about that changes.
+pub const SIGHT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long ago that report may be. Then the watcher hangs.
+pub const SIGHT_OVERDUE: Duration = Duration::from_secs(15);
+
+/// The most bytes of such a report that are read.
+pub const SIGHT_FILE_MAX: u64 = 16 * 1024;
+
 /// How often `run` reports that another process has replaced the lock of `--lock`.
 pub const LOCK_LOST_REPEAT: Duration = Duration::from_secs(60);
 

@@ -49,7 +49,8 @@ pub(crate) use watch::WatchArgs;
     after_help = "Try it without Azure:  scheduled-events demo\n\n\
                   Exit codes:\n  \
                   0  success\n  \
-                  1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written\n  \
+                  1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written; \
+                      status: nothing watches, or no document arrives\n  \
                   2  usage error\n  \
                   3  the input is not a valid document\n  \
                   4  wait: the time is over\n\n\
@@ -128,7 +129,7 @@ pub(crate) enum Command {
                       Example:  scheduled-events wait --timeout 10min || [ $? -eq 4 ]\n\n\
                       Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list` \
                       (one that is Completed or Canceled is over); \
-                      1 the time is over and no poll was answered with a document, or there was an event and this machine's \
+                      1 the time is over and no poll was answered with a document, or none in the last 10 seconds, or there was an event and this machine's \
                       name, which --mine needs, is unknown; 4 the time is over. Failed polls are reported on standard error and repeated."
     )]
     Wait(WaitArgs),
@@ -137,8 +138,10 @@ pub(crate) enum Command {
     #[command(after_help = "Example:  scheduled-events status\n\
                       Example:  scheduled-events status --json | jq -e 'select(.record==\"status\").in_service'\n\n\
                       It changes nothing, and shows what the watcher saved last; a watcher saves when something changes. Times \
-                      are those of the watcher's clock. Exit codes: 0 the state was printed, also if nothing watches now; 2 there \
-                      is no state file, or it cannot be read; 3 it is damaged, or no state file.")]
+                      are those of the metadata service's clock, as far as the watcher knows it. Exit codes: 0 documents arrive; \
+                      1 the state was printed, but nothing watches, or the watcher is blind: no document arrived for 10 seconds \
+                      (or three intervals), or it hangs or has not reported; 2 there is no state file, or it cannot be read; 3 it is damaged, or no \
+                      state file.")]
     Status(StatusArgs),
     /// Keep an interruptible workload, such as a worker on a Spot machine: start it, stop it in
     /// time, start it again

@@ -3,31 +3,39 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anstyle::Style;
 use scheduled_events_core::{Action, Text, UnixSeconds, WaitsFor};
 
 use crate::args::StatusArgs;
 use crate::error::CommandError;
-use crate::output::format::{cell, count, date_and_time, from_now, now, printable, sentence};
+use crate::output::format::{
+    cell, count, date_and_time, duration, from_now, now, printable, sentence,
+};
 use crate::output::style::{BAD, BOLD, CAUTION, DIM, GOOD, PLAIN};
 use crate::output::table::Table;
 use crate::output::terminal;
 use crate::output::{print, print_record};
 use scheduled_events::record::{EventRecord, Record, event_key};
-use scheduled_events::state::{InspectError, Inspection, WaitingEvent};
+use scheduled_events::state::{InspectError, Inspection, Sight, WaitingEvent};
 
 pub(crate) fn status(args: &StatusArgs) -> Result<(), CommandError> {
     let inspection = Inspection::of(&args.state).map_err(|error| explain(&args.state, &error))?;
-    let report = Report::new(inspection);
+    let report = Report::new(inspection, now());
     if args.output.json {
-        return report.print_records();
+        report.print_records()?;
+    } else {
+        let mut text = Vec::new();
+        // Writing to memory does not fail.
+        let _ = report.write(&mut text);
+        print(&text)?;
     }
-    let mut text = Vec::new();
-    // Writing to memory does not fail.
-    let _ = report.write(&mut text, now());
-    print(&text)
+    if report.sees() {
+        Ok(())
+    } else {
+        Err(CommandError::printed())
+    }
 }
 
 fn explain(path: &Path, error: &InspectError) -> CommandError {
@@ -49,12 +57,17 @@ fn explain(path: &Path, error: &InspectError) -> CommandError {
 struct Report {
     inspection: Inspection,
     saved: UnixSeconds,
+    /// By the service's clock if the watcher knows it, as all times of the state.
+    now: UnixSeconds,
+    /// For how long the watcher has not reported, if that is too long.
+    overdue: Option<Duration>,
     /// The events, this machine's first.
     events: Vec<(EventRecord, WaitingEvent)>,
 }
 
 impl Report {
-    fn new(inspection: Inspection) -> Self {
+    /// The report at this time of this machine's clock.
+    fn new(inspection: Inspection, own: UnixSeconds) -> Self {
         let seconds = inspection
             .saved
             .duration_since(UNIX_EPOCH)
@@ -88,15 +101,58 @@ impl Report {
                 event.not_before.map_or(i64::MAX, |at| at.0),
             )
         });
+        // When the file was saved is known by this machine's clock.
+        let now = inspection.sight.as_ref().map_or(own, Sight::now);
+        let saved = i64::try_from(seconds).unwrap_or(i64::MAX);
         Self {
-            saved: UnixSeconds(i64::try_from(seconds).unwrap_or(i64::MAX)),
+            saved: UnixSeconds(saved.saturating_add(now.since(own))),
+            now,
+            overdue: inspection.sight.as_ref().and_then(Sight::overdue),
             events,
             inspection,
         }
     }
 
+    /// Whether the watcher is known to be blind, or to hang.
+    fn blind(&self) -> Option<bool> {
+        let sight = self.inspection.sight.as_ref()?;
+        Some(sight.blind || self.overdue.is_some())
+    }
+
+    /// Whether events are seen. Of the program of a snapshot, nothing is known.
+    fn sees(&self) -> bool {
+        let sees = self.inspection.watched && self.blind() == Some(false);
+        sees || self.inspection.snapshot_only && !self.inspection.watched
+    }
+
+    /// Why events are not seen, if they are not.
+    fn blindness(&self) -> Option<String> {
+        let sight = self.inspection.sight.as_ref()?;
+        if let Some(age) = self.overdue {
+            let age = duration(age.as_secs());
+            return Some(format!(
+                "the watcher has not reported for {age}: it hangs, is stopped, or cannot write beside its state file"
+            ));
+        }
+        let since = match sight.last_document {
+            _ if !sight.blind => return None,
+            Some(at) => format!("no document since {}", moment(at, self.now)),
+            None => format!(
+                "no document since the start at {}",
+                moment(sight.started, self.now)
+            ),
+        };
+        let cause = sight.cause.as_deref().map_or_else(
+            || "no answer".to_owned(),
+            |cause| format!("the last one: {}", printable(cause)),
+        );
+        let polls = count(sight.failed_polls as usize, "poll");
+        Some(format!("{since}; {polls} failed, {cause}"))
+    }
+
     fn print_records(&self) -> Result<(), CommandError> {
         let status = &self.inspection.state.status;
+        let sight = self.inspection.sight.as_ref();
         print_record(&Record::Status {
             in_service: !status.out_of_service,
             since: status.since,
@@ -109,6 +165,12 @@ impl Report {
             process: self.inspection.process,
             saved: self.saved,
             outdated: self.inspection.is_outdated(),
+            blind: self.blind(),
+            last_document: sight.and_then(|sight| sight.last_document),
+            failed_polls: sight.map(|sight| sight.failed_polls),
+            cause: sight
+                .and_then(|sight| sight.cause.as_deref())
+                .map(Text::plain),
         })?;
         for (event, waits) in &self.events {
             let names = event.resource_names();
@@ -127,8 +189,17 @@ impl Report {
         Ok(())
     }
 
-    fn write(&self, output: &mut impl Write, now: UnixSeconds) -> io::Result<()> {
-        let status = &self.inspection.state.status;
+    fn write(&self, output: &mut impl Write) -> io::Result<()> {
+        let (status, now) = (&self.inspection.state.status, self.now);
+        let blindness = self.blindness();
+        if let Some(why) = &blindness {
+            writeln!(output, "{BAD}blind{BAD:#}: {why}")?;
+        } else if self.inspection.watched && self.inspection.sight.is_none() {
+            writeln!(
+                output,
+                "{CAUTION}unknown whether documents arrive{CAUTION:#}: the watcher has not reported it"
+            )?;
+        }
         let (word, style) = if status.out_of_service {
             ("out of service", BAD)
         } else {
@@ -147,7 +218,12 @@ impl Report {
         };
         let shown: Vec<_> = self.events.iter().filter(is_shown).collect();
         if self.events.is_empty() {
-            writeln!(output, "no events")?;
+            let then = if blindness.is_some() {
+                " in the last document"
+            } else {
+                ""
+            };
+            writeln!(output, "no events{then}")?;
         }
         if !shown.is_empty() {
             table(&shown, now).print(&mut *output, terminal::output_width())?;
@@ -525,17 +601,20 @@ mod tests {
             status,
             ..State::default()
         };
-        let saved = UNIX_EPOCH + std::time::Duration::from_secs(NOW.0.unsigned_abs() - 30);
-        let report = Report::new(Inspection {
+        let saved = UNIX_EPOCH + Duration::from_secs(NOW.0.unsigned_abs() - 30);
+        let inspection = Inspection {
             state,
             saved,
             watched: false,
             snapshot_only: false,
             process: None,
-        });
+            sight: None,
+        };
+        let report = Report::new(inspection, NOW);
+        assert!(!report.sees());
         let mut text = Vec::new();
         report
-            .write(&mut anstream::StripStream::new(&mut text), NOW)
+            .write(&mut anstream::StripStream::new(&mut text))
             .unwrap();
         let expected = "out of service since 22:19:00 UTC (1 min ago)\n\
                         the recovery is pending: next attempt at 22:20:20 UTC (in 20 s); it failed 2 times\n\n   \

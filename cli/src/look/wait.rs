@@ -18,7 +18,8 @@ use crate::output::diagnose;
 use crate::output::format::duration;
 use scheduled_events::clock::{Clock, time_of_day_by};
 use scheduled_events::imds::{AUTO_API_VERSION, HttpResponse, Imds, names_for};
-use scheduled_events::limits::{EVENTS_MAX, NAME_TIMEOUT};
+use scheduled_events::limits::{BLIND_AFTER, EVENTS_MAX, NAME_TIMEOUT};
+use scheduled_events::watch::Note;
 
 /// The shortest timeout of a request at the end of the waiting time.
 const REQUEST_MIN: Duration = Duration::from_millis(100);
@@ -47,6 +48,7 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     let mut pace = pacing_session(args).map_err(|error| CommandError::usage(error.to_string()))?;
     let clock = Clock::start();
     let (mut answered, mut last_failure) = (false, String::new());
+    let mut sight = Sight::new();
     loop {
         match pace.take_step(clock.now()) {
             Step::Get {
@@ -103,6 +105,7 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                         format!(" ({detail})")
                     };
                     last_failure = format!("{cause}{detail}");
+                    sight.failed_polls += 1;
                     let next = duration(retry_in_ms.div_ceil(1000).into());
                     if !left().is_zero() {
                         diagnose(
@@ -112,7 +115,9 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                     }
                 } else {
                     answered = true;
+                    sight.on_document();
                 }
+                sight.check(&last_failure);
             }
             Step::Wait { until } => {
                 thread::sleep(Duration::from_millis(until.millis_since(clock.now())).min(left()));
@@ -140,6 +145,12 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                     "{text}: {}",
                     name_unknown(&why, "use --vm-name NAME").message
                 ))
+            } else if let Some(dark) = sight.dark() {
+                CommandError::endpoint(format!(
+                    "whether an event{} was announced{time} is unknown: no poll was answered with a document for {}; the last failure: {last_failure}",
+                    filter.describe(),
+                    duration(dark.as_secs())
+                ))
             } else {
                 CommandError::time_over(format!(
                     "no event{} was announced{time}",
@@ -147,6 +158,58 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                 ))
             });
         }
+    }
+}
+
+/// Whether documents arrive.
+struct Sight {
+    /// When the last one did, or the waiting began.
+    since: Instant,
+    failed_polls: u32,
+    is_blind: bool,
+}
+
+impl Sight {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            failed_polls: 0,
+            is_blind: false,
+        }
+    }
+
+    fn on_document(&mut self) {
+        if self.is_blind {
+            diagnose(
+                "note",
+                &Note::SeesAgain {
+                    after: self.since.elapsed(),
+                }
+                .to_string(),
+            );
+        }
+        *self = Self::new();
+    }
+
+    /// Reports once that no document arrives.
+    fn check(&mut self, last_failure: &str) {
+        if self.is_blind {
+            return;
+        }
+        if let Some(after) = self.dark() {
+            self.is_blind = true;
+            let note = Note::Blind {
+                after,
+                failed_polls: self.failed_polls,
+                cause: Some(last_failure.to_owned()),
+            };
+            diagnose("warning", &note.to_string());
+        }
+    }
+
+    /// For how long none has arrived, if that is too long.
+    fn dark(&self) -> Option<Duration> {
+        Some(self.since.elapsed()).filter(|dark| *dark >= BLIND_AFTER)
     }
 }
 
@@ -168,8 +231,6 @@ fn pacing_session(args: &WaitArgs) -> Result<Box<Session<EVENTS_MAX>>, SessionCo
     .map(Box::new)
 }
 
-/// This machine's names: those of the options, or otherwise the one that the metadata service
-/// returns when it is needed.
 /// Whether two events of the document have one id.
 fn repeats_an_id(document: &Document<'_>) -> bool {
     document
@@ -177,6 +238,8 @@ fn repeats_an_id(document: &Document<'_>) -> bool {
         .any(|problem| problem.kind == ProblemKind::Repeated)
 }
 
+/// This machine's names: those of the options, or otherwise the one that the metadata service
+/// returns when it is needed.
 struct Machine<'a> {
     names: Vec<String>,
     /// The last reported reason why the name is unknown.

@@ -74,7 +74,7 @@ fn changes(finished: &Finished, event_type: &str) -> Vec<Value> {
     of_type.map(|record| record["change"].clone()).collect()
 }
 
-/// FIELD-FAULTS 27.
+/// Fault 27 of `tests/field-faults.md`.
 #[test]
 fn fault_27_advice_treated_as_maintenance() {
     // Without a rule that names it, no request asks for advice. Who asks in any case sees it, and does nothing.
@@ -106,7 +106,7 @@ fn fault_27_advice_treated_as_maintenance() {
     });
 }
 
-/// FIELD-FAULTS 35.
+/// Fault 35 of `tests/field-faults.md`.
 #[test]
 fn fault_35_a_version_that_the_service_does_not_know_polled_for_ever() {
     for (fault, is_refused) in [

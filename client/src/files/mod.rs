@@ -163,6 +163,13 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
+/// The same for a file that is worthless after a crash of the machine: nothing is synced.
+pub(crate) fn replace_unsynced(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_by(path, &sibling(path, "tmp"), |mut file| {
+        file.write_all(content)
+    })
+}
+
 /// Replaces a file that everybody may read and that is worthless after a crash of the machine, such as one with metrics: nothing is
 /// synced. The temporary file is `FILE.new`.
 ///

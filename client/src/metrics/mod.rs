@@ -144,6 +144,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
 /// commands.ended(CommandKind::Prepare, &CommandOutcome::Succeeded, Duration::from_secs(3));
 /// let status = WatchStatus {
 ///     answered: true,
+///     blind_since: None,
 ///     events: 0,
 ///     failure: None,
 ///     is_polling: true,

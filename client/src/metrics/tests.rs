@@ -328,6 +328,7 @@ fn the_status_is_a_change_only_if_it_differs() {
     let mut metrics = Metrics::new();
     let status = |out_of_service, save_failures| WatchStatus {
         answered: true,
+        blind_since: None,
         events: 0,
         failure: None,
         is_polling: true,

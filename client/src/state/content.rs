@@ -91,8 +91,8 @@ pub struct MachineStatus {
 }
 
 impl MachineStatus {
-    /// What people want to know about the session, at the time `now`.
-    pub(crate) fn of(session: &Session<EVENTS_MAX>, now: UnixMillis) -> Self {
+    /// What people want to know about the session, at the time `now` of a clock which the time of day is ahead of.
+    pub(crate) fn of(session: &Session<EVENTS_MAX>, now: UnixMillis, ahead_ms: i64) -> Self {
         let out_since = session.out_of_service_since();
         let recovery = session.recovery();
         let waiting = session.waiting(now).map(|(event, waiting)| WaitingEvent {
@@ -111,7 +111,7 @@ impl MachineStatus {
             out_of_service: out_since.is_some(),
             since: out_since
                 .or(session.in_service_since())
-                .map(UnixMillis::seconds),
+                .map(|at| UnixMillis(at.0.saturating_add(ahead_ms)).seconds()),
             recovery_attempt: recovery.and_then(|recovery| recovery.attempt),
             recovery_since: recovery.and_then(|recovery| recovery.since),
             recovery_failures: recovery.map_or(0, |recovery| recovery.failures),
@@ -308,7 +308,7 @@ fn of_snapshot(bytes: &[u8]) -> Result<State, Damage> {
     // Which boot the snapshot is from is only known as a hash.
     let status = MachineStatus {
         boot_id: String::new(),
-        ..MachineStatus::of(&session, now)
+        ..MachineStatus::of(&session, now, 0)
     };
     Ok(State {
         session: bytes.to_vec(),

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use scheduled_events_core::snapshot_length;
 
 use super::content::{Damage, State, parse};
+use super::sight::Sight;
 use crate::files::sibling;
 use crate::limits::STATE_FILE_MAX;
 use crate::platform;
@@ -48,6 +49,8 @@ pub struct Inspection {
     pub snapshot_only: bool,
     /// The id of that watcher's process.
     pub process: Option<u32>,
+    /// What that watcher reports about itself; `None` if it reports nothing.
+    pub sight: Option<Sight>,
 }
 
 /// Why a state file cannot be shown. `Display` writes what is wrong, to follow the name of the file.
@@ -116,12 +119,14 @@ impl Inspection {
             lock.take(20).read_to_string(&mut first).ok()?;
             first.lines().next()?.trim().parse().ok()
         });
+        let sight = process.and_then(|process| Sight::read(path, process));
         Ok(Self {
             state,
             saved,
             watched,
             snapshot_only,
             process,
+            sight,
         })
     }
 

@@ -7,13 +7,14 @@
 //! A user who can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
 //! followed to the file.
 //!
-//! `content` is the format, `bounds` keeps it small, `inspect` reads a file that another process uses, and `error` says why one cannot
-//! be used.
+//! `content` is the format, `bounds` keeps it small, `inspect` reads a file that another process uses, `sight` is what that process
+//! reports beside it, and `error` says why one cannot be used.
 
 mod bounds;
 mod content;
 mod error;
 mod inspect;
+mod sight;
 
 use std::fs;
 use std::io::{self, Read};
@@ -27,6 +28,9 @@ use crate::platform;
 pub use content::{Damage, MachineStatus, PendingHook, State, WaitingEvent};
 pub use error::StateFileError;
 pub use inspect::{InspectError, Inspection};
+pub use sight::Sight;
+
+pub(crate) use sight::SightReport;
 
 use content::{format, parse};
 
@@ -193,6 +197,22 @@ impl StateFile {
     /// the file any more: the other process may have a newer state. Or the file is only read, or an error of the system.
     pub fn check_lock(&self) -> io::Result<()> {
         self.lock.check(&self.path)
+    }
+
+    /// Reports beside the file whether documents arrive.
+    ///
+    /// # Errors
+    /// An error of the system, or of [`check_lock`](Self::check_lock).
+    pub(crate) fn report_sight(&self, sight: &Sight) -> io::Result<()> {
+        self.check_lock()?;
+        sight.write(&self.path)
+    }
+
+    /// Removes that report.
+    pub(crate) fn remove_sight(&self) {
+        if self.check_lock().is_ok() {
+            Sight::remove(&self.path);
+        }
     }
 
     /// The register of the commands that this process runs. It has those that the last process left running.

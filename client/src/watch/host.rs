@@ -188,6 +188,7 @@ impl<'a> Poll<'a> {
 /// };
 /// let status = WatchStatus {
 ///     answered: true,
+///     blind_since: None,
 ///     events: 1,
 ///     failure: Some("status 503"),
 ///     is_polling: true,
@@ -200,6 +201,8 @@ impl<'a> Poll<'a> {
 pub struct WatchStatus<'a> {
     /// Whether a document was read since the start.
     pub answered: bool,
+    /// Since when no document arrives, once that is [too long](crate::limits::BLIND_AFTER).
+    pub blind_since: Option<UnixSeconds>,
     /// The number of tracked events.
     pub events: usize,
     /// Why the last poll failed, if it did.
@@ -263,6 +266,22 @@ pub enum Note {
     },
     /// The first poll has no answer for [`REPEAT_AFTER`](crate::limits::REPEAT_AFTER), and is sent again beside it.
     NoAnswerYet,
+    /// No document arrives: events may be announced unseen. Noted once, until one arrives.
+    Blind {
+        /// How long ago the last one arrived, or the watcher started.
+        after: Duration,
+        /// How many polls failed since.
+        failed_polls: u32,
+        /// Why the last one failed, if one did.
+        cause: Option<String>,
+    },
+    /// A document arrived after the watcher was blind.
+    SeesAgain {
+        /// For how long there was none.
+        after: Duration,
+    },
+    /// Whether documents arrive could not be reported beside the state file, for this reason. It is tried again.
+    SightNotReported(String),
     /// A poll failed, for this reason.
     PollFailed(String),
     /// An approval failed, for this reason.
@@ -314,6 +333,7 @@ impl Note {
             Self::NameKnown(_)
             | Self::StateRestored { .. }
             | Self::StateResumed
+            | Self::SeesAgain { .. }
             | Self::AuditResumed
             | Self::MetricsResumed => Severity::Note,
             Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => {
@@ -329,6 +349,8 @@ impl Note {
             | Self::MetricsNotWritten(_)
             | Self::ClockStepIgnored
             | Self::NoAnswerYet
+            | Self::Blind { .. }
+            | Self::SightNotReported(_)
             | Self::ClockLags(_)
             | Self::ClockIsAhead(_) => Severity::Warning,
         }
@@ -370,6 +392,22 @@ impl fmt::Display for Note {
                 f,
                 "the metadata service has not answered yet: it may be starting, which takes up to two minutes, or a firewall drops the requests; asking again meanwhile",
             ),
+            Self::Blind { after, failed_polls, cause } => {
+                let cause = cause.as_deref().unwrap_or("none");
+                write!(
+                    f,
+                    "blind: no document from the metadata service for {} s; failed polls: {failed_polls}; last failure: {cause}",
+                    after.as_secs()
+                )
+            }
+            Self::SeesAgain { after } => write!(
+                f,
+                "documents from the metadata service arrive again, after {} s without one",
+                after.as_secs()
+            ),
+            Self::SightNotReported(reason) => {
+                write!(f, "cannot report to `status` whether documents arrive: {reason}")
+            }
             Self::PollFailed(reason) => write!(f, "poll failed: {reason}"),
             Self::ApprovalFailed(reason) => write!(f, "approval failed: {reason}"),
             Self::StaleDocument => f.write_str("ignored an outdated document; it is accepted if the service keeps sending it"),

@@ -215,6 +215,9 @@ impl Watcher {
             RequestOutcome::Document | RequestOutcome::Unchanged => {
                 self.polls.answered = true;
                 self.polls.failure = None;
+                if let Some(note) = self.sight.on_document() {
+                    host.note(&note);
+                }
             }
             // Old answers may come at each second poll, for as long as two servers share the address.
             RequestOutcome::Stale if self.stale.reports("stale") => host.note(&Note::StaleDocument),
@@ -226,6 +229,7 @@ impl Watcher {
                 && self.options.api_version == AUTO_API_VERSION => {}
             RequestOutcome::PollFailed { cause, retry_in_ms } => {
                 let reason = describe(cause, detail);
+                self.sight.on_failure();
                 host.note(&Note::PollFailed(reason.clone()));
                 self.polls.failure = Some(reason);
                 let record = Record::PollFailed {

@@ -8,7 +8,7 @@
 //! * `message`: how other threads report to the watcher.
 //! * this file: [`Watcher`], the loop that does what the session says. `incoming`: what it does with the answers that other threads
 //!   send.
-//! * `error`: why there is none. `transport`, `name`, `identity`, `persistence`: its parts. Each has one responsibility and knows none of the others.
+//! * `error`: why there is none. `transport`, `name`, `identity`, `persistence`, `sight`: its parts. Each has one responsibility and knows none of the others.
 
 mod error;
 mod host;
@@ -18,6 +18,7 @@ mod message;
 mod name;
 mod options;
 mod persistence;
+mod sight;
 mod transport;
 
 use std::collections::HashSet;
@@ -50,6 +51,7 @@ use identity::MachineId;
 use message::Message;
 use name::MachineName;
 use persistence::Persistence;
+use sight::SightMonitor;
 use transport::Transport;
 
 /// Why a watcher stopped.
@@ -126,6 +128,7 @@ pub struct Watcher {
     name: MachineName,
     events: EventRecords,
     persistence: Persistence,
+    sight: SightMonitor,
     polls: Polls,
     /// The bytes of the newest document, which the offsets of problems refer to.
     body: Vec<u8>,
@@ -176,6 +179,7 @@ impl Watcher {
             imds,
             sender.clone(),
         );
+        let sight = SightMonitor::new(options.interval);
         let mut watcher = Self {
             session,
             options,
@@ -184,6 +188,7 @@ impl Watcher {
             name,
             events: EventRecords::default(),
             persistence: Persistence::default(),
+            sight,
             polls: Polls::default(),
             body: Vec::new(),
             recovery: None,
@@ -209,7 +214,7 @@ impl Watcher {
                     file,
                     &mut watcher.session,
                     &watcher.events,
-                    watcher.clock.clock.now(),
+                    &watcher.clock,
                 )?;
                 watcher.start_notes.extend(note);
             }
@@ -227,20 +232,26 @@ impl Watcher {
         for note in std::mem::take(&mut self.start_notes) {
             host.note(&note);
         }
+        self.report_sight(host);
+        let reason = self.watch(host);
+        self.persistence.retry_now();
+        self.save(host);
+        self.persistence.remove_sight();
+        reason
+    }
+
+    fn watch(&mut self, host: &mut dyn Host) -> StopReason {
         if let Some(reason) = self.await_identity(host) {
             return reason;
         }
         for hook in self.persistence.take_hooks() {
             self.start_hook(hook, host);
         }
-        let reason = loop {
+        loop {
             if let Some(reason) = self.step(host) {
-                break reason;
+                return reason;
             }
-        };
-        self.persistence.retry_now();
-        self.save(host);
-        reason
+        }
     }
 
     /// Requests the machine's own name and its id once before the first poll, so that the first decision already knows which
@@ -466,14 +477,16 @@ impl Watcher {
         self.clock.clock.now()
     }
 
-    /// The time for records.
+    /// The time for records, by the service's clock where it is known: they have the times of events, too.
     fn time_of_day(&self) -> UnixSeconds {
-        self.clock.clock.time_of_day().seconds()
+        self.clock.time_of_day().seconds()
     }
 
-    fn heartbeat(&self, host: &mut dyn Host) -> Option<Duration> {
-        host.heartbeat(WatchStatus {
+    fn heartbeat(&mut self, host: &mut dyn Host) -> Option<Duration> {
+        self.check_sight(host);
+        let wake_within = host.heartbeat(WatchStatus {
             answered: self.polls.answered,
+            blind_since: self.sight.blind_since(),
             events: self.events.len(),
             failure: self.polls.failure.as_deref(),
             // Once all polls are done, only hooks are waited for.
@@ -481,13 +494,40 @@ impl Watcher {
                 || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
             out_of_service: self.session.out_of_service_since().is_some(),
             save_failures: self.persistence.failed_saves(),
-        })
+        });
+        // Once all polls are done, no document is expected.
+        let check = self.sight.check_in().filter(|_| !self.polls_done());
+        let report = self.persistence.has_file().then(|| self.sight.report_in());
+        [wake_within, check, report].into_iter().flatten().min()
+    }
+
+    /// Says once that no document arrives, and reports it beside the state file.
+    fn check_sight(&mut self, host: &mut dyn Host) {
+        let now = self.clock.time_of_day();
+        // Once all polls are done, no document is expected.
+        if !self.polls_done()
+            && let Some(note) = self.sight.check(self.polls.failure.as_deref(), now)
+        {
+            host.note(&note);
+        }
+        self.report_sight(host);
+    }
+
+    fn report_sight(&mut self, host: &mut dyn Host) {
+        if !self.persistence.has_file() {
+            return;
+        }
+        let cause = self.polls.failure.as_deref();
+        let report = self.sight.report(cause, self.clock.time_of_day());
+        if let Some(note) = report.and_then(|report| self.persistence.report_sight(&report)) {
+            host.note(&note);
+        }
     }
 
     fn save(&mut self, host: &mut dyn Host) {
-        if let Some(note) =
-            self.persistence
-                .save(&mut self.session, &self.events, self.clock.clock.now())
+        if let Some(note) = self
+            .persistence
+            .save(&mut self.session, &self.events, &self.clock)
         {
             host.note(&note);
         }

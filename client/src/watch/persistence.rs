@@ -6,12 +6,13 @@ use std::time::Instant;
 use scheduled_events_core::{Action, Reason, Session, UnixMillis, Waiting, WaitsFor};
 
 use super::host::Note;
+use crate::clock::ClockMonitor;
 use crate::failure_log::FailureLog;
 use crate::files::is_disk_full;
 use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_RETRY};
 use crate::session::EventRecords;
 use crate::state::{
-    Damage, LoadResult, MachineStatus, PendingHook, State, StateFile, StateFileError,
+    Damage, LoadResult, MachineStatus, PendingHook, Sight, State, StateFile, StateFileError,
 };
 
 /// What an event waits for and why, without times: these alone are no reason to write the file.
@@ -33,6 +34,8 @@ pub(super) struct Persistence {
     /// When a failed write is repeated.
     retry_at: Option<Instant>,
     failures: FailureLog,
+    /// Why the report beside the file could not be written.
+    sight_failures: FailureLog,
     /// The number of failed writes.
     failed: u64,
 }
@@ -90,13 +93,13 @@ impl Persistence {
         file: StateFile,
         session: &mut Session<EVENTS_MAX>,
         events: &EventRecords,
-        now: UnixMillis,
+        clock: &ClockMonitor,
     ) -> Result<Option<Note>, StateFileError> {
-        let state = self.state(session, events, now);
+        let state = self.state(session, events, clock);
         let error = match file.save(&state) {
             Ok(()) => {
                 session.saved();
-                self.saved_waits = waits(session, now);
+                self.saved_waits = waits(session, clock.clock.now());
                 self.file = Some(file);
                 return Ok(None);
             }
@@ -152,15 +155,15 @@ impl Persistence {
         &mut self,
         session: &mut Session<EVENTS_MAX>,
         events: &EventRecords,
-        now: UnixMillis,
+        clock: &ClockMonitor,
     ) -> Option<Note> {
         if self.file.is_none() || self.retry_at.is_some_and(|at| Instant::now() < at) {
             return None;
         }
         let file = self.file.as_ref()?;
-        let waits = waits(session, now);
+        let waits = waits(session, clock.clock.now());
         let written = if session.is_changed() || self.hooks_changed || waits != self.saved_waits {
-            let state = self.state(session, events, now);
+            let state = self.state(session, events, clock);
             file.save(&state).map(|()| {
                 session.saved();
                 self.saved_waits = waits;
@@ -188,6 +191,31 @@ impl Persistence {
             .then_some(Note::StateNotSaved(reason))
     }
 
+    /// Reports beside the file whether documents arrive. Returns what the log should say.
+    pub(super) fn report_sight(&mut self, sight: &Sight) -> Option<Note> {
+        let file = self.file.as_ref()?;
+        let Err(error) = file.report_sight(sight) else {
+            self.sight_failures.succeeded();
+            return None;
+        };
+        let reason = format!("{}.sight: {error}", file.path().display());
+        self.sight_failures
+            .reports(&reason)
+            .then_some(Note::SightNotReported(reason))
+    }
+
+    /// Removes that report: nothing watches any more.
+    pub(super) fn remove_sight(&self) {
+        if let Some(file) = &self.file {
+            file.remove_sight();
+        }
+    }
+
+    /// Whether there is a file.
+    pub(super) const fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// How often the file could not be written.
     pub(super) fn failed_saves(&self) -> u64 {
         self.failed
@@ -202,7 +230,7 @@ impl Persistence {
         &self,
         session: &Session<EVENTS_MAX>,
         events: &EventRecords,
-        now: UnixMillis,
+        clock: &ClockMonitor,
     ) -> State {
         let mut snapshot = Vec::new();
         if let Err(small) = session.snapshot(&mut snapshot) {
@@ -214,7 +242,7 @@ impl Persistence {
             session: snapshot,
             events: events.tracked(session),
             hooks: self.hooks.values().cloned().collect(),
-            status: MachineStatus::of(session, now),
+            status: MachineStatus::of(session, clock.clock.now(), clock.ahead_ms()),
         }
     }
 }

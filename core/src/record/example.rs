@@ -96,6 +96,10 @@ pub const EXAMPLES: &[Record<'static>] = &[
         process: Some(4711),
         saved: UnixSeconds(1_649_715_658),
         outdated: Some(false),
+        blind: Some(true),
+        last_document: Some(UnixSeconds(1_649_715_671)),
+        failed_polls: Some(7),
+        cause: Some(Text::plain("status 503")),
     },
     Record::Waiting {
         waits_for: WaitsFor::Preparation,

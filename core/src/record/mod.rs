@@ -428,6 +428,15 @@ records! {
         saved: UnixSeconds => "time",
         /// Whether it was saved before the machine was started, or on another machine; null if that is unknown.
         outdated: Option<bool> => "true, false or null",
+        /// Whether the watcher is blind: no document arrived for 10 s, or three intervals if that is longer, or the watcher hangs;
+        /// null if nothing watches, or if that is unknown.
+        blind: Option<bool> => "true, false or null",
+        /// When the last document arrived, as the watcher reports every few seconds; null if there was none, or if that is unknown.
+        last_document: Option<UnixSeconds> => "time or null",
+        /// How many polls failed since; null if that is unknown.
+        failed_polls: Option<u32> => "number or null",
+        /// Why the last one failed; null if it did not.
+        cause: Option<Text<'a>> => "string or null",
     }
 
     /// What an event waits for.

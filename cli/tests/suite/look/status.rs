@@ -26,6 +26,11 @@ fn text(state: &str) -> Finished {
     run(&["status", "--state", state]).with_code(0)
 }
 
+/// The same once nothing watches.
+fn text_of_the_last(state: &str) -> Finished {
+    run(&["status", "--state", state]).with_code(1)
+}
+
 #[test]
 fn shows_each_stage_of_an_event_and_whether_something_watches() {
     let folder = Folder::new();
@@ -133,14 +138,14 @@ fn shows_each_stage_of_an_event_and_whether_something_watches() {
     await_status(&state, "start");
     // The output shows that a killed watcher saved the state.
     watcher.kill();
-    let shown = text(&state).stdout;
+    let shown = text_of_the_last(&state).stdout;
     assert!(
         shown.contains("nothing watches; this is what the last watcher saved at "),
         "{shown}"
     );
     assert!(shown.contains("approved; starts not before "), "{shown}");
     let machine = run(&["status", "--json", "--state", &state])
-        .with_code(0)
+        .with_code(1)
         .of_kind("status")
         .remove(0);
     assert_eq!(
@@ -169,7 +174,7 @@ fn a_scenario_is_followed_from_start_to_end() {
     let watcher = Run::watch(&server.url(), &arguments);
     await_status(&state, "end");
     watcher.finish().with_code(0);
-    let shown = text(&state).stdout;
+    let shown = text_of_the_last(&state).stdout;
     assert!(shown.starts_with("in service since "), "{shown}");
     assert!(
         shown.contains("no events\n") && shown.contains("nothing watches"),
@@ -288,7 +293,7 @@ fn a_file_from_before_a_reboot_or_from_another_machine_is_reported() {
     let watcher = Run::start(watcher);
     await_status(&state, "start-unapproved");
     watcher.kill();
-    let shown = text(&state).stdout;
+    let shown = text_of_the_last(&state).stdout;
     assert!(
         shown.contains("The machine was started since, or the file is another machine's."),
         "{shown}"

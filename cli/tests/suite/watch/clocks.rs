@@ -13,8 +13,8 @@ use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::json;
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, document,
-    eventually, freeze, in_future, lines, preparation_ended, together, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze,
+    in_future, lines, preparation_ended, together, with,
 };
 
 /// A watcher whose wall clock the test sets, and whose preparations wait for a file.
@@ -112,18 +112,6 @@ fn event(id: &str, notice: Duration) -> serde_json::Value {
     with(freeze(id), &json!({ "NotBefore": in_future(notice) }))
 }
 
-/// Answers each poll with this body and the time of the service, which is right.
-fn show_with_date(service: &FakeService, body: &str) {
-    let body = body.to_owned();
-    service.intercept(move |request| {
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        request
-            .is_get()
-            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
-    });
-}
-
-const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * 86_400;
 
 /// The longest accepted time between two polls, which are 200 ms apart on an idle machine.
@@ -243,10 +231,13 @@ fn an_event_that_disappears_after_its_start_by_the_corrected_clock_is_not_cancel
 #[test]
 fn a_machine_whose_clock_lags_prepares_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    show_with_date(
-        &service,
-        &document(2, &[event("a", Duration::from_secs(600))]),
-    );
+    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
     let policy = "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n";
     // By this clock, the event starts in half an hour.
     let mut run = start(&service, &folder, policy, "true", -1200);
@@ -268,10 +259,13 @@ fn a_machine_whose_clock_lags_prepares_by_the_clock_of_the_service() {
 #[test]
 fn a_machine_whose_clock_is_ahead_prepares_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    show_with_date(
-        &service,
-        &document(2, &[event("a", Duration::from_secs(600))]),
-    );
+    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
     let (policy, left) = (PREPARE_ALL, folder.path("left"));
     let prepare = format!("sh -c 'echo $SCHEDULED_EVENTS_SECONDS_LEFT > {left}'");
     // By this clock, the event was due ten minutes ago.
@@ -285,10 +279,13 @@ fn a_machine_whose_clock_is_ahead_prepares_by_the_clock_of_the_service() {
 #[test]
 fn list_counts_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    show_with_date(
-        &service,
-        &document(2, &[event("a", Duration::from_secs(600))]),
-    );
+    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
     for seconds in [-600, 0, 600] {
         let mut list = command(&["list", "--endpoint", &service.url(), "--vm-name", VM]);
         let shift = folder.file("shift", format!("{seconds:+}"));
@@ -302,44 +299,132 @@ fn list_counts_by_the_clock_of_the_service() {
     }
 }
 
-/// FIELD-FAULTS 31: before the watcher's start, and while it runs.
+/// Serves these events with the time of day of the service.
+fn show_with_date(service: &FakeService, incarnation: u64, events: &[serde_json::Value]) {
+    let body = crate::support::document(incarnation, events);
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request
+            .is_get()
+            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
+}
+
+/// What `status` shows on a machine whose wall clock is ahead by what the file says.
+fn status(folder: &Folder, arguments: &[&str]) -> crate::support::Finished {
+    let state = folder.path("state");
+    let mut status = command(&[&["status", "--state", &state][..], arguments].concat());
+    control_wall_clock(&mut status, Path::new(&folder.path("shift")));
+    Run::start(status).finish()
+}
+
+fn starts_in_ten_minutes(shown: &str) -> bool {
+    shown.contains("UTC (in 9 min") || shown.contains("UTC (in 10 min")
+}
+
+/// The distance from now of a record's time, in seconds.
+fn distance_from_now(time: &serde_json::Value) -> u64 {
+    let parsed = time
+        .as_str()
+        .and_then(scheduled_events_core::UnixSeconds::parse)
+        .expect("a time");
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("a time")
+        .as_secs();
+    parsed.0.unsigned_abs().abs_diff(now)
+}
+
+#[test]
+fn fault_31_status_and_records_count_by_the_clock_of_the_service() {
+    together([-600, 0, 600], |seconds| {
+        let (service, folder) = (FakeService::start(), Folder::new());
+        show_with_date(&service, 2, &[event("a", Duration::from_secs(600))]);
+        let (state, shift) = (
+            folder.path("state"),
+            folder.file("shift", format!("{seconds:+}")),
+        );
+        let url = service.url();
+        let arguments = ["watch", "--json", "--endpoint", &url, "--state", &state];
+        let mut watch = command(&[&arguments[..], &["--vm-name", VM]].concat());
+        control_wall_clock(&mut watch, Path::new(&shift));
+        let mut run = Run::start(watch);
+        let record = run.change("scheduled", "a");
+        assert!(
+            distance_from_now(&record["time"]) < 60,
+            "{seconds}: {record}"
+        );
+        service.await_polls(2);
+        let shown = status(&folder, &[]).with_code(0).stdout;
+        assert!(starts_in_ten_minutes(&shown), "{seconds}: {shown}");
+        let record = status(&folder, &["--json"]).of_kind("status").remove(0);
+        assert!(
+            distance_from_now(&record["last_document"]) < 60,
+            "{seconds}: {record}"
+        );
+    });
+}
+
 #[test]
 fn fault_31_a_clock_that_jumps_by_a_day_changes_no_decision() {
-    let clocks = [(0, DAY), (0, -DAY), (DAY, 0), (-DAY, 0), (DAY, -DAY)];
-    together(clocks, |(before, after)| {
+    const DAY: i64 = 86_400;
+    together([DAY, -DAY], |jump| {
         let (service, folder) = (FakeService::start(), Folder::new());
-        // Two hours before its start, nothing is done about it: by a clock that is a day ahead it
-        // would be prepared for at once, and its end would not be known to be a cancellation.
-        let far = event("far", Duration::from_secs(7200));
-        let [a, b] = ["a", "b"].map(|id| event(id, Duration::from_secs(600)));
-        show_with_date(&service, &document(2, &[far.clone(), a.clone()]));
-        let policy = "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n";
-        let log = folder.path("log");
-        let prepare = format!(
-            "sh -c 'echo $SCHEDULED_EVENTS_EVENT_ID $SCHEDULED_EVENTS_SECONDS_LEFT >> {log}'"
+        let notice = Duration::from_secs(600);
+        show_with_date(&service, 2, &[event("a", notice)]);
+        let (state, left) = (folder.path("state"), folder.path("left"));
+        let policy = folder.file(
+            "policy.toml",
+            "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n",
         );
-        let mut run = start(&service, &folder, policy, &prepare, before);
-        let prepared = |id: &'static str| {
-            move |record: &serde_json::Value| preparation_ended(record) && record["event_id"] == id
-        };
-        run.record("the first preparation", prepared("a"));
-        let new = folder.file("new", format!("{after:+}"));
-        fs::rename(new, folder.path("shift")).expect("a file");
-        service.await_polls(4);
-        show_with_date(&service, &document(3, &[far, a.clone(), b.clone()]));
-        run.record("the second preparation", prepared("b"));
-        service.await_polls(4);
-        show_with_date(&service, &document(4, &[a, b]));
-        run.change("cancelled", "far");
-        let lines = lines(&log);
-        let ids: Vec<_> = lines.iter().map(|line| line.split(' ').next()).collect();
-        assert_eq!(ids, [Some("a"), Some("b")], "{before} {after}: {lines:?}");
-        for line in &lines {
-            let left = line.split(' ').nth(1).and_then(|left| left.parse().ok());
+        let shift = folder.file("shift", "+0");
+        let prepare = format!("sh -c 'echo $SCHEDULED_EVENTS_SECONDS_LEFT >> {left}'");
+        let url = service.url();
+        let arguments = ["watch", "--json", "--endpoint", &url, "--interval", "200ms"];
+        let files = [
+            "--state",
+            &state,
+            "--policy",
+            &policy,
+            "--prepare",
+            &prepare,
+        ];
+        let mut watch = command(&[&arguments[..], &files, &["--vm-name", VM]].concat());
+        control_wall_clock(&mut watch, Path::new(&shift));
+        let mut run = Run::start(watch);
+        run.record("a preparation", preparation_ended);
+        let new = folder.file("new", format!("{jump:+}"));
+        fs::rename(new, &shift).expect("a file");
+        service.await_polls(3);
+        // One that is due, and one that is not due for a day.
+        let later = Duration::from_secs(86_400 + 600);
+        let events = [event("a", notice), event("b", notice), event("c", later)];
+        show_with_date(&service, 3, &events);
+        run.record("a preparation of b", |record| {
+            preparation_ended(record) && record["event_id"] == "b"
+        });
+        service.await_polls(3);
+        for seconds in lines(&left) {
+            let seconds: u64 = seconds.parse().expect("a number");
             assert!(
-                left.is_some_and(|left: u64| (500..=601).contains(&left)),
-                "{before} {after}: {line}"
+                (540..=601).contains(&seconds),
+                "{jump}: {seconds} s are left"
             );
         }
+        assert_eq!(lines(&left).len(), 2, "{jump}: c is not due");
+        for record in run.records() {
+            assert!(distance_from_now(&record["time"]) < 60, "{jump}: {record}");
+        }
+        let shown = eventually("a report after the jump", || {
+            let shown = status(&folder, &[]);
+            (shown.code == Some(0)).then_some(shown.stdout)
+        });
+        assert!(
+            starts_in_ten_minutes(&shown) && shown.contains("not due before"),
+            "{jump}: {shown}"
+        );
+        eventually("approvals", || {
+            (service.posted() == ["a", "b"]).then_some(())
+        });
     });
 }

@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod audit;
+mod blind;
 #[cfg(unix)] // They stop processes and fake the time.
 mod clocks;
 mod commands;

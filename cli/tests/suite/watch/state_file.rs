@@ -185,7 +185,8 @@ fn the_state_file_and_its_siblings_are_private_under_any_umask() {
         [
             private("state"),
             private("state.damaged-1"),
-            private("state.lock")
+            private("state.lock"),
+            private("state.sight")
         ]
     );
 }

@@ -191,6 +191,21 @@ fn it_notifies_of_its_status_of_readiness_after_the_first_document_and_of_stoppi
     service.intercept(|_| Some(Reply::new(200, "", "")));
     systemd
         .await_line("STATUS=following 2 events; the last poll failed: the response is empty, expected a document", 1);
+    // Fault 38 of `tests/field-faults.md`.
+    let blind = "STATUS=blind since ";
+    systemd.eventually("a blind watcher", || {
+        run.stderr().contains("warning: blind: ").then_some(())
+    });
+    let is_blind = |line: &String| {
+        line.starts_with(blind)
+            && line.ends_with("UTC; following 2 events; the last poll failed: the response is empty, expected a document")
+    };
+    while systemd.receive() {}
+    assert!(
+        systemd.received.iter().any(is_blind),
+        "{:?}",
+        systemd.received
+    );
     run.terminate();
     systemd.await_line("STOPPING=1", 1);
     run.finish().with_code(0);
