@@ -211,8 +211,14 @@ pub const RUN_ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// The notice that `run` assumes if the start of an event is unknown: the least that an eviction has.
 pub const RUN_NOTICE: Duration = Duration::from_secs(30);
 
+/// A notice shorter than this, in seconds, leaves `run` no time to let the worker go on.
+pub const RUN_SHORT_NOTICE: u32 = 120;
+
 /// The delay before `run` starts the worker again after the system refused for a reason that may go away.
 pub const RUN_SPAWN_RETRY: Duration = Duration::from_millis(250);
+
+/// The longest time before an event at which `run` can be told to stop the worker.
+pub const RUN_STOP_BEFORE_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// The longest grace that `run` accepts.
 pub const RUN_GRACE_MAX: Duration = Duration::from_secs(3600);

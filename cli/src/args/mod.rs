@@ -27,7 +27,7 @@ pub(crate) use operate::{
     TerminateProfileArgs,
 };
 #[cfg(unix)]
-pub(crate) use run::RunArgs;
+pub(crate) use run::{OnAdvice, RunArgs};
 pub(crate) use scheduled_events::resource_name::Name;
 #[cfg(windows)]
 pub(crate) use service::{ServiceCommand, WindowsServiceArgs};
@@ -155,7 +155,8 @@ pub(crate) enum Command {
                       this machine is announced that stops it, a last checkpoint is made, which ends 2 seconds and the \
                       grace before the event at the latest. Then the worker and all that it started get SIGTERM, and \
                       SIGKILL after the grace. Once the event is cancelled or over, the resume command and the warm-up \
-                      run, and the worker starts again. With --state, that also happens in the run after a boot.\n\n\
+                      run, and the worker starts again. With --state, that also happens in the run after a boot. \
+                      Each event of this machine gets a line on standard error, with the reason if the worker goes on.\n\n\
                       The worker has standard input and output, and a process group of its own; signals are passed on to \
                       that. Commands run without a shell and get SCHEDULED_EVENTS_PHASE (warm-up, checkpoint, stop, \
                       resume), SCHEDULED_EVENTS_WORKER_PID while the worker runs, and the event in variables and on \

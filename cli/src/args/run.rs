@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use scheduled_events::hooks::CommandLine;
-use scheduled_events::limits::RUN_GRACE_MAX;
+use scheduled_events::limits::{RUN_GRACE_MAX, RUN_STOP_BEFORE_MAX};
 use scheduled_events_core::EventKind;
 
 use super::shared::{MachineArgs, ServiceArgs, command_line, interval, timeout};
@@ -47,13 +47,23 @@ pub(crate) struct RunArgs {
     /// is seen
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = grace)]
     pub(crate) grace: Duration,
-    /// Run COMMAND to save a checkpoint: regularly, and once more when an event that stops the
-    /// worker is announced
+    /// Without --approve, let the worker go on until TIME before an event that stops it; with it,
+    /// too, if it is given [default: the grace and 30s, and at once for a notice of less than 2
+    /// minutes or with --approve]. In a --policy, for rules without `prepare_before`
+    #[arg(long, value_name = "TIME", value_parser = stop_before)]
+    pub(crate) stop_before: Option<Duration>,
+    /// Run COMMAND to save a checkpoint: regularly, once more before the worker is stopped for an
+    /// event, and on advice
     #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) checkpoint: Option<CommandLine>,
     /// Time between two checkpoints [default: only when an event is announced]
     #[arg(long, value_name = "TIME", value_parser = timeout, requires = "checkpoint")]
     pub(crate) every: Option<Duration>,
+    /// On advice that an eviction is likelier than usual (SpotRebalanceRecommendation): save a
+    /// checkpoint, stop the worker until the advice is withdrawn, or let it go on. Rules of a
+    /// --policy that name advice come first [default: checkpoint with --checkpoint, else ignore]
+    #[arg(long, value_enum, requires_if("checkpoint", "checkpoint"))]
+    pub(crate) on_advice: Option<OnAdvice>,
     /// Run COMMAND before the worker starts, each time; exit code 0 means that it may
     #[arg(long, value_name = "COMMAND", value_parser = command_line)]
     pub(crate) warmup: Option<CommandLine>,
@@ -80,6 +90,35 @@ pub(crate) struct RunArgs {
     pub(crate) service: ServiceArgs,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
+}
+
+/// What to do on advice.
+#[cfg(unix)]
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnAdvice {
+    Checkpoint,
+    Stop,
+    Ignore,
+}
+
+#[cfg(unix)]
+impl RunArgs {
+    /// What to do on advice, as given or by default.
+    pub(crate) fn on_advice(&self) -> OnAdvice {
+        self.on_advice.unwrap_or(match self.checkpoint {
+            Some(_) => OnAdvice::Checkpoint,
+            None => OnAdvice::Ignore,
+        })
+    }
+}
+
+#[cfg(unix)]
+fn stop_before(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(before) if before > RUN_STOP_BEFORE_MAX => Err("expected at most 30 days".into()),
+        Ok(before) => Ok(before),
+        Err(error) => Err(format!("{error}; expected a time such as 2min")),
+    }
 }
 
 #[cfg(unix)]

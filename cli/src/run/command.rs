@@ -12,21 +12,22 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::record::Record;
 use scheduled_events_core::spot::Phase;
 use scheduled_events_core::{
-    Action, Change, EventKind, EventTypes, GateAnswer, GatePhase, Policy, RequestOutcome, Rule,
-    TrackedStatus,
+    Action, Change, GateAnswer, GatePhase, Reason, RequestOutcome, TrackedStatus, UnixSeconds,
 };
 
 use super::held_lock::HeldLock;
 use super::init;
+use super::lines::{Configured, Decided, announced, goes_on, kind};
 use super::message::{Announcement, RunHandle};
 use super::options::{RunCommands, RunOptions};
 use super::phase_file::PhaseFile;
+use super::policy::{ending_types, policy, with_advice};
 use super::supervisor::Supervisor;
 use crate::api_version::policy_warning;
-use crate::args::RunArgs;
+use crate::args::{OnAdvice, RunArgs};
 use crate::endpoint::connect;
 use crate::error::CommandError;
-use crate::output::format::count;
+use crate::output::format::{count, from_now};
 use crate::output::{self, diagnose};
 use crate::own_files::OwnFiles;
 use crate::platform;
@@ -37,7 +38,6 @@ use scheduled_events::failure_log::FailureLog;
 use scheduled_events::files::lock::FileLock;
 use scheduled_events::files::{check_path, open_no_link};
 use scheduled_events::hooks;
-use scheduled_events::policy_file;
 use scheduled_events::record::{EventRecord, TimedRecord, event_key};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{Host, Note, Poll, Reply, WatchStatus, Watcher, WatcherOptions};
@@ -84,6 +84,15 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     if let Some(warning) = policy_warning(&policy, &args.service.api_version) {
         diagnose("warning", &warning);
     }
+    let on_advice = args.on_advice();
+    let policy = with_advice(policy, on_advice)?;
+    let waits = policy.rules().iter().map(|rule| rule.prepare_before);
+    let configured = Configured {
+        waits: waits.collect(),
+        by_stop_on: args.policy.is_none(),
+        approve: args.approve,
+        checkpoint: args.checkpoint.is_some(),
+    };
     let ending_types = ending_types(&policy);
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
@@ -124,6 +133,8 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     let options = WatcherOptions {
         api_version: args.service.api_version,
         vm_names: args.machine.vm_name,
+        // With `ignore`, it gets its line all the same, where other options ask for the version.
+        advice: on_advice != OnAdvice::Ignore,
         policy,
         interval: args.interval,
         gate: true,
@@ -161,7 +172,13 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
             }
         }),
     });
-    let host = RunHost::new(supervisor.handle(), shared_phase, ending_types);
+    let host = RunHost::new(
+        supervisor.handle(),
+        shared_phase,
+        ending_types,
+        configured,
+        on_advice,
+    );
     let watcher_handle = watcher.handle();
     // A refused thread drops what it was given.
     let to_start = Arc::new(Mutex::new(Some((watcher, host))));
@@ -185,37 +202,6 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     let _ = watching.join();
     output::flush_on_exit();
     Ok(code)
-}
-
-/// The rules: `--policy`, or rules by which events of the types in `--stop-on` stop the worker.
-fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
-    if let Some(policy) = &args.policy {
-        return policy_file::load(policy).map_err(CommandError::usage);
-    }
-    let rule = Rule {
-        event_types: EventTypes::of(&args.stop_on),
-        ..Rule::new(Action::Prepare)
-    };
-    Policy::new(&[rule]).map_err(|error| CommandError::usage(error.to_string()))
-}
-
-/// The types of events that end the machine and for which the policy stops the worker.
-fn ending_types(policy: &Policy) -> Vec<&'static str> {
-    let stops = |kind| {
-        policy
-            .rules()
-            .iter()
-            .any(|rule| rule.action == Action::Prepare && rule.event_types.contains(kind))
-    };
-    let types = [
-        (EventKind::Preempt, "Preempt"),
-        (EventKind::Terminate, "Terminate"),
-    ];
-    types
-        .into_iter()
-        .filter(|(kind, _)| stops(*kind))
-        .map(|(_, word)| word)
-        .collect()
 }
 
 /// Locks the file of `--lock`, which must be empty or a lock file, since it is overwritten.
@@ -246,7 +232,11 @@ struct RunHost {
     phase: Arc<Mutex<Phase>>,
     systemd: Systemd,
     /// The policy's decision about each event of this machine, in this run.
-    decisions: HashMap<String, Action>,
+    decisions: HashMap<String, Decided>,
+    configured: Configured,
+    on_advice: OnAdvice,
+    /// Advice that was first seen in this run, until a checkpoint is saved for it.
+    advised: HashSet<String>,
     /// The types of events that stop the worker even if they had started when they were first seen:
     /// those that end the machine.
     ending_types: Vec<&'static str>,
@@ -262,12 +252,17 @@ impl RunHost {
         supervisor: RunHandle,
         phase: Arc<Mutex<Phase>>,
         ending_types: Vec<&'static str>,
+        configured: Configured,
+        on_advice: OnAdvice,
     ) -> Self {
         Self {
             supervisor,
             phase,
             systemd: Systemd::new(),
             decisions: HashMap::new(),
+            configured,
+            on_advice,
+            advised: HashSet::new(),
             ending_types,
             started: HashSet::new(),
             poll_failures: FailureLog::default(),
@@ -281,6 +276,52 @@ impl RunHost {
         self.ending_types.contains(&kind)
     }
 
+    fn phase(&self) -> Phase {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says what a decision means for the worker, unless the supervisor says it.
+    fn decided(&mut self, event: EventRecord, now: UnixSeconds, decided: Decided) {
+        let key = event_key(&event.event_id);
+        let is_first = self.decisions.insert(key.clone(), decided).is_none();
+        let line = match decided.reason {
+            // Its change is reported.
+            Reason::AlreadyStarted => None,
+            Reason::Advice if self.on_advice == OnAdvice::Checkpoint => {
+                if self.advised.remove(&key) {
+                    self.supervisor.advised(event);
+                    None
+                } else {
+                    let what = announced(&event, None);
+                    is_first.then(|| format!("{what}: the last run did what is to be done"))
+                }
+            }
+            _ => {
+                let runs = self.phase() == Phase::Processing;
+                goes_on(&event, now, decided, &self.configured, runs)
+            }
+        };
+        if let Some(line) = line {
+            diagnose("note", &line);
+        }
+    }
+
+    /// Says how an event goes on.
+    fn say_change(&self, change: Change, event: &EventRecord, now: UnixSeconds) {
+        let kind = kind(event);
+        let what = match change {
+            Change::Rescheduled => match event.not_before {
+                Some(start) => format!("rescheduled, and may start {}", from_now(start, now)),
+                None => "rescheduled, for an unknown time".to_owned(),
+            },
+            Change::Started if !self.ends_machine(kind) => "started".to_owned(),
+            Change::AdviceWithdrawn => "withdrawn".to_owned(),
+            change if change.is_end() => change.word().to_owned(),
+            _ => return,
+        };
+        diagnose("note", &format!("{kind}: {what}"));
+    }
+
     /// Reports an event that has started to the supervisor, once.
     fn started(&mut self, event: EventRecord) {
         if self.started.insert(event_key(&event.event_id)) {
@@ -292,16 +333,27 @@ impl RunHost {
 impl Host for RunHost {
     fn record(&mut self, record: &TimedRecord<'_>) {
         match &record.record {
-            Record::Decision { action, event, .. } if event.mine == Some(true) => {
-                self.decisions
-                    .insert(event_key(&event.event_id.to_string()), *action);
+            Record::Decision {
+                action,
+                rule,
+                reason,
+                event,
+                ..
+            } if event.mine == Some(true) => {
+                let decided = Decided {
+                    action: *action,
+                    rule: *rule,
+                    reason: *reason,
+                };
+                let event = EventRecord::from(event);
+                self.decided(event, record.time, decided);
             }
             Record::Change {
                 change: Change::StartedWithoutNotice,
                 event,
             } if event.mine == Some(true) => {
                 let event = EventRecord::from(event);
-                let kind = event.event_type.as_deref().unwrap_or("an event");
+                let kind = kind(&event);
                 if self.ends_machine(kind) {
                     self.started(event);
                 } else {
@@ -311,9 +363,21 @@ impl Host for RunHost {
                     );
                 }
             }
-            Record::Change { change, event } if change.is_end() => {
-                self.decisions
-                    .remove(&event_key(&event.event_id.to_string()));
+            // The machine's own name may not be known yet.
+            Record::Change {
+                change: Change::Advised,
+                event,
+            } => {
+                self.advised.insert(event_key(&event.event_id.to_string()));
+            }
+            Record::Change { change, event } if event.mine == Some(true) => {
+                let event = EventRecord::from(event);
+                self.say_change(*change, &event, record.time);
+                if change.is_end() {
+                    let key = event_key(&event.event_id);
+                    self.decisions.remove(&key);
+                    self.advised.remove(&key);
+                }
             }
             Record::Approval {
                 event_ids,
@@ -342,7 +406,7 @@ impl Host for RunHost {
             .filter(|event| !out_of_service && event.mine() == Some(true))
         {
             let decision = self.decisions.get(&event_key(event.event_id().as_str()));
-            let was_due = decision.is_none_or(|action| *action == Action::Prepare);
+            let was_due = decision.is_none_or(|decided| decided.action == Action::Prepare);
             if event.status() == TrackedStatus::Started
                 && was_due
                 && self.ends_machine(event.event_type())
@@ -387,8 +451,8 @@ impl Host for RunHost {
             GatePhase::Prepare => reply.gate(phase, GateAnswer::Open),
             GatePhase::Approve => {
                 // A rule approves it without stopping the worker.
-                let at_once =
-                    self.decisions.get(&event_key(&event.event_id)) == Some(&Action::Approve);
+                let decided = self.decisions.get(&event_key(&event.event_id));
+                let at_once = decided.is_some_and(|decided| decided.action == Action::Approve);
                 self.supervisor.approve(event.clone(), at_once, reply);
             }
         }
@@ -410,7 +474,7 @@ impl Host for RunHost {
             self.out_of_service = Some(watch.out_of_service);
             self.supervisor.answered(watch.out_of_service);
         }
-        let phase = *self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let phase = self.phase();
         // The supervisor's thread reports that the unit is ready, once the worker has started.
         self.systemd
             .heartbeat_of(watch, false, format!("{phase}; {}", systemd::status(watch)))

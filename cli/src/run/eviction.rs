@@ -5,9 +5,11 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use super::hooks::Started;
-use super::message::Announcement;
+use super::message::{Announcement, rounded};
+use super::options::stopping;
 use super::timer::Timer;
 use super::worker::Worker;
+use crate::output::format::duration;
 use scheduled_events::limits::{COMMAND_GRACE, RUN_NOTICE};
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch::Reply;
@@ -37,9 +39,11 @@ pub(super) enum Remaining {
 impl Eviction {
     /// Adjusts the deadlines to another event that is announced meanwhile.
     pub(super) fn hasten(&mut self, announcement: &Announcement, grace: Duration) {
-        if let Remaining::Worker(_, stop) = &mut self.remaining
-            && let Progress::Saving { until, .. } = &mut stop.progress
-        {
+        let Remaining::Worker(_, stop) = &mut self.remaining else {
+            return;
+        };
+        stop.start = [stop.start, announcement.start].into_iter().flatten().min();
+        if let Progress::Saving { until, .. } = &mut stop.progress {
             *until = checkpoint_deadline(announcement.start, grace).min(*until);
         }
     }
@@ -86,6 +90,8 @@ impl Eviction {
 /// The progress of stopping the worker.
 pub(super) struct Stop {
     pub(super) event: Option<EventRecord>,
+    /// When the event may start, as far as that is known.
+    pub(super) start: Option<Instant>,
     pub(super) progress: Progress,
 }
 
@@ -143,6 +149,7 @@ impl Stop {
     pub(super) fn new(announcement: Option<&Announcement>, grace: Duration) -> Self {
         Self {
             event: announcement.map(|announcement| announcement.event.clone()),
+            start: announcement.and_then(|announcement| announcement.start),
             progress: Progress::Saving {
                 until: checkpoint_deadline(
                     announcement.and_then(|announcement| announcement.start),
@@ -187,6 +194,39 @@ impl Stop {
         }
     }
 
+    /// What to say when the worker is asked to end now; `None` if that was said when the event was
+    /// announced.
+    pub(super) fn asking(
+        &self,
+        now: Instant,
+        observed: &Observed,
+        grace: Duration,
+    ) -> Option<String> {
+        let Progress::Saving { has_begun, .. } = self.progress else {
+            return None;
+        };
+        let stopping = stopping(self.start, now, grace);
+        match observed.checkpoint {
+            Checkpoint::Absent => None,
+            _ if observed.is_leaving && has_begun => None,
+            _ if observed.is_leaving => Some(
+                "the last checkpoint is skipped, because this program was asked to end".to_owned(),
+            ),
+            Checkpoint::Runs if has_begun => {
+                Some(format!("the last checkpoint is not complete: {stopping}"))
+            }
+            _ if has_begun => Some(stopping),
+            _ => {
+                let left = self.start.map_or("an unknown time".to_owned(), |start| {
+                    duration(rounded(start.saturating_duration_since(now)))
+                });
+                Some(format!(
+                    "the last checkpoint is skipped, with {left} left: {stopping}"
+                ))
+            }
+        }
+    }
+
     /// Whether the command that ended was the stop command.
     pub(super) fn command_ended(&mut self, number: u64) -> bool {
         match &mut self.progress {
@@ -200,7 +240,7 @@ impl Stop {
 
 /// The deadline of a checkpoint. If the start of the event is unknown, the shortest notice of an
 /// eviction is assumed.
-fn checkpoint_deadline(start: Option<Instant>, grace: Duration) -> Instant {
+pub(super) fn checkpoint_deadline(start: Option<Instant>, grace: Duration) -> Instant {
     let now = Instant::now();
     let start = start.unwrap_or(now + RUN_NOTICE);
     start

@@ -1,7 +1,7 @@
 //! Messages from other threads to a supervisor.
 
 use std::sync::mpsc::Sender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use scheduled_events::hooks::CommandOutcome;
 use scheduled_events::record::EventRecord;
@@ -28,6 +28,8 @@ pub(crate) enum RunMessage {
     Identified { state_is_own: bool },
     /// An event that ends the machine started before the worker was stopped for it.
     Started(EventRecord),
+    /// Azure advises to leave the machine: save a checkpoint.
+    Advised(EventRecord),
     /// No such event is left. If the machine is out of service, other events keep the worker from
     /// running.
     Over { out_of_service: bool },
@@ -44,6 +46,19 @@ pub(crate) struct Announcement {
     pub(crate) event: EventRecord,
     /// When the event may start, as far as that is known.
     pub(crate) start: Option<Instant>,
+}
+
+impl Announcement {
+    /// The whole seconds until the event may start, as far as that is known.
+    pub(super) fn seconds_left(&self) -> Option<i64> {
+        let left = self.start?.saturating_duration_since(Instant::now());
+        Some(i64::try_from(rounded(left)).unwrap_or(i64::MAX))
+    }
+}
+
+/// A time in seconds, rounded.
+pub(super) fn rounded(time: Duration) -> u64 {
+    time.saturating_add(Duration::from_millis(500)).as_secs()
 }
 
 /// Sends messages to a supervisor, from any thread.
@@ -81,6 +96,10 @@ impl RunHandle {
 
     pub(crate) fn started(&self, event: EventRecord) {
         self.send(RunMessage::Started(event));
+    }
+
+    pub(crate) fn advised(&self, advice: EventRecord) {
+        self.send(RunMessage::Advised(advice));
     }
 
     pub(crate) fn over(&self, out_of_service: bool) {

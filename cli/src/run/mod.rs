@@ -6,7 +6,7 @@
 //! is announced or over; the watcher's waits never delay the worker.
 //!
 //! * `options`: the configuration of a supervisor.
-//! * `command`: the subcommand, with its watcher.
+//! * `command`: the subcommand, with its watcher. `policy`: its rules. `lines`: what it says about events.
 //! * `state`: what a supervisor does at the moment, and which state leads to which. `eviction`: the
 //!   state in which the worker is stopped in time. `timer`: what repeats in them.
 //! * `supervisor`: the loop that acts on messages and times. `stop_worker` is its part that carries
@@ -22,10 +22,12 @@ mod eviction;
 mod held_lock;
 mod hooks;
 mod init;
+mod lines;
 mod message;
 mod options;
 mod other_runs;
 mod phase_file;
+mod policy;
 mod signals;
 mod state;
 mod stop_worker;

@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scheduled_events_core::spot::Phase;
 
+use super::eviction::checkpoint_deadline;
 use super::held_lock::HeldLock;
+use super::message::{Announcement, rounded};
 use super::phase_file::PhaseFile;
+use crate::output::format::duration;
 use scheduled_events::hooks::CommandLine;
 
 /// The options of a [`Supervisor`](super::supervisor::Supervisor).
@@ -32,6 +35,36 @@ pub(crate) struct RunOptions {
     pub(crate) log: fn(&str, &str),
     /// Called in each new phase.
     pub(crate) on_phase: Box<dyn Fn(Phase)>,
+}
+
+impl RunOptions {
+    /// What is done to a worker that runs when this event is announced, with the time that it truly has.
+    pub(super) fn stopping(&self, announcement: &Announcement) -> String {
+        let now = Instant::now();
+        let saves = self.commands.checkpoint.is_some();
+        let until = checkpoint_deadline(announcement.start, self.grace);
+        let for_checkpoint = until.saturating_duration_since(now);
+        if saves && !for_checkpoint.is_zero() {
+            let most = duration(rounded(for_checkpoint));
+            format!("saving a checkpoint for {most} at most, then stopping the worker")
+        } else {
+            stopping(announcement.start, now, self.grace)
+        }
+    }
+}
+
+/// What is done to a worker that is asked to end now. It has the grace, or the time until the event.
+pub(super) fn stopping(start: Option<Instant>, now: Instant, grace: Duration) -> String {
+    let rest = start.map_or(grace, |start| {
+        start.saturating_duration_since(now).min(grace)
+    });
+    match rounded(rest) {
+        0 if !grace.is_zero() => "stopping the worker, which may be ended at any moment".to_owned(),
+        seconds => format!(
+            "stopping the worker, which has {} to end",
+            duration(seconds)
+        ),
+    }
 }
 
 /// The user's commands beside the worker.

@@ -37,10 +37,11 @@ impl Supervisor {
                 self.start_checkpoint(event.as_ref(), Some(until));
             }
             StopStep::AskToEnd => {
+                let grace = self.options.grace;
+                let line = stop.asking(now, &observed, grace);
                 if let Some(checkpoint) = &self.checkpoint {
                     checkpoint.running().cancel();
                 }
-                let grace = self.options.grace;
                 let command = self.options.commands.stop.as_ref().map(|command| {
                     let purpose = Purpose {
                         label: "stop",
@@ -57,6 +58,9 @@ impl Supervisor {
                     kill: Timer::kill_after(grace),
                     command,
                 };
+                if let Some(line) = line {
+                    self.log("warning", &line);
+                }
             }
             StopStep::Kill => worker.kill(),
             StopStep::OwnEnd(status) => self.on_own_end(status),

@@ -12,6 +12,7 @@ use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 use super::eviction::{Eviction, Remaining, Stop};
 use super::held_lock::HeldLock;
 use super::hooks::{Commands, Purpose, Started};
+use super::lines::{announced, kind};
 use super::message::{Announcement, RunHandle, RunMessage};
 use super::options::RunOptions;
 use super::other_runs::other_workers;
@@ -38,6 +39,10 @@ pub(crate) struct Supervisor {
     pub(super) commands: Commands,
     /// The checkpoint command, while it runs: a regular one or the last one.
     pub(super) checkpoint: Option<Started>,
+    /// The purpose of that command, for the log.
+    pub(super) checkpoint_is_for: String,
+    /// Advice for which a checkpoint is due.
+    advice: Option<EventRecord>,
     /// What the watcher waits for, until the worker has started.
     recovery: Option<Recovery>,
     /// Whether an event is open that started before the worker was stopped for it.
@@ -68,6 +73,8 @@ impl Supervisor {
             options,
             state: State::IDLE,
             checkpoint: None,
+            checkpoint_is_for: String::new(),
+            advice: None,
             recovery: None,
             has_started_event: false,
             is_unconfirmed: false,
@@ -195,8 +202,10 @@ impl Supervisor {
             processing.stay(self.options.every);
             return self.log("note", "the worker goes on after the signal");
         }
-        if processing.is_checkpoint_due(now) && self.checkpoint.is_none() {
-            self.start_checkpoint(None, Instant::now().checked_add(COMMAND_TIME));
+        let is_due = processing.is_checkpoint_due(now);
+        if self.checkpoint.is_none() && (is_due || self.advice.is_some()) {
+            let advice = self.advice.take();
+            self.start_checkpoint(advice.as_ref(), Instant::now().checked_add(COMMAND_TIME));
         }
     }
 
@@ -204,6 +213,7 @@ impl Supervisor {
         match message {
             RunMessage::Prepare(announcement, reply) => self.on_notice(&announcement, reply),
             RunMessage::Started(event) => self.on_started(event),
+            RunMessage::Advised(advice) => self.on_advice(advice),
             RunMessage::Cancel(attempt) => self.on_cancel(attempt),
             RunMessage::Over { out_of_service } => self.on_over(out_of_service),
             RunMessage::Recover(event, reply) => self.on_recover(Recovery { event, reply }),
@@ -233,34 +243,45 @@ impl Supervisor {
     }
 
     fn on_notice(&mut self, announcement: &Announcement, reply: Reply) {
+        let what = announced(&announcement.event, announcement.seconds_left());
         match &mut self.state {
             State::Shutdown { answer_by } => {
                 *answer_by = None;
+                self.log("warning", &format!("{what}: no worker runs"));
                 reply.prepared(Preparation::Ready, HookOutcome::Ready);
             }
             State::Evicted(eviction) => {
                 eviction.hasten(announcement, self.options.grace);
                 eviction.preparing.push(reply);
                 eviction.starts_again = false;
+                self.log(
+                    "warning",
+                    &format!("{what}: the worker is being stopped already"),
+                );
             }
             state => {
-                let kind = kind(&announcement.event);
-                if state.worker().is_some() {
-                    let grace = humantime::format_duration(self.options.grace);
-                    self.log(
-                        "warning",
-                        &format!(
-                            "{kind} is announced: stopping the worker, which has {grace} to end"
-                        ),
-                    );
+                let does = if state.worker().is_some() {
+                    self.options.stopping(announcement)
                 } else {
-                    self.log(
-                        "warning",
-                        &format!("{kind} is announced: the worker is not started"),
-                    );
-                }
+                    "the worker is not started".to_owned()
+                };
+                self.log("warning", &format!("{what}: {does}"));
                 self.evict(Some(announcement), vec![reply]);
             }
+        }
+    }
+
+    /// Saves a checkpoint, and another one after a regular one that may have begun before.
+    fn on_advice(&mut self, advice: EventRecord) {
+        let what = announced(&advice, None);
+        if let State::Processing(_) = self.state {
+            self.log("warning", &format!("{what}: saving a checkpoint"));
+            self.advice = Some(advice);
+        } else {
+            self.log(
+                "note",
+                &format!("{what}: no worker runs that a checkpoint could be of"),
+            );
         }
     }
 
@@ -377,7 +398,9 @@ impl Supervisor {
             .take_if(|command| command.is(number))
             .is_some()
         {
-            outcome.log("checkpoint", log);
+            if outcome.log("checkpoint", log) {
+                self.log("note", &format!("saved {}", self.checkpoint_is_for));
+            }
             return;
         }
         match &mut self.state {
@@ -509,6 +532,8 @@ impl Supervisor {
         if let Some(recovery) = self.recovery.take() {
             recovery.reply.recovered(HookOutcome::Cancelled);
         }
+        // The last checkpoint is one for the advice, too.
+        self.advice = None;
         let keeps_out = mem::take(&mut self.is_unconfirmed);
         let remaining = match mem::replace(&mut self.state, State::IDLE) {
             State::Processing(processing) => Remaining::Worker(
@@ -634,6 +659,10 @@ impl Supervisor {
                 deadline,
             };
             self.checkpoint = Some(self.commands.start(command, &purpose));
+            self.checkpoint_is_for = match event {
+                Some(event) => format!("a checkpoint, for {}", kind(event)),
+                None => "a checkpoint".to_owned(),
+            };
         }
     }
 
@@ -675,11 +704,6 @@ impl Supervisor {
     pub(crate) fn log(&self, label: &str, text: &str) {
         (self.options.log)(label, text);
     }
-}
-
-/// The type of an event, for the log.
-fn kind(event: &EventRecord) -> &str {
-    event.event_type.as_deref().unwrap_or("an event")
 }
 
 fn exit_code(status: ExitStatus) -> u8 {

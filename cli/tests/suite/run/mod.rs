@@ -7,11 +7,16 @@ mod exits;
 mod first_process;
 mod guide_worker;
 mod interrupted;
+mod lines;
 mod queue_worker;
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, lines, with};
+use crate::support::{
+    Folder, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, in_future, lines, with,
+};
 
 /// A folder with a log that the worker and the commands write.
 struct Fixture {
@@ -78,7 +83,11 @@ fn arguments(endpoint: &str, options: &[&str], script: &str) -> Vec<String> {
     all.into_iter().map(str::to_owned).collect()
 }
 
-/// An eviction of this machine, in an hour.
+/// An eviction of this machine, with a notice for which the worker is stopped at once.
 fn preempt(id: &str) -> Value {
-    with(freeze(id), &json!({ "EventType": "Preempt" }))
+    let soon = in_future(Duration::from_secs(110));
+    with(
+        freeze(id),
+        &json!({ "EventType": "Preempt", "NotBefore": soon }),
+    )
 }
