@@ -208,8 +208,7 @@ impl Stop {
         let stopping = stopping(self.start, now, grace);
         match observed.checkpoint {
             Checkpoint::Absent => None,
-            _ if observed.is_leaving && has_begun => None,
-            _ if observed.is_leaving => Some(
+            _ if observed.is_leaving && !has_begun => Some(
                 "the last checkpoint is skipped, because this program was asked to end".to_owned(),
             ),
             Checkpoint::Runs if has_begun => {

@@ -398,7 +398,8 @@ impl Supervisor {
             .take_if(|command| command.is(number))
             .is_some()
         {
-            if outcome.log("checkpoint", log) {
+            // Why it was cancelled has been said.
+            if !matches!(outcome, CommandOutcome::Cancelled) && outcome.log("checkpoint", log) {
                 self.log("note", &format!("saved {}", self.checkpoint_is_for));
             }
             return;

@@ -169,6 +169,7 @@ fn a_checkpoint_ends_two_seconds_and_the_grace_before_the_event() {
         shown.elapsed()
     );
     fixture.await_lines("end", 1);
+    run.wait_for_stderr("the last checkpoint is not complete: stopping the worker, which has 1 s");
     run.wait_for_stderr("the worker has stopped");
     run.terminate();
     run.finish().with_code(143);

@@ -42,6 +42,7 @@ fn fault_36_a_worker_stopped_at_once_by_a_failure_that_is_predicted_for_next_wee
     run.wait_for_stderr("Redeploy: rescheduled, and may start in ");
     fixture.await_lines("end", 1);
     assert!(service.posted().is_empty());
+    run.wait_for_stderr("the worker has stopped");
     run.terminate();
     run.finish().with_code(143);
 }
@@ -100,6 +101,7 @@ fn the_worker_is_stopped_when_its_time_has_come() {
     assert_eq!(fixture.lines(), ["start"]);
     run.wait_for_stderr("s: stopping the worker, which has 2 s to end");
     fixture.await_lines("end", 1);
+    run.wait_for_stderr("the worker has stopped");
     run.terminate();
     run.finish().with_code(143);
 }
@@ -158,6 +160,7 @@ fn fault_37_no_line_for_a_skipped_checkpoint_an_unknown_type_and_a_type_that_is_
     run.wait_for_stderr("the last checkpoint is skipped, with ");
     fixture.await_lines("end", 1);
     assert_eq!(fixture.lines(), ["start", "end"]);
+    run.wait_for_stderr("the worker has stopped");
     run.terminate();
     let text = run.finish().with_code(143).stderr;
     let skipped = text
@@ -194,6 +197,7 @@ fn each_checkpoint_that_was_saved_has_a_line() {
     run.wait_for_stderr(
         "Reboot is announced, in 7 d: it does not stop the worker until 38 s before",
     );
+    run.wait_for_stderr("the worker has stopped");
     run.terminate();
     run.finish().with_code(143);
 }
