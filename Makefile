@@ -310,7 +310,7 @@ scenarios-page: ## write docs/use/scenarios.md from the scenario files
 
 commands-page: ## write docs/use/commands.md from the definition of the arguments
 	@tests/setup cc
-	SCHEDULED_EVENTS_WRITE_COMMANDS_PAGE=1 $(CARGO) test $(WORKSPACE) --lib commands_page::
+	SCHEDULED_EVENTS_WRITE_COMMANDS_PAGE=1 $(CARGO) test --locked -p scheduled-events-cli --lib commands_page::
 
 policy-schema: ## write docs/use/policy.schema.json and its page from the keys and words of a policy
 	@tests/setup cc
