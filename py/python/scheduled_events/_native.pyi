@@ -46,9 +46,7 @@ _EventId: TypeAlias = (
 
 # The words of records and rules.
 _ActionWord: TypeAlias = Literal["approve", "prepare", "hold", "ignore"]
-_TypeWord: TypeAlias = Literal[
-    "Freeze", "Reboot", "Redeploy", "Preempt", "Terminate", "SpotRebalanceRecommendation"
-]
+_TypeWord: TypeAlias = Literal["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate", "SpotRebalanceRecommendation"]
 _SourceWord: TypeAlias = Literal["Platform", "User"]
 _ScopeWord: TypeAlias = Literal["mine", "others", "any"]
 _LeaderWord: TypeAlias = Literal["first-resource", "everyone", "rank"]
@@ -281,8 +279,9 @@ class Session:
     after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
     machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
 
-    Each Get and Post has the ``api_version`` of its request: the one of the argument, or by default 2020-07-01; a Get has
-    2024-07-09 while a rule names SpotRebalanceRecommendation, or with ``needs_advice``, as long as the service knows it.
+    Each Get and Post has the ``api_version`` of its request: the one of the argument, or by default 2020-07-01; a Get
+    has 2024-07-09 while a rule names SpotRebalanceRecommendation, or with ``needs_advice``, as long as the service
+    knows it.
 
     With the ``source`` "notifications" or "both", on_notification() feeds it what Azure says outside the machine. With
     notifications alone it never polls, and a Post is sent as ``acknowledge_request(resource_id, step.event_ids)``.

@@ -193,11 +193,17 @@ def test_the_fixture_serves_a_scenario(scheduled_events_replay: Any) -> None:
 
 def test_the_service_has_the_version_that_a_test_chooses() -> None:
     version = "2024-07-09"
-    with se.replay("rebalance", speed=0.01, newest_api_version=version) as url, se.Client(url, api_version=version) as client:
+    with (
+        se.replay("rebalance", speed=0.01, newest_api_version=version) as url,
+        se.Client(url, api_version=version) as client,
+    ):
         assert client.poll().incarnation == 1
-    with se.replay("rebalance", speed=0.01) as url, se.Client(url, api_version=version) as client:
-        with pytest.raises(se.EndpointError, match="400"):
-            client.poll()
+    with (
+        se.replay("rebalance", speed=0.01) as url,
+        se.Client(url, api_version=version) as client,
+        pytest.raises(se.EndpointError, match="400"),
+    ):
+        client.poll()
     with pytest.raises(se.ConfigError, match="no service has this api-version"):
         se.replay("rebalance", newest_api_version="2020-07-02")
 

@@ -25,7 +25,7 @@ PREPARE = se.Policy([se.Rule("prepare")])
 
 def test_a_rule_that_names_advice_asks_for_the_version_that_shows_it() -> None:
     policy = se.Policy([se.Rule("prepare", event="SpotRebalanceRecommendation")])
-    done: "list[tuple[str, str | None]]" = []
+    done: list[tuple[str, str | None]] = []
     server = se.replay("rebalance-withdrawn", speed=40, vm_name=VM, newest_api_version="2024-07-09")
     with server as url, se.Client(url) as client:
         watch = client.watch(
