@@ -77,6 +77,16 @@ impl Sight {
     }
 
     /// For how long the watcher has not reported, if that is too long: it hangs, is stopped, or cannot write the file.
+    ///
+    /// ```
+    /// use scheduled_events::state::Sight;
+    ///
+    /// // Written when the machine started.
+    /// let report = r#"{"process":1,"steady_ms":0,"time_ms":0,"blind":false,"last_document":null,"started":"2026-01-01T00:00:00Z","failed_polls":0,"cause":null}"#;
+    /// let sight: Sight = serde_json::from_str(report)?;
+    /// assert!(sight.overdue().is_some());
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn overdue(&self) -> Option<Duration> {
         Some(self.age()).filter(|age| *age > SIGHT_OVERDUE)
     }

@@ -306,10 +306,10 @@ impl<const N: usize> Session<N> {
         match config.api_version {
             ApiVersion::Auto => {}
             ApiVersion::Advice => session.versions.needs_advice = true,
+            ApiVersion::Fixed("") => return Err(SessionConfigError::ApiVersion),
             ApiVersion::Fixed(version) => {
-                session.versions.fixed = fixed_str::from_str(version)
-                    .filter(|version: &heapless::String<_, _>| !version.is_empty())
-                    .ok_or(SessionConfigError::ApiVersion)?;
+                session.versions.fixed =
+                    fixed_str::from_str(version).ok_or(SessionConfigError::ApiVersion)?;
             }
         }
         if config.gate {

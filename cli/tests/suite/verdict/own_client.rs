@@ -69,6 +69,11 @@ const FAULTS: &[&[&str]] = &[
     &["incarnation-back:2@4-6"],
     &["vanish@6-8"],
     &["started-without-scheduled"],
+    &[r#"member:DurationInSeconds,"unknown"@2-4"#],
+    &["member:EventStatus@2-4"],
+    &["repeated-id@2-4"],
+    &["clock:600"],
+    &["clock:-600"],
 ];
 
 #[test]
