@@ -72,6 +72,16 @@ impl Sight {
     }
 
     /// The time of day now, by the service's clock where the watcher knows it. It does not change when this machine's clock is set.
+    ///
+    /// ```
+    /// use scheduled_events::state::Sight;
+    ///
+    /// // Written when the machine started, at a time far ahead.
+    /// let report = r#"{"process":1,"steady_ms":0,"time_ms":4000000000000,"blind":false,"last_document":null,"started":"2026-01-01T00:00:00Z","failed_polls":0,"cause":null}"#;
+    /// let sight: Sight = serde_json::from_str(report)?;
+    /// assert!(sight.now().0 > 4_000_000_000);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn now(&self) -> UnixSeconds {
         UnixMillis(self.time_ms.saturating_add(millis(self.age()))).seconds()
     }
