@@ -224,7 +224,7 @@ fn an_event_that_is_over_is_not_announced() {
 #[test]
 fn the_check_for_node_problem_detector_has_its_exit_codes() {
     let script =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/agents/node-problem-detector.sh");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/node-problem-detector/check.sh");
     let check = |url: &str| {
         let output = Command::new("sh")
             .arg(&script)

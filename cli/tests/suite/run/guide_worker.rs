@@ -29,7 +29,7 @@ fn install(folder: &Folder) {
         let text = FOLDERS.into_iter().fold(block.text.clone(), |text, name| {
             text.replace(&format!("/{name}"), &format!("{here}/{name}"))
         });
-        let file = folder.file(name, text.replace("sleep(0.05)", "sleep(0.005)"));
+        let file = folder.file(name, text.replace("sleep(0.05)", "sleep(0.02)"));
         fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("a mode");
     }
 }
@@ -50,7 +50,7 @@ fn start(folder: &Folder, service: &FakeService) -> Run {
         quoted(PROGRAM),
         service.url(),
         folder.path("var/lib/scheduled-events-run/sum.state"),
-        setting("OPTIONS").replace("5min", "1s"),
+        setting("OPTIONS").replace("5min", "2s"),
         setting("WORKER"),
     );
     let mut command = launch("sh");

@@ -104,6 +104,8 @@ const FIELDS: [(&str, &[(&str, Kind)]); 10] = [
             ("empty_dir", Text),
             ("exclude_from_load_balancers", Text),
             ("unmanaged", Text),
+            ("conditions", List),
+            ("on_advice", Text),
             ("at_deadline", Text),
             ("force_before", Text),
             ("margin", Text),
