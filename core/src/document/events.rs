@@ -225,21 +225,21 @@ impl<'a> Iterator for EventsFor<'a, '_> {
     fn next(&mut self) -> Option<Event<'a>> {
         let Events { document, cursor } = &mut self.events;
         loop {
-            let Some(event) = document.next_event(cursor) else {
-                if self.repeated || document.duplicates.is_empty() {
-                    return None;
+            let event = document.next_event(cursor);
+            // Beyond the window nothing is known about repeated ids, so each event stands for itself. This also bounds the search.
+            let is_searched = cursor.ids <= DUPLICATE_ID_WINDOW && !document.duplicates.is_empty();
+            match event {
+                Some(event) if is_searched => match document.own_repetition(&event, self.names) {
+                    None if !self.repeated => return Some(event),
+                    Some(own) if self.repeated => return Some(own),
+                    _ => {}
+                },
+                Some(event) if !self.repeated => return Some(event),
+                None if !self.repeated && !document.duplicates.is_empty() => {
+                    self.repeated = true;
+                    *cursor = EventCursor::START;
                 }
-                self.repeated = true;
-                *cursor = EventCursor::START;
-                continue;
-            };
-            if document.duplicates.is_empty() {
-                return Some(event);
-            }
-            match document.own_repetition(&event, self.names) {
-                None if !self.repeated => return Some(event),
-                Some(own) if self.repeated => return Some(own),
-                _ => {}
+                _ => return None,
             }
         }
     }

@@ -321,7 +321,7 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
     }
     reach(document.incarnation() == Incarnation::Absent);
     reach((document.events().len(), document.events().size_hint()));
-    reach(document.events_for(names).count());
+    document.events_for(names).for_each(reach);
     for event in document.events() {
         the_event(&event, text);
         reach((names.rank(&event), names.owns(&event)));

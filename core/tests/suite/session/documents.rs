@@ -496,3 +496,19 @@ fn a_tracker_forgets_events_with_a_final_status() {
     assert_eq!(changes, expected);
     assert_eq!(tracker.len(), 1);
 }
+
+/// A document that makes the search for repeated ids as long as it can be: it takes seconds if each event is compared with all.
+#[test]
+fn repeated_ids_cost_no_more_however_many_events_follow() {
+    let text = "x".repeat(4_000);
+    let foreign = |id: &str, text: &str| {
+        format!(r#"{{"EventId":"{id}","Resources":["b"],"Description":"{text}"}}"#)
+    };
+    let mut events: Vec<_> = (0..63).map(|n| foreign(&format!("e{n}"), &text)).collect();
+    events.insert(1, foreign("E0", &text));
+    events.extend((0..20_000).map(|n| foreign(&format!("x{n}"), "")));
+    let body = format!(r#"{{"Events":[{}]}}"#, events.join(","));
+    let parsed = Document::parse(body.as_bytes()).unwrap();
+    let names = VmNames::new(&["db_0"]);
+    assert_eq!(parsed.events_for(names).count(), 63 + 20_000);
+}

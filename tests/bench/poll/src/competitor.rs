@@ -54,7 +54,7 @@ fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, Stri
         let mut polled = false;
         loop {
             match session.take_step(clock.now()) {
-                Step::Get { timeout_ms } => {
+                Step::Get { timeout_ms, .. } => {
                     let timeout = Duration::from_millis(u64::from(timeout_ms));
                     let answer = imds.events(timeout).map_err(|failure| failure.detail)?;
                     let response = Response {
