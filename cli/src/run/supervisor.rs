@@ -672,11 +672,10 @@ impl Supervisor {
         if !self.options.approve {
             return Err("there is no --approve".to_owned());
         }
-        if event
-            .resources
-            .as_ref()
-            .is_some_and(|resources| resources.len() > 1)
-        {
+        // A name that is repeated is one machine.
+        let mut names = event.resources.iter().flatten();
+        let first = names.next();
+        if first.is_some_and(|first| names.any(|name| !name.eq_ignore_ascii_case(first))) {
             return Err("it affects other machines, too, which may not be ready".to_owned());
         }
         if at_once {

@@ -19,7 +19,8 @@ use scheduled_events_core::Cause;
 use super::message::Message;
 use crate::imds::{HttpResponse, Imds, RequestFailure};
 use crate::limits::{
-    OVERDUE_REQUESTS_MAX, REPEAT_AFTER, REPEAT_EVERY, REQUEST_OVERDUE, REQUESTS_BESIDE_MAX,
+    OVERDUE_REQUESTS_MAX, REPEAT_AFTER, REPEAT_EVERY, REPEAT_TIMEOUT, REQUEST_OVERDUE,
+    REQUESTS_BESIDE_MAX,
 };
 
 /// Sends a request and waits for its answer.
@@ -164,7 +165,8 @@ impl Transport {
         self.repeat_at = Some(now + REPEAT_EVERY);
         self.repeating.retain(|thread| !thread.is_finished());
         if self.repeating.len() + 1 < REQUESTS_BESIDE_MAX {
-            let timeout = end.saturating_duration_since(now);
+            // Shorter than the first one, which may take two minutes, so that there is always room for the next one.
+            let timeout = end.saturating_duration_since(now).min(REPEAT_TIMEOUT);
             let (exchange, answers) = (Arc::clone(&self.exchange), self.answers.clone());
             let (number, version) = (self.number, self.version.clone());
             // A failure is that of the request in flight, or none: this one can only help.
