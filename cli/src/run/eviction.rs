@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::hooks::Started;
 use super::message::{Announcement, rounded};
-use super::options::stopping;
 use super::timer::Timer;
 use super::worker::Worker;
 use crate::output::format::duration;
@@ -234,6 +233,20 @@ impl Stop {
                 command.take_if(|command| command.is(number)).is_some()
             }
         }
+    }
+}
+
+/// What is done to a worker that is asked to end now. It has the grace, or the time until the event.
+pub(super) fn stopping(start: Option<Instant>, now: Instant, grace: Duration) -> String {
+    let rest = start.map_or(grace, |start| {
+        start.saturating_duration_since(now).min(grace)
+    });
+    match rounded(rest) {
+        0 if !grace.is_zero() => "stopping the worker, which may be ended at any moment".to_owned(),
+        seconds => format!(
+            "stopping the worker, which has {} to end",
+            duration(seconds)
+        ),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_core::spot::Phase;
 
-use super::eviction::checkpoint_deadline;
+use super::eviction::{checkpoint_deadline, stopping};
 use super::held_lock::HeldLock;
 use super::message::{Announcement, rounded};
 use super::phase_file::PhaseFile;
@@ -50,20 +50,6 @@ impl RunOptions {
         } else {
             stopping(announcement.start, now, self.grace)
         }
-    }
-}
-
-/// What is done to a worker that is asked to end now. It has the grace, or the time until the event.
-pub(super) fn stopping(start: Option<Instant>, now: Instant, grace: Duration) -> String {
-    let rest = start.map_or(grace, |start| {
-        start.saturating_duration_since(now).min(grace)
-    });
-    match rounded(rest) {
-        0 if !grace.is_zero() => "stopping the worker, which may be ended at any moment".to_owned(),
-        seconds => format!(
-            "stopping the worker, which has {} to end",
-            duration(seconds)
-        ),
     }
 }
 
