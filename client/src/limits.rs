@@ -221,7 +221,7 @@ pub const RUN_SHORT_NOTICE: u32 = 120;
 /// The delay before `run` starts the worker again after the system refused for a reason that may go away.
 pub const RUN_SPAWN_RETRY: Duration = Duration::from_millis(250);
 
-/// The longest time before an event at which `run` can be told to stop the worker.
+/// The longest time before an event at which `run` can be asked to stop the worker.
 pub const RUN_STOP_BEFORE_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// The longest grace that `run` accepts.

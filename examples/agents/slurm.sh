@@ -22,7 +22,7 @@ steps() { squeue --noheader --steps --jobs "$1" --format %i | grep -v extern; }
 uptime() { cut -d . -f 1 /proc/uptime; } # Unlike the clock, it is never set.
 # stop ID STATE BATCH REQUEUE USER: does once what ends a job.
 stop() {
-    job=${1%+*} # A part of a heterogeneous job stands for all of it.
+    job=${1%+*} # A part of a heterogeneous job is taken for all of it.
     case "$2,$ended" in CG,* | *",$job,"*) return ;; esac
     if [ "$3$4" = 11 ]; then
         scontrol requeue "$job" || return 0 # The next round tries again.

@@ -137,7 +137,7 @@ pub struct Imds {
 impl Imds {
     /// Prepares requests to `endpoint`, a URL such as `http://169.254.169.254`. Nothing is sent yet.
     ///
-    /// [`AUTO_API_VERSION`] stands for [`API_VERSION`] here; [`events_in`](Self::events_in) names another one.
+    /// [`AUTO_API_VERSION`] means [`API_VERSION`] here; [`events_in`](Self::events_in) names another one.
     ///
     /// Endpoints other than that address and loopback addresses are rejected unless `allow_any` is set, since the responses
     /// decide when this machine is drained.

@@ -226,7 +226,7 @@ impl<'a> Iterator for EventsFor<'a, '_> {
         let Events { document, cursor } = &mut self.events;
         loop {
             let event = document.next_event(cursor);
-            // Beyond the window nothing is known about repeated ids, so each event stands for itself. This also bounds the search.
+            // Beyond the window nothing is known about repeated ids, so each event is shown as it is. This also bounds the search.
             let is_searched = cursor.ids <= DUPLICATE_ID_WINDOW && !document.duplicates.is_empty();
             match event {
                 Some(event) if is_searched => match document.own_repetition(&event, self.names) {

@@ -96,7 +96,7 @@ fault_kinds! {
     IncarnationBack(Decrement) = "incarnation-back:N", "lower the incarnation by N";
     Vanish = "vanish", "serve a document without events while events are open";
     StartedWithoutScheduled = "started-without-scheduled", "show events only once they are Started";
-    Member(OddMember) = "member:NAME[,JSON]", "give this member of each event that value, or leave it out";
+    Member(EventMember) = "member:NAME[,JSON]", "give this member of each event that value, or leave it out";
     RepeatedId = "repeated-id", "before each event, show one of another VM with the same EventId";
     Clock(ClockOffset) = "clock:SECONDS", "have a clock that is ahead of this machine's, or behind it (-600), in Date and NotBefore";
 }
@@ -204,7 +204,7 @@ pub(crate) struct HeaderValue(pub(crate) String);
 
 /// A member of an event, and its value; `None` leaves it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OddMember {
+pub(crate) struct EventMember {
     pub(crate) name: String,
     pub(crate) value: Option<serde_json::Value>,
 }
@@ -323,7 +323,7 @@ impl Argument for HeaderValue {
     }
 }
 
-impl Argument for OddMember {
+impl Argument for EventMember {
     const EXPECTED: &str = "a member's name, with or without `,JSON`";
 
     fn parse(text: &str) -> Option<Self> {
@@ -410,7 +410,7 @@ display_value!(
     ClockOffset
 );
 
-impl fmt::Display for OddMember {
+impl fmt::Display for EventMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         self.value

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fault::kind::{
-    ByteCount, ClockOffset, FaultKind, FieldCount, HeaderValue, Location, MessageCount,
-    MessageFaultKind, OddMember, RetryTime, StatusCode,
+    ByteCount, ClockOffset, EventMember, FaultKind, FieldCount, HeaderValue, Location,
+    MessageCount, MessageFaultKind, RetryTime, StatusCode,
 };
 use crate::fault::{Fault, FaultAction, FaultScope};
 
@@ -29,7 +29,7 @@ pub(crate) struct FaultPlan {
     /// Whether the document has only Started events.
     pub(crate) started_only: bool,
     /// What each event has in place of its members.
-    pub(crate) members: Vec<OddMember>,
+    pub(crate) members: Vec<EventMember>,
     /// Whether an event of another VM has the id of each event.
     pub(crate) repeated_ids: bool,
     /// By how many seconds the service's clock is ahead.

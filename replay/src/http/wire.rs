@@ -8,7 +8,7 @@ use scheduled_events_core::EventKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::fault::kind::OddMember;
+use crate::fault::kind::EventMember;
 use crate::timeline::document::{DocumentEvent, EventStatus, ReplayDocument};
 use scheduled_events_core::api_version::{Feature, VERSIONS};
 use scheduled_events_core::wire::{API_VERSION, UNDERSCORED_API_VERSION};
@@ -120,7 +120,11 @@ const ANOTHER_VM: &str = "another_vm";
 
 /// A document whose events have these members in place of their own, and before each event, if `ids_repeat`, one of another
 /// VM that has the same id. The order of the members changes, which means nothing in JSON.
-pub(crate) fn made_odd(document: &str, members: &[OddMember], ids_repeat: bool) -> String {
+pub(crate) fn with_invalid_members(
+    document: &str,
+    members: &[EventMember],
+    ids_repeat: bool,
+) -> String {
     let Ok(mut document) = serde_json::from_str::<Value>(document) else {
         return document.to_owned();
     };
@@ -134,7 +138,7 @@ pub(crate) fn made_odd(document: &str, members: &[OddMember], ids_repeat: bool) 
                     other
                 });
                 if let Value::Object(event) = &mut event {
-                    for OddMember { name, value } in members {
+                    for EventMember { name, value } in members {
                         match value {
                             Some(value) => event.insert(name.clone(), value.clone()),
                             None => event.remove(name),

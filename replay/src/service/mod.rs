@@ -343,7 +343,7 @@ impl Service {
         }
         let mut body = wire::render(&altered, version, wire::shifted(clock.epoch, plan.clock));
         if !plan.members.is_empty() || plan.repeated_ids {
-            body = wire::made_odd(&body, &plan.members, plan.repeated_ids);
+            body = wire::with_invalid_members(&body, &plan.members, plan.repeated_ids);
         }
         let response = ReplayResponse::json(200, body).with("ETag", etag);
         match plan.clock {

@@ -180,8 +180,8 @@ fn a_decision_about_advice_has_its_reason() {
         (Some(from), None)
     );
     // What cannot be read forbids nothing but approving, which there is none of.
-    let odd = decide(&prepare, advice("a").invalid("DurationInSeconds"), names);
-    assert_eq!(odd.action, Action::Prepare);
+    let invalid = decide(&prepare, advice("a").invalid("DurationInSeconds"), names);
+    assert_eq!(invalid.action, Action::Prepare);
 }
 
 #[test]
