@@ -156,7 +156,7 @@ pub(crate) struct ClockMonitor {
 /// How this machine's wall clock differs from the service's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deviation {
-    Behind(Duration),
+    Lags(Duration),
     Ahead(Duration),
 }
 
@@ -182,7 +182,7 @@ impl ClockMonitor {
     pub(crate) fn ahead_ms(&self) -> i64 {
         let own = self.clock.accepted_step_ms();
         match self.deviation() {
-            Some(Deviation::Behind(time)) => own.saturating_add(millis(time)),
+            Some(Deviation::Lags(time)) => own.saturating_add(millis(time)),
             Some(Deviation::Ahead(time)) => own.saturating_sub(millis(time)),
             None => own,
         }
@@ -214,13 +214,13 @@ impl ClockMonitor {
     /// The service sends whole seconds, and an answer that took long shows an earlier time. So the largest difference of the
     /// last answers is the best one, and may be up to a second too small.
     fn deviation(&self) -> Option<Deviation> {
-        let least = *self.service_ahead_ms.iter().max()?;
-        let behind = least.saturating_sub(self.clock.accepted_step_ms());
+        let best = *self.service_ahead_ms.iter().max()?;
+        let behind = best.saturating_sub(self.clock.accepted_step_ms());
         let ahead = behind.saturating_add(1_000).saturating_neg();
         let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
         let min = millis(CLOCK_DEVIATION_MIN);
         if behind > min {
-            Some(Deviation::Behind(span(behind)))
+            Some(Deviation::Lags(span(behind)))
         } else if ahead > min {
             Some(Deviation::Ahead(span(ahead)))
         } else {
@@ -276,7 +276,7 @@ mod tests {
             let reported: String = dates
                 .iter()
                 .map(|ahead| match monitor.on_service_time(date(ahead)) {
-                    Some(Deviation::Behind(_)) => 'b',
+                    Some(Deviation::Lags(_)) => 'b',
                     Some(Deviation::Ahead(_)) => 'a',
                     None => '-',
                 })

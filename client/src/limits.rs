@@ -127,8 +127,8 @@ pub const REPEAT_AFTER: Duration = Duration::from_millis(limits::TIMEOUT_MS as u
 /// How often it is sent again after that.
 pub const REPEAT_EVERY: Duration = Duration::from_secs(10);
 
-/// How long such a repetition may take: a little less than it takes until all that may be open are sent, so that there is always
-/// room for the next one, while the first request waits for its own time.
+/// How long such a repetition may take: a little less than it takes until all that may be open are sent, so that the next
+/// one can always be sent, while the first request waits for its own time.
 pub const REPEAT_TIMEOUT: Duration = Duration::from_millis(19_500);
 
 /// How many of these requests are open at the same time.

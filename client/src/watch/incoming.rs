@@ -170,7 +170,7 @@ impl Watcher {
         let deviation = http.date.and_then(|date| self.clock.on_service_time(date));
         if let Some(deviation) = deviation {
             host.note(&match deviation {
-                Deviation::Behind(time) => Note::ClockLags(time),
+                Deviation::Lags(time) => Note::ClockLags(time),
                 Deviation::Ahead(time) => Note::ClockIsAhead(time),
             });
         }

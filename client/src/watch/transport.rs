@@ -165,7 +165,7 @@ impl Transport {
         self.repeat_at = Some(now + REPEAT_EVERY);
         self.repeating.retain(|thread| !thread.is_finished());
         if self.repeating.len() + 1 < REQUESTS_BESIDE_MAX {
-            // Shorter than the first one, which may take two minutes, so that there is always room for the next one.
+            // Shorter than the first one, which may take two minutes, so that the next one can always be sent.
             let timeout = end.saturating_duration_since(now).min(REPEAT_TIMEOUT);
             let (exchange, answers) = (Arc::clone(&self.exchange), self.answers.clone());
             let (number, version) = (self.number, self.version.clone());

@@ -271,3 +271,19 @@ fn an_event_that_affects_other_machines_too_is_not_approved() {
     run.terminate();
     run.finish().with_code(143);
 }
+
+#[test]
+fn fault_33_an_event_that_names_this_machine_twice_is_approved() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let vm = crate::support::VM;
+    let twice = with(
+        preempt("a"),
+        &json!({ "Resources": [vm, vm.to_uppercase()] }),
+    );
+    let run = fixture.run(&service.url(), &["--approve"], &fixture.worker());
+    fixture.await_lines("start", 1);
+    service.show(2, &[twice]);
+    eventually("an approval", || (service.posted() == ["a"]).then_some(()));
+    run.terminate();
+    run.finish();
+}

@@ -68,3 +68,20 @@ fn a_service_that_starts_slowly_is_waited_for() {
         .collect();
     assert_eq!(arrivals.len(), 3, "{arrivals:?}");
 }
+
+#[test]
+fn fault_30_three_requests_that_are_never_answered_are_followed_by_another() {
+    let service = service(|number| match number {
+        1..=3 => Duration::from_secs(3600),
+        _ => Duration::ZERO,
+    });
+    let since = Instant::now();
+    let mut run = Run::watch(&service.url(), &["--vm-name", VM, "--max-polls", "2"]);
+    run.change("scheduled", "a");
+    assert!(
+        since.elapsed() < Duration::from_secs(50),
+        "{:?}",
+        since.elapsed()
+    );
+    assert!(run.finish().with_code(0).of_kind("poll-failed").is_empty());
+}
