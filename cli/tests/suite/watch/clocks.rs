@@ -231,13 +231,7 @@ fn an_event_that_disappears_after_its_start_by_the_corrected_clock_is_not_cancel
 #[test]
 fn a_machine_whose_clock_lags_prepares_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
-    service.intercept(move |request| {
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        request
-            .is_get()
-            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
-    });
+    show_with_date(&service, 2, &[event("a", Duration::from_secs(600))]);
     let policy = "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n";
     // By this clock, the event starts in half an hour.
     let mut run = start(&service, &folder, policy, "true", -1200);
@@ -259,13 +253,7 @@ fn a_machine_whose_clock_lags_prepares_by_the_clock_of_the_service() {
 #[test]
 fn a_machine_whose_clock_is_ahead_prepares_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
-    service.intercept(move |request| {
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        request
-            .is_get()
-            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
-    });
+    show_with_date(&service, 2, &[event("a", Duration::from_secs(600))]);
     let (policy, left) = (PREPARE_ALL, folder.path("left"));
     let prepare = format!("sh -c 'echo $SCHEDULED_EVENTS_SECONDS_LEFT > {left}'");
     // By this clock, the event was due ten minutes ago.
@@ -279,13 +267,7 @@ fn a_machine_whose_clock_is_ahead_prepares_by_the_clock_of_the_service() {
 #[test]
 fn list_counts_by_the_clock_of_the_service() {
     let (service, folder) = (FakeService::start(), Folder::new());
-    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
-    service.intercept(move |request| {
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        request
-            .is_get()
-            .then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
-    });
+    show_with_date(&service, 2, &[event("a", Duration::from_secs(600))]);
     for seconds in [-600, 0, 600] {
         let mut list = command(&["list", "--endpoint", &service.url(), "--vm-name", VM]);
         let shift = folder.file("shift", format!("{seconds:+}"));
