@@ -1062,7 +1062,7 @@ typedef enum schedev_problem_kind {
    * compared.
    */
   SCHEDEV_PROBLEM_REPEATED = 2,
-  /** The EventId is empty. */
+  /** The EventId, the EventType or the EventStatus is empty. An empty type or status is read as absent. */
   SCHEDEV_PROBLEM_EMPTY = 3,
   /** The EventId has more than SCHEDEV_EVENT_ID_MAX_BYTES bytes. */
   SCHEDEV_PROBLEM_TOO_LONG = 4,
@@ -2502,7 +2502,7 @@ SCHEDEV_API bool schedev_session_is_idle(const schedev_session *session);
  * How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
  * than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
  */
-#define SCHEDEV_STATE_READ_BYTES 163840
+#define SCHEDEV_STATE_READ_BYTES 196608
 
 /**
  * Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when
