@@ -342,6 +342,18 @@ impl Imds {
         &self.endpoint
     }
 
+    /// The version of the API that [`events`](Self::events) and [`approve`](Self::approve) name.
+    ///
+    /// ```
+    /// use scheduled_events::imds::{API_VERSION, AUTO_API_VERSION, ENDPOINT, Imds};
+    ///
+    /// assert_eq!(Imds::new(ENDPOINT, AUTO_API_VERSION, false)?.api_version(), API_VERSION);
+    /// # Ok::<(), scheduled_events::imds::ImdsError>(())
+    /// ```
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
     /// Requests the document.
     ///
     /// # Errors

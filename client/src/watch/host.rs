@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use scheduled_events_core::wire::{ADVICE_API_VERSION, API_VERSION};
 use scheduled_events_core::{
     Change, GateAnswer, GatePhase, RequestOutcome, Session, TrackedEvent, UnixSeconds,
 };
@@ -266,6 +267,8 @@ pub enum Note {
     },
     /// The first poll has no answer for [`REPEAT_AFTER`](crate::limits::REPEAT_AFTER), and is sent again beside it.
     NoAnswerYet,
+    /// The version of the API that has advice brings no documents any more, and the other one does. Noted once.
+    AdviceUnseen,
     /// No document arrives: events may be announced unseen. Noted once, until one arrives.
     Blind {
         /// How long ago the last one arrived, or the watcher started.
@@ -349,6 +352,7 @@ impl Note {
             | Self::MetricsNotWritten(_)
             | Self::ClockStepIgnored
             | Self::NoAnswerYet
+            | Self::AdviceUnseen
             | Self::Blind { .. }
             | Self::SightNotReported(_)
             | Self::ClockLags(_)
@@ -391,6 +395,10 @@ impl fmt::Display for Note {
             Self::NoAnswerYet => write!(
                 f,
                 "the metadata service has not answered yet: it may be starting, which takes up to two minutes, or a firewall drops the requests; asking again meanwhile",
+            ),
+            Self::AdviceUnseen => write!(
+                f,
+                "advice cannot be seen at present: the metadata service brings no document in API version {ADVICE_API_VERSION}, and it does in {API_VERSION}; asking for advice again after a minute, then less often",
             ),
             Self::Blind { after, failed_polls, cause } => {
                 let cause = cause.as_deref().unwrap_or("none");

@@ -22,8 +22,16 @@ impl Watcher {
         host: &mut dyn Host,
     ) -> Option<StopReason> {
         match message {
-            Message::Response(Ok(response)) => self.on_response(response, host),
-            Message::Response(Err(failure)) => self.on_failure(failure, host),
+            Message::Response { answer, repeated } => {
+                if repeated {
+                    self.transport.repeat_answered();
+                    self.session.repeat_answered();
+                }
+                match answer {
+                    Ok(response) => self.on_response(response, host),
+                    Err(failure) => self.on_failure(failure, host),
+                }
+            }
             Message::Name(answer) => {
                 let note = self
                     .name

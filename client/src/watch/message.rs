@@ -11,7 +11,11 @@ use crate::record::HookOutcome;
 /// Something that happened on another thread.
 pub(super) enum Message {
     /// The request in flight was answered, or failed.
-    Response(Result<HttpResponse, RequestFailure>),
+    Response {
+        answer: Result<HttpResponse, RequestFailure>,
+        /// Whether a repetition of it was answered, which may have named another version.
+        repeated: bool,
+    },
     /// The machine's own name, or why it is unknown.
     Name(Result<String, String>),
     /// The machine's `vmId`, or why it is unknown.

@@ -8,6 +8,7 @@
 //! * `message`: how other threads report to the watcher.
 //! * this file: [`Watcher`], the loop that does what the session says. `incoming`: what it does with the answers that other threads
 //!   send.
+//! * `poller`: its requests, for a program that only looks.
 //! * `error`: why there is none. `transport`, `name`, `identity`, `persistence`, `sight`: its parts. Each has one responsibility and knows none of the others.
 
 mod error;
@@ -18,6 +19,7 @@ mod message;
 mod name;
 mod options;
 mod persistence;
+mod poller;
 mod sight;
 mod transport;
 
@@ -46,6 +48,7 @@ pub use error::WatcherError;
 pub use host::{Host, Note, Poll, Severity, WatchStatus};
 pub use message::{Completion, Reply, WatcherHandle};
 pub use options::WatcherOptions;
+pub use poller::{Polled, Poller};
 
 use identity::MachineId;
 use message::Message;
@@ -140,6 +143,8 @@ pub struct Watcher {
     running: HashSet<u32>,
     machine_id: MachineId,
     id_unknown_noted: bool,
+    /// Whether it was said that there is no advice, or that it cannot be seen.
+    no_advice_noted: bool,
     /// Stale documents since the last new one.
     stale: FailureLog,
     /// What reading and writing the state file has to say, until there is a host.
@@ -196,6 +201,7 @@ impl Watcher {
             running: HashSet::new(),
             machine_id,
             id_unknown_noted: false,
+            no_advice_noted: false,
             stale: FailureLog::default(),
             start_notes: Vec::new(),
             messages,
@@ -361,7 +367,8 @@ impl Watcher {
             } => {
                 self.polls.started += 1;
                 let timeout = self.options.request_timeout(timeout_ms);
-                self.transport.get(api_version, timeout);
+                let repeat_version = self.session.repeat_version().to_owned();
+                self.transport.get(api_version, repeat_version, timeout);
             }
             OwnedStep::Post {
                 body,
@@ -396,6 +403,10 @@ impl Watcher {
         }
         if self.transport.repeat() {
             host.note(&Note::NoAnswerYet);
+        }
+        if !self.no_advice_noted && self.session.advice_unseen_since().is_some() {
+            self.no_advice_noted = true;
+            host.note(&Note::AdviceUnseen);
         }
         let clock = self.clock.clock;
         let wait = clock.real(Duration::from_millis(until.millis_since(clock.now())));
@@ -432,6 +443,7 @@ impl Watcher {
     }
 
     fn on_report(&mut self, report: Report<EventRecord>, host: &mut dyn Host) {
+        self.no_advice_noted |= matches!(report, Report::NoAdvice);
         with_report(&report, Some(&self.body), |record| {
             host.record(&record.at(self.time_of_day()));
         });
@@ -518,7 +530,10 @@ impl Watcher {
             return;
         }
         let cause = self.polls.failure.as_deref();
-        let report = self.sight.report(cause, self.clock.time_of_day());
+        let now = self.clock.clock.now();
+        let unseen = self.session.advice_unseen_since();
+        let unseen = unseen.map(|since| Duration::from_millis(now.millis_since(since)));
+        let report = self.sight.report(cause, unseen, self.clock.time_of_day());
         if let Some(note) = report.and_then(|report| self.persistence.report_sight(&report)) {
             host.note(&note);
         }

@@ -26,6 +26,7 @@ struct Reported {
     at: Duration,
     failing: bool,
     answered: bool,
+    sees_advice: bool,
     /// How far the time of day was ahead of the clock here, in milliseconds.
     ahead_ms: i64,
 }
@@ -91,12 +92,19 @@ impl SightMonitor {
     }
 
     /// The report for those who look at the state, if it is time for one.
-    pub(super) fn report(&mut self, cause: Option<&str>, now: UnixMillis) -> Option<Sight> {
+    /// `advice_unseen` is for how long advice cannot be seen.
+    pub(super) fn report(
+        &mut self,
+        cause: Option<&str>,
+        advice_unseen: Option<Duration>,
+        now: UnixMillis,
+    ) -> Option<Sight> {
         let time = boot_time();
         let new = Reported {
             at: time,
             failing: self.failed_polls > 0,
             answered: self.last_document.is_some(),
+            sees_advice: advice_unseen.is_none(),
             ahead_ms: now.0.saturating_sub(millis(time)),
         };
         if self
@@ -113,6 +121,7 @@ impl SightMonitor {
             since_start: time.saturating_sub(self.started),
             failed_polls: self.failed_polls,
             cause,
+            advice_unseen,
         };
         Some(Sight::new(&report, now))
     }
@@ -130,6 +139,7 @@ impl Reported {
         let drift = Duration::from_millis(self.ahead_ms.abs_diff(last.ahead_ms));
         age >= SIGHT_INTERVAL
             || (self.failing, self.answered) != (last.failing, last.answered)
+            || self.sees_advice != last.sees_advice
             // A faster clock, which is for demonstrations, always drifts.
             || drift > CLOCK_DEVIATION_MIN && age >= SIGHT_INTERVAL / 5
     }
@@ -162,15 +172,19 @@ mod tests {
         };
         assert_eq!(cause, "status 500");
         assert_eq!(sight.check(None, NOW), None);
-        assert!(sight.report(None, NOW).is_some_and(|report| report.blind));
         assert!(
-            sight.report(None, NOW).is_none(),
+            sight
+                .report(None, None, NOW)
+                .is_some_and(|report| report.blind)
+        );
+        assert!(
+            sight.report(None, None, NOW).is_none(),
             "it was reported just now"
         );
         sight.limit = BLIND_AFTER;
         assert!(matches!(sight.on_document(), Some(Note::SeesAgain { .. })));
         assert_eq!((sight.on_document(), sight.blind_since()), (None, None));
-        let report = sight.report(None, NOW).unwrap();
+        let report = sight.report(None, None, NOW).unwrap();
         assert!(!report.blind && report.failed_polls == 0);
     }
 

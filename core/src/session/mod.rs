@@ -6,7 +6,7 @@
 //! | methods | kind | file |
 //! |---|---|---|
 //! | `take_step` | 1 | `next_step`: chooses the step; `pending`: the step for one event |
-//! | `on_response`, `on_response_with`, `on_failure` | 2 | `response`; `documents` recognises repeated and stale documents; `apply` updates the events |
+//! | `on_response`, `on_response_with`, `on_failure`, `repeat_answered` | 2 | `response`; `documents` recognises repeated and stale documents; `apply` updates the events |
 //! | `prepared`, `recovered`, `gate_answered` | 2 | `answers` |
 //! | `on_notification` | 3 | `apply/notified` |
 //! | `new`, `set_names`, `set_machine_id`, `set_time_of_day_ahead` | 3 | this file; `config`: the configuration |
@@ -79,7 +79,7 @@ use versions::Versions;
 /// 1. **The step.** [`take_step`](Self::take_step) returns what to do now, and records that it was issued. Call it after each call
 ///    of the kinds 2 and 3, and when a wait is over, until it returns [`Step::Wait`].
 /// 2. **Results of steps.** [`on_response`](Self::on_response) or [`on_failure`](Self::on_failure) completes the request in progress,
-///    of which there is at most one. [`prepared`](Self::prepared), [`recovered`](Self::recovered) and
+///    of which there is at most one; [`repeat_answered`](Self::repeat_answered) before it says that the answer is one to a repetition. [`prepared`](Self::prepared), [`recovered`](Self::recovered) and
 ///    [`gate_answered`](Self::gate_answered) complete the attempt whose number the step has: in any order, at any time, each once,
 ///    and also after [`Step::Cancel`]. A result that nothing waits for changes nothing.
 /// 3. **What the host learns by itself**: [a notification](Self::on_notification), the [names](Self::set_names) and the
@@ -508,6 +508,21 @@ impl<const N: usize> Session<N> {
         if matches!(self.request, Request::Answered(_)) {
             self.request = Request::None;
         }
+    }
+
+    /// Since when advice cannot be seen: the version of the API that has it brings no documents, several times in a row, while the other
+    /// one does. `None` if it can be seen, and if nothing needs it. Advice that was announced holds for
+    /// [`ADVICE_UNSEEN_MAX_MS`](limits::ADVICE_UNSEEN_MAX_MS), unless the service says that it does not know that version.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, VmNames};
+    ///
+    /// let session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// assert_eq!(session.advice_unseen_since(), None);
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
+    pub fn advice_unseen_since(&self) -> Option<UnixMillis> {
+        self.versions.advice_unseen_since()
     }
 
     /// Whether a request is in progress, so that its result must be passed to the session.

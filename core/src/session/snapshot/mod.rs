@@ -191,6 +191,8 @@ impl<const N: usize> Session<N> {
         if result.is_err() {
             self.reset();
         }
+        let has_advice = self.events().any(TrackedEvent::is_advice);
+        self.versions.has_worked |= has_advice;
         result
     }
 
