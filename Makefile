@@ -42,6 +42,10 @@ wheel: ## build the Python wheel into target/wheels; for Windows: make packages 
 		{ echo "setup: cannot get maturin, for the reason above; is there a network?" >&2; exit 1; }
 	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels $(ARGS)
 
+deb: ## build the command's .deb for this machine's processor, and nothing else, into target/packages
+	@tests/setup deb
+	@packaging/build.sh deb
+
 packages: ## build what users install into target/packages: make packages PARTS="x86_64 sbom"
 	@tests/setup packages
 	@packaging/build.sh $(PARTS)

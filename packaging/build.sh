@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds what users install, into target/packages: packaging/build.sh [PART...]; without a part, all of them.
 #
+#   deb              the command for this machine's processor, as a .deb only: the quickest way
 #   x86_64 aarch64   the command as a static program for this processor: .tar.gz, .deb and .rpm
 #   fleet-x86_64 fleet-aarch64   the same of scheduled-events-fleet
 #   hub-x86_64 hub-aarch64       the same of scheduled-events-hub
@@ -11,6 +12,7 @@
 #   windows          the command for Windows, x86-64 and ARM64: .zip; the Python wheel for Windows, x86-64
 #   source           the source tree, from which the C library is built
 #   sbom             lists of what the programs, the C library and the wheel contain, as CycloneDX
+#   repository       signed apt and rpm repositories of what was built, in REPOSITORY or target/repository: packaging/repository
 #   sums             SHA256SUMS of all files; always done last
 #
 # The same source gives the same bytes, in whatever folder it is built. SOURCE_DATE_EPOCH is the time in the files; without
@@ -59,7 +61,7 @@ program() { # PROCESSOR
     log ".deb for $1"
     cargo-deb --quiet --package scheduled-events-cli --target "$1-unknown-linux-musl" --no-build --no-strip --maintainer "$maintainer" \
         ${DEB_VERSION:+--deb-version "$DEB_VERSION"} --output "$out/" >"$work/cargo-deb"
-    [[ -z ${DEB_VERSION-} ]] || return 0
+    [[ -z ${DEB_VERSION-}${only_deb-} ]] || return 0
     log ".rpm and .tar.gz for $1"
     cargo-generate-rpm --package cli --target "$1-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
         --payload-compress gzip --output "$out/"
@@ -306,6 +308,7 @@ fi
 mkdir -p "$out" "$work"
 for part; do
     case $part in
+    deb) only_deb=yes program "$(uname -m)" ;;
     x86_64 | aarch64) program "$part" ;;
     fleet-x86_64 | fleet-aarch64 | hub-x86_64 | hub-aarch64) service "${part%-*}" "${part#*-}" ;;
     c-library) c_library ;;
@@ -332,6 +335,10 @@ for part; do
         ;;
     source) source_tree ;;
     sbom) sbom ;;
+    repository)
+        log "the repository"
+        packaging/repository "$out" "${REPOSITORY:-target/repository}"
+        ;;
     sums) ;;
     *)
         sed -n '2,/^$/ s/^# \?//p' "$0" >&2

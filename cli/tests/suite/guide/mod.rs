@@ -142,6 +142,7 @@ fn each_block_of_a_programming_language_is_run_by_a_test() {
         ("c", "tests/c/run.py"),
         ("cpp", "tests/c/run.py"),
         ("python", "tests/python/package/test_package.py"),
+        ("promql", "tests/metrics/run"),
     ];
     for block in all_blocks() {
         let elsewhere = TESTED_ELSEWHERE.iter().any(|(page, _)| *page == block.page);
