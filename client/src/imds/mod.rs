@@ -539,10 +539,7 @@ impl Imds {
                 .as_ref()
                 .map(|response| response.status)
                 .map_err(|failure| failure.cause),
-            detail: result
-                .as_ref()
-                .err()
-                .map(|failure| failure.detail.as_str()),
+            detail: result.as_ref().err().map(|failure| failure.detail.as_str()),
             head: head.as_ref(),
             body,
             time: started.elapsed(),
