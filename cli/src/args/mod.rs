@@ -50,7 +50,7 @@ pub(crate) use watch::WatchArgs;
                   Exit codes:\n  \
                   0  success\n  \
                   1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written; \
-                      status: nothing watches, or no document arrives\n  \
+                      status: nothing watches, or no document arrives; contract: the service contradicts a rule\n  \
                   2  usage error\n  \
                   3  the input is not a valid document\n  \
                   4  wait: the time is over\n\n\

@@ -89,10 +89,10 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     host.printer.finish();
     audit.finish();
     let (_, number) = &*captured.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = args.to.display();
     host.printer.message(&format!(
-        "{} in {}; see `scheduled-events contract {0}`",
-        count(*number, "exchange"),
-        args.to.display()
+        "{} in {file}; see `scheduled-events contract {file}`",
+        count(*number, "exchange")
     ));
     output::flush_on_exit();
     check_written()

@@ -261,6 +261,7 @@ fn a_service_that_keeps_a_rule_is_told_from_one_that_breaks_it() {
         .map(|(rule, twin)| {
             let clean = clean.clone();
             thread::spawn(move || {
+                let is_only_one = matches!(twin, Changed(_));
                 let exchanges = match twin {
                     Fault(fault) => capture(NOTICE, Some(fault)),
                     FaultWhileStarted(fault) => capture(STARTED, Some(fault)),
@@ -271,13 +272,19 @@ fn a_service_that_keeps_a_rule_is_told_from_one_that_breaks_it() {
                         exchanges
                     }
                 };
-                (rule, judged(&exchanges))
+                (rule, is_only_one, judged(&exchanges))
             })
         })
         .collect();
     for twin in broken {
-        let (rule, contract) = twin.join().unwrap();
-        assert_eq!(contract.sighting(rule), Sighting::Contradicted, "{rule}");
+        let (rule, is_only_one, contract) = twin.join().unwrap();
+        let broken: Vec<_> = ServiceRule::ALL
+            .iter()
+            .filter(|other| contract.sighting(**other) == Sighting::Contradicted)
+            .collect();
+        assert!(broken.contains(&&rule), "{rule}: {broken:?}");
+        // A fault may break several rules: the server sorts the members that it changes.
+        assert!(broken.len() == 1 || !is_only_one, "{rule}: {broken:?}");
         assert!(
             contract.evidence(rule)[0].exchange > 0 && !contract.is_clean(),
             "{rule}"

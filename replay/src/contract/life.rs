@@ -14,6 +14,9 @@ const TOLERANCE: i64 = 2;
 /// How long a request takes at most.
 const OVERLAP_MAX_MS: i64 = 180_000;
 
+/// How old the last document can be that shows that there is no such event.
+const UNKNOWN_AGE_MAX_MS: i64 = 60_000;
+
 /// Without a request for so long, the service is switched off.
 const IDLE_MS: i64 = 24 * 3600 * 1000;
 
@@ -129,14 +132,13 @@ impl Lives {
                 format!("found {incarnation} after {before}")
             });
         }
-        if let Some(last) = last.filter(|last| last.events != document.events) {
+        let incarnations =
+            incarnations.filter(|_| last.is_some_and(|last| last.events != document.events));
+        if let Some((before, incarnation)) = incarnations {
             sightings.note(
                 ServiceRule::IncarnationChanges,
-                last.incarnation != document.incarnation,
-                || {
-                    let incarnation = last.incarnation.unwrap_or_default();
-                    format!("found other events with {incarnation} again")
-                },
+                incarnation != before,
+                || format!("found other events with {incarnation} again"),
             );
         }
         let before = last.map(|last| last.time);
@@ -253,7 +255,11 @@ impl Lives {
             return;
         }
         if ids.iter().any(|id| self.known(id).is_none()) {
-            sightings.note(ServiceRule::ApprovalUnknown, status == 400, found);
+            // Only a document from just before shows that there is no such event.
+            let age = exchange.unix_ms - self.arrived;
+            if (0..UNKNOWN_AGE_MAX_MS).contains(&age) {
+                sightings.note(ServiceRule::ApprovalUnknown, status == 400, found);
+            }
             return;
         }
         let is_open = |event: &ObservedEvent| event.gone.is_none();
