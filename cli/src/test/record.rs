@@ -1,4 +1,4 @@
-//! `record`: converts a watcher's records to a scenario.
+//! `record`: converts a watcher's records, or captured exchanges, to a scenario.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn recorded(audit: &Path, mask: bool) -> Result<String, CommandError>
     let text = recording.scenario(mask).map_err(|error| {
         let advice = match error {
             RecordingError::NoRecord => {
-                "; expected the file of `watch --audit`, or the output of `watch --json`"
+                "; expected the file of `watch --audit` or `capture --to`, or the output of `watch --json`"
             }
             _ => "",
         };

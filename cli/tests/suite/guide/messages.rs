@@ -134,7 +134,7 @@ const NO_MESSAGES: [&str; 20] = [
     "the answer is not HTTP",
     "; did you mean `…`?",
     "; using it needs --allow-endpoint",
-    "; expected the file of `watch --audit`, or the output of `watch --json`",
+    "; expected the file of `watch --audit` or `capture --to`, or the output of `watch --json`",
     "did you mean `…`? ",
     "did you mean …? ",
     "out of service; …",
