@@ -1,5 +1,6 @@
 //! Arguments of several subcommands, and parsers for the values of options.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -33,6 +34,16 @@ pub(crate) struct ServiceArgs {
     /// needs it, if the service has it
     #[arg(long, value_name = "auto|VERSION", default_value = AUTO_API_VERSION)]
     pub(crate) api_version: String,
+}
+
+/// The configuration file.
+#[derive(Args)]
+pub(crate) struct ConfigArgs {
+    /// Read options from FILE, in TOML. The key of each is its name with `_` for `-`; a table
+    /// `[on]` has a command for each change, and the tables of a policy may be in the same file.
+    /// Options on the command line replace those of the file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// The names of this machine.

@@ -9,13 +9,16 @@ use scheduled_events::policy_file::duration_in_seconds;
 use scheduled_events_core::{Change, LastCall};
 
 use super::shared::{
-    LogArgs, MachineArgs, OutputArgs, PolicyArgs, ServiceArgs, command_line, interval, timeout,
+    ConfigArgs, LogArgs, MachineArgs, OutputArgs, PolicyArgs, ServiceArgs, command_line, interval,
+    timeout,
 };
 
 #[derive(Args)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 #[allow(clippy::struct_excessive_bools)] // Each is an option of its own.
 pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
     #[command(flatten)]
     pub(crate) service: ServiceArgs,
     #[command(flatten)]

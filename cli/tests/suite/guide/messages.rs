@@ -34,7 +34,7 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 27] = [
+const OTHERS: [(&str, &str); 28] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -102,6 +102,10 @@ const OTHERS: [(&str, &str); 27] = [
     (
         "cli/src/args/",
         "mistakes in an option, each with what it takes",
+    ),
+    (
+        "cli/src/config/file.rs",
+        "mistakes in a configuration file, each with what it takes",
     ),
     (
         "client/src/resource_name.rs",

@@ -1,0 +1,153 @@
+//! One file for all options: `--config FILE`.
+//!
+//! The file's keys are the options' names with `_` for `-`, as the command line defines them, and the tables of a policy. They
+//! become arguments that precede those of the command line, except for options that the command line or the environment sets. So
+//! each value is read by the option's own parser, and a command does not know where its options come from. `file` reads the file.
+
+mod file;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use scheduled_events::policy_file;
+use scheduled_events_core::Policy;
+
+use crate::args::Cli;
+use crate::error::CommandError;
+use file::ConfigFile;
+
+/// The id of `--config`.
+const CONFIG: &str = "config";
+
+/// Why a command line cannot be used.
+pub(crate) enum ParseError {
+    /// What is on the command line: clap's message, help or version.
+    Arguments(clap::Error),
+    /// What is in the configuration file.
+    File(CommandError),
+}
+
+impl From<clap::Error> for ParseError {
+    fn from(error: clap::Error) -> Self {
+        Self::Arguments(error)
+    }
+}
+
+/// A command line, merged with the configuration file that it names.
+pub(crate) struct Merged {
+    pub(crate) cli: Cli,
+}
+
+/// Reads a command line, and the configuration file that it names.
+///
+/// # Errors
+/// [`ParseError`]. A mistake in the file is reported with line and column.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Merged, ParseError> {
+    let mut command = Cli::command();
+    command.build();
+    // The file may have what the command line lacks. A mistake shows below.
+    let given = Cli::command()
+        .ignore_errors(true)
+        .try_get_matches_from(arguments)
+        .unwrap_or_default();
+    let Some((name, path, given)) = with_config(&given) else {
+        let cli = Cli::try_parse_from(arguments)?;
+        return Ok(Merged { cli });
+    };
+    let own = command.find_subcommand(name).unwrap_or(&command);
+    let others = ["watch", "run"].into_iter();
+    let others: Vec<_> = others
+        .filter_map(|name| command.find_subcommand(name))
+        .collect();
+    let mut file = ConfigFile::read(path, own, &others).map_err(ParseError::File)?;
+    file.settings.retain(|setting| {
+        !matches!(
+            given.value_source(&setting.key),
+            Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+        )
+    });
+    let merged = |without: Option<usize>| {
+        let settings = file.settings.iter().enumerate();
+        let kept = settings.filter(|(index, _)| Some(*index) != without);
+        let from_file: Vec<_> = kept.map(|(_, setting)| &setting.argument).collect();
+        // The options of `watch` come after its name; global ones may precede it.
+        let at = arguments.iter().skip(1).position(|word| word == name);
+        let (before, after) = arguments.split_at(at.map_or(arguments.len(), |at| at + 2));
+        let words = before.iter().chain(from_file).chain(after);
+        Cli::command().try_get_matches_from(words)
+    };
+    let mut matches = merged(None).map_err(|error| in_file(error, &file, &merged))?;
+    let cli = Cli::from_arg_matches_mut(&mut matches)?;
+    Ok(Merged { cli })
+}
+
+/// The subcommand, its configuration file and its own arguments, if it has a file.
+fn with_config(matches: &ArgMatches) -> Option<(&str, &Path, &ArgMatches)> {
+    let (name, own) = matches.subcommand()?;
+    let path: &PathBuf = own.try_get_one(CONFIG).ok()??;
+    Some((name, path, own))
+}
+
+/// The error with its place in the file, if a value of the file is the reason: without that value, it is another one or none.
+fn in_file(
+    error: clap::Error,
+    file: &ConfigFile,
+    merged: &dyn Fn(Option<usize>) -> Result<ArgMatches, clap::Error>,
+) -> ParseError {
+    if !error.use_stderr() {
+        return error.into();
+    }
+    let message = error.render().to_string();
+    let culprit = file.settings.iter().enumerate().find(|(index, _)| {
+        merged(Some(*index))
+            .err()
+            .is_none_or(|other| other.render().to_string() != message)
+    });
+    match culprit {
+        Some((_, setting)) => {
+            ParseError::File(file.error_at(setting.position, &one_line(&message)))
+        }
+        None => error.into(),
+    }
+}
+
+/// What clap's message says is wrong, without its advice about the command line.
+fn one_line(message: &str) -> String {
+    let lines = message.lines().map(str::trim);
+    let what: Vec<_> = lines
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let what = what.join(" ");
+    what.strip_prefix("error: ").unwrap_or(&what).to_owned()
+}
+
+/// The policy of `--policy`, whose rules may be in the configuration file.
+pub(crate) fn load_policy(policy: &str, config: Option<&Path>) -> Result<Policy, CommandError> {
+    match config {
+        Some(config) if config.as_os_str() == OsStr::new(policy) => file::policy(config),
+        _ => policy_file::load(policy).map_err(CommandError::usage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_each_option_is_its_name_with_underscores() {
+        let mut command = Cli::command();
+        command.build();
+        for name in ["watch", "run"] {
+            let Some(command) = command.find_subcommand(name) else {
+                continue;
+            };
+            for option in file::options(command) {
+                let key = option.get_long().unwrap_or_default().replace('-', "_");
+                assert_eq!(option.get_id().as_str(), key, "{name}");
+            }
+        }
+    }
+}
