@@ -8,7 +8,7 @@
 //! [`run()`] runs a command line. The files are in folders by task:
 //!
 //! - `args` defines the command line. `config` merges it with a configuration file.
-//! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws the output
+//! - `look`: `list`, `wait`, `status`, `config`, `check`, `discover`, `timeline`. `picture` draws the output
 //!   of `timeline`.
 //! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
 //! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`,
@@ -43,7 +43,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use args::Command;
-use config::ParseError;
+use config::{Merged, ParseError};
 #[cfg(windows)]
 use output::event_log;
 
@@ -59,8 +59,8 @@ use output::event_log;
 /// ```
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let cli = match config::parse(&arguments) {
-        Ok(merged) => merged.cli,
+    let Merged { cli, in_force } = match config::parse(&arguments) {
+        Ok(merged) => merged,
         Err(ParseError::Arguments(error)) => {
             // Help and version are not errors, and go to standard output.
             let _ = error.print();
@@ -88,6 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Status(args) => look::status(&args),
         #[cfg(unix)]
         Command::Run(args) => return run::run(args),
+        Command::Config(args) => look::config(&args.watch, &in_force),
         Command::Check(args) => look::check(&args),
         Command::Replay(args) => test::replay(args),
         Command::Discover(args) => look::discover(&args),

@@ -19,6 +19,12 @@ pub(crate) const STATE_FILE: &str = "/var/lib/scheduled-events/state";
 #[cfg(windows)]
 pub(crate) const STATE_FILE: &str = r"C:\ProgramData\scheduled-events\state";
 
+/// The configuration file of the systemd unit.
+#[cfg(not(windows))]
+pub(crate) const CONFIG_FILE: &str = "/etc/scheduled-events/watch.toml";
+#[cfg(windows)]
+pub(crate) const CONFIG_FILE: &str = r"C:\ProgramData\scheduled-events\watch.toml";
+
 /// The metadata service.
 #[derive(Args)]
 pub(crate) struct ServiceArgs {

@@ -39,7 +39,7 @@ pub(super) struct Setting {
 pub(super) struct ConfigFile {
     /// In the order of the file.
     pub(super) settings: Vec<Setting>,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     text: String,
 }
 
@@ -184,7 +184,7 @@ fn settings(
 }
 
 /// Whether the option's value is a command.
-fn is_command(argument: &Arg) -> bool {
+pub(super) fn is_command(argument: &Arg) -> bool {
     let names = argument.get_value_names().unwrap_or_default();
     names.iter().any(|name| name == "COMMAND")
 }

@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use scheduled_events::policy_file;
 use scheduled_events_core::Policy;
 
@@ -38,6 +38,86 @@ impl From<clap::Error> for ParseError {
 /// A command line, merged with the configuration file that it names.
 pub(crate) struct Merged {
     pub(crate) cli: Cli,
+    pub(crate) in_force: InForce,
+}
+
+/// The options of a subcommand, each with its origin.
+pub(crate) struct InForce {
+    matches: ArgMatches,
+    file: Option<ConfigFile>,
+}
+
+/// The value of an option.
+pub(crate) struct Value {
+    /// The option's key in a configuration file.
+    pub(crate) key: String,
+    /// As on the command line; `None` for an option without a value, which is given.
+    pub(crate) texts: Option<Vec<String>>,
+    /// Whether the texts are commands.
+    pub(crate) is_command: bool,
+    pub(crate) origin: Origin,
+}
+
+/// Where the value of an option comes from.
+pub(crate) enum Origin {
+    Default,
+    CommandLine,
+    /// An environment variable.
+    Environment(String),
+    /// The lines of the configuration file, one for each text.
+    Lines(Vec<u32>),
+}
+
+impl InForce {
+    /// The options of a subcommand that have a value, and the keys of those that have none.
+    pub(crate) fn values(&self) -> (Vec<Value>, Vec<String>) {
+        let mut command = Cli::command();
+        command.build();
+        let Some((name, matches)) = self.matches.subcommand() else {
+            return Default::default();
+        };
+        let own = command.find_subcommand(name).unwrap_or(&command);
+        let (mut values, mut unset) = (Vec::new(), Vec::new());
+        for option in file::options(own) {
+            let key = option.get_id().as_str();
+            let texts = matches.get_raw(key).map(|raw| {
+                raw.map(|text| text.to_string_lossy().into_owned())
+                    .collect()
+            });
+            let takes_values = option.get_action().takes_values();
+            let is_on = takes_values || matches.get_flag(key);
+            match matches.value_source(key) {
+                Some(source) if is_on => values.push(Value {
+                    key: key.to_owned(),
+                    texts: texts.filter(|_| takes_values),
+                    is_command: file::is_command(option),
+                    origin: self.origin(key, source, option),
+                }),
+                _ => unset.push(key.to_owned()),
+            }
+        }
+        (values, unset)
+    }
+
+    fn origin(&self, key: &str, source: ValueSource, option: &clap::Arg) -> Origin {
+        let settings = self.file.iter().flat_map(|file| &file.settings);
+        let own = settings.filter(|setting| setting.key == key);
+        let lines: Vec<_> = own.map(|setting| setting.position.line).collect();
+        match source {
+            _ if !lines.is_empty() => Origin::Lines(lines),
+            ValueSource::EnvVariable => {
+                let variable = option.get_env().unwrap_or_default();
+                Origin::Environment(variable.to_string_lossy().into_owned())
+            }
+            ValueSource::CommandLine => Origin::CommandLine,
+            _ => Origin::Default,
+        }
+    }
+
+    /// The configuration file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
+    }
 }
 
 /// Reads a command line, and the configuration file that it names.
@@ -53,8 +133,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Merged, ParseError> {
         .try_get_matches_from(arguments)
         .unwrap_or_default();
     let Some((name, path, given)) = with_config(&given) else {
-        let cli = Cli::try_parse_from(arguments)?;
-        return Ok(Merged { cli });
+        return merge(Cli::command().try_get_matches_from(arguments)?, None);
     };
     let own = command.find_subcommand(name).unwrap_or(&command);
     let others = ["watch", "run"].into_iter();
@@ -78,16 +157,24 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Merged, ParseError> {
         let words = before.iter().chain(from_file).chain(after);
         Cli::command().try_get_matches_from(words)
     };
-    let mut matches = merged(None).map_err(|error| in_file(error, &file, &merged))?;
-    let cli = Cli::from_arg_matches_mut(&mut matches)?;
-    Ok(Merged { cli })
+    let matches = merged(None).map_err(|error| in_file(error, &file, &merged))?;
+    merge(matches, Some(file))
+}
+
+fn merge(matches: ArgMatches, file: Option<ConfigFile>) -> Result<Merged, ParseError> {
+    Ok(Merged {
+        cli: Cli::from_arg_matches(&matches)?,
+        in_force: InForce { matches, file },
+    })
 }
 
 /// The subcommand, its configuration file and its own arguments, if it has a file.
 fn with_config(matches: &ArgMatches) -> Option<(&str, &Path, &ArgMatches)> {
     let (name, own) = matches.subcommand()?;
     let path: &PathBuf = own.try_get_one(CONFIG).ok()??;
-    Some((name, path, own))
+    // The file of the unit need not exist.
+    let is_default = own.value_source(CONFIG) == Some(ValueSource::DefaultValue);
+    (!is_default || path.exists()).then_some((name, path, own))
 }
 
 /// The error with its place in the file, if a value of the file is the reason: without that value, it is another one or none.

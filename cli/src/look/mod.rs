@@ -2,6 +2,7 @@
 //! several of them; `policy_source` prints a policy as source code, for `check --as c`.
 
 mod check;
+mod config;
 mod discover;
 mod document;
 mod list;
@@ -11,6 +12,7 @@ mod timeline;
 mod wait;
 
 pub(crate) use check::check;
+pub(crate) use config::config;
 pub(crate) use discover::discover;
 pub(crate) use list::list;
 pub(crate) use status::status;

@@ -196,3 +196,73 @@ fn run_reads_its_options_from_a_file() {
         finished.stderr
     );
 }
+
+#[test]
+fn what_is_in_force_is_printed_with_its_origin_and_can_be_read_back() {
+    let folder = Folder::new();
+    let text = "vm_name = [\"WestNO_0\"]\nprepare = \"drain 'all of it'\"\nmax_polls = 3\nleader = \"everyone\"\n\
+                [on]\nscheduled = [\"logger\", \"-t\", \"azure\"]\ncompleted = [[\"a\"], [\"b\", \"\"]]\n\
+                [[rule]]\nmax_duration = \"8s\"\naction = \"approve\"\n";
+    let config = folder.file("watch.toml", text);
+    let printed = |config: &str, more: &[&str]| {
+        let mut config = command(&[&["config", "--config", config], more].concat());
+        config.env("SCHEDULED_EVENTS_ENDPOINT", "http://127.0.0.1:9");
+        Run::start(config).finish().with_code(0).stdout
+    };
+    let first = printed(&config, &["--interval", "2s", "--recover-all"]);
+    for (line, origin) in [
+        (
+            "endpoint = \"http://127.0.0.1:9\"",
+            "environment: SCHEDULED_EVENTS_ENDPOINT",
+        ),
+        ("api_version = \"auto\"", "default"),
+        ("vm_name = [\"WestNO_0\"]", &format!("{config}:1")),
+        (
+            "prepare = [\"drain\", \"all of it\"]",
+            &format!("{config}:2"),
+        ),
+        ("max_polls = 3", &format!("{config}:3")),
+        ("interval = \"2s\"", "command line"),
+        ("recover_all = true", "command line"),
+        (
+            "scheduled = [\"logger\", \"-t\", \"azure\"]",
+            &format!("{config}:6"),
+        ),
+        (
+            "completed = [[\"a\"], [\"b\", \"\"]]",
+            &format!("{config}:7"),
+        ),
+    ] {
+        let found = first.lines().find(|found| found.starts_with(line));
+        let found = found.unwrap_or_else(|| panic!("{line} is missing: {first}"));
+        assert!(found.ends_with(&format!("# {origin}")), "{found}");
+    }
+    assert!(first.contains("leader = \"everyone\"\n"), "{first}");
+    assert!(
+        first.contains("\n[[rule]]\nmax_duration = 8\naction = \"approve\"\n"),
+        "{first}"
+    );
+    assert!(
+        first
+            .lines()
+            .any(|line| line.starts_with("# not set: ") && line.contains("audit, ")),
+        "{first}"
+    );
+    // The origins differ.
+    let values = |text: &str| {
+        let lines = text.lines().map(|line| {
+            line.split(" #")
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        });
+        lines
+            .filter(|line| !line.starts_with('#'))
+            .collect::<Vec<_>>()
+    };
+    let again = folder.file("again.toml", &first);
+    assert_eq!(values(&printed(&again, &[])), values(&first));
+    let missing = folder.path("missing.toml");
+    run(&["config", "--config", &missing]).with_code(2);
+}
