@@ -175,9 +175,11 @@ pub(crate) enum Command {
                       Each line has its origin in a comment: the line of the file, the command line, an environment \
                       variable or a default. `watch --config` reads what is printed.")]
     Config(ConfiguredArgs),
-    /// Validate a saved document and show the decisions, without network
+    /// Validate a configuration, a policy or a saved document, and show what would be done, without
+    /// network
     #[command(
-        after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z\n\
+        after_help = "Example:  scheduled-events check --config /etc/scheduled-events/watch.toml\n\
+                      Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z\n\
                       Example:  scheduled-events check --policy drain.toml --as c > policy.h"
     )]
     Check(CheckArgs),

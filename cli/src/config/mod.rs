@@ -14,7 +14,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use scheduled_events::policy_file;
 use scheduled_events_core::Policy;
 
-use crate::args::Cli;
+use crate::args::{Cli, Command, WatchArgs};
 use crate::error::CommandError;
 use file::ConfigFile;
 
@@ -209,6 +209,25 @@ fn one_line(message: &str) -> String {
         .collect();
     let what = what.join(" ");
     what.strip_prefix("error: ").unwrap_or(&what).to_owned()
+}
+
+/// The arguments of `watch` with this file and no other options.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn watch_args(file: &Path) -> Result<WatchArgs, CommandError> {
+    let words = ["scheduled-events", "watch", "--config"].map(OsStr::new);
+    let words = words.into_iter().chain([file.as_os_str()]);
+    let words: Vec<_> = words.map(OsStr::to_owned).collect();
+    match parse(&words).map(|merged| merged.cli.command) {
+        Ok(Command::Watch(args)) => Ok(args),
+        Err(ParseError::File(error)) => Err(error),
+        Err(ParseError::Arguments(error)) => {
+            Err(CommandError::usage(one_line(&error.render().to_string())))
+        }
+        // The second word decides.
+        Ok(_) => Err(CommandError::usage("")),
+    }
 }
 
 /// The policy of `--policy`, whose rules may be in the configuration file.

@@ -171,7 +171,7 @@ pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
 }
 
 /// Warns about arguments that are valid, but most likely not intended.
-fn warn(args: &WatchArgs, policy: &Policy) {
+pub(crate) fn warn(args: &WatchArgs, policy: &Policy) {
     if let Some(warning) = policy_warning(policy, &args.service.api_version) {
         diagnose("warning", &warning);
     }

@@ -34,7 +34,7 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 29] = [
+const OTHERS: [(&str, &str); 30] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -114,6 +114,10 @@ const OTHERS: [(&str, &str); 29] = [
     ("cli/src/look/policy_source.rs", "generated C"),
     ("cli/src/test/demo.rs", "the output of `demo`"),
     ("cli/src/look/config.rs", "the output of `config`"),
+    (
+        "cli/src/look/policy_words.rs",
+        "the output of `check` without a document",
+    ),
     ("cli/src/look/status.rs", "the output of `status`"),
     ("cli/src/output/table.rs", "the output of `list`"),
     (
