@@ -7,8 +7,8 @@
 //!
 //! [`run()`] runs a command line. The files are in folders by task:
 //!
-//! - `args` defines the command line.
-//! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws the output
+//! - `args` defines the command line. `config` merges it with a configuration file.
+//! - `look`: `list`, `wait`, `status`, `config`, `check`, `discover`, `timeline`. `picture` draws the output
 //!   of `timeline`.
 //! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
 //! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`,
@@ -22,6 +22,7 @@
 mod api_version;
 mod args;
 mod audit_lines;
+mod config;
 mod endpoint;
 mod error;
 mod event_filter;
@@ -41,9 +42,8 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Cli, Command};
+use args::Command;
+use config::{Merged, ParseError};
 #[cfg(windows)]
 use output::event_log;
 
@@ -58,12 +58,17 @@ use output::event_log;
 /// assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
 /// ```
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(error) => {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let Merged { cli, in_force } = match config::parse(&arguments) {
+        Ok(merged) => merged,
+        Err(ParseError::Arguments(error)) => {
             // Help and version are not errors, and go to standard output.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+        Err(ParseError::File(error)) => {
+            output::diagnose("error", &error.message);
+            return ExitCode::from(error.exit_code);
         }
     };
     anstream::ColorChoice::from(cli.color).write_global();
@@ -83,6 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Status(args) => look::status(&args),
         #[cfg(unix)]
         Command::Run(args) => return run::run(args),
+        Command::Config(args) => look::config(&args.watch, &in_force),
         Command::Check(args) => look::check(&args),
         Command::Replay(args) => test::replay(args),
         Command::Discover(args) => look::discover(&args),

@@ -12,6 +12,7 @@ use scheduled_events_core::{
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
+use toml::de::DeTable;
 
 use crate::limits::TAKE_OVER_AFTER_SECONDS;
 use crate::suggest::nearest;
@@ -245,7 +246,23 @@ pub fn load(name: &str) -> Result<Policy, LoadError> {
 /// assert_eq!(error.position.unwrap().to_string(), "2:10");
 /// ```
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
-    let file: PolicyFile = toml::from_str(text).map_err(|error| PolicyError {
+    parse_within(text, |_| false)
+}
+
+/// Reads a policy from the tables `[[rule]]` and `leader` of a file that has other keys, too: those for which `is_other` is true.
+///
+/// # Errors
+/// [`PolicyError`] as from [`parse`].
+///
+/// ```
+/// use scheduled_events::policy_file::parse_within;
+///
+/// let text = "prepare = \"drain\"\n[[rule]]\naction = \"prepare\"\n";
+/// assert_eq!(parse_within(text, |key| key == "prepare").unwrap().rules().len(), 1);
+/// assert!(parse_within(text, |_| false).unwrap_err().message.contains("prepare"));
+/// ```
+pub fn parse_within(text: &str, is_other: impl Fn(&str) -> bool) -> Result<Policy, PolicyError> {
+    let file = read(text, &is_other).map_err(|error| PolicyError {
         position: error
             .span()
             .map(|span| Position::of(text.as_bytes(), span.start)),
@@ -284,6 +301,14 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     })?;
     policy.leader = file.leader.map(|entry| entry.0);
     Ok(policy)
+}
+
+fn read(text: &str, is_other: &dyn Fn(&str) -> bool) -> Result<PolicyFile, toml::de::Error> {
+    let table = DeTable::parse(text)?;
+    let span = table.span();
+    let own = table.into_inner().into_iter();
+    let own = own.filter(|(key, _)| !is_other(key.as_ref())).collect();
+    PolicyFile::deserialize(toml::Deserializer::from(Spanned::new(span, own)))
 }
 
 #[derive(Deserialize)]

@@ -35,7 +35,7 @@ pub(crate) use service::{ServiceCommand, WindowsServiceArgs};
 pub(crate) use shared::STATE_FILE;
 pub(crate) use shared::{ENDPOINT_VARIABLE, OutputArgs, ServiceArgs};
 pub(crate) use test::{CaptureArgs, ContractArgs, DemoArgs, RecordArgs, ReplayArgs, ScenariosArgs};
-pub(crate) use watch::WatchArgs;
+pub(crate) use watch::{ConfiguredArgs, WatchArgs};
 
 /// Watch Azure Scheduled Events: decide, prepare, approve and recover
 #[derive(Parser)]
@@ -168,9 +168,18 @@ pub(crate) enum Command {
                       first: with --state, the next run resumes."
     )]
     Run(RunArgs),
-    /// Validate a saved document and show the decisions, without network
+    /// Print the options of `watch` that are in force, as a configuration file, and where each comes
+    /// from
+    #[command(after_help = "Example:  scheduled-events config\n\
+                      Example:  scheduled-events config --config watch.toml --policy sample > merged.toml\n\n\
+                      Each line has its origin in a comment: the line of the file, the command line, an environment \
+                      variable or a default. `watch --config` reads what is printed.")]
+    Config(ConfiguredArgs),
+    /// Validate a configuration, a policy or a saved document, and show what would be done, without
+    /// network
     #[command(
-        after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z\n\
+        after_help = "Example:  scheduled-events check --config /etc/scheduled-events/watch.toml\n\
+                      Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z\n\
                       Example:  scheduled-events check --policy drain.toml --as c > policy.h"
     )]
     Check(CheckArgs),

@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::fstat;
+use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use sd_notify::NotifyState;
@@ -52,6 +52,11 @@ pub(crate) fn be_first_process(mut command: Command) -> io::Result<u8> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether standard input is a device, such as `/dev/null`, and neither a file nor a pipe.
+pub(crate) fn is_stdin_null() -> bool {
+    fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device())
 }
 
 /// The signal that ended a process, if one did.

@@ -7,6 +7,11 @@ use std::time::Duration;
 
 use scheduled_events_windows::{service, stop};
 
+/// A device is not distinguished from a file.
+pub(crate) fn is_stdin_null() -> bool {
+    false
+}
+
 /// There is no journal.
 pub(crate) fn is_stream(_stream: &impl AsHandle, _named: &str) -> bool {
     false

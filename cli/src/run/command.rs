@@ -78,6 +78,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         .state(args.state.as_deref())
         .run(args.lock.as_deref(), args.state.as_deref());
     files
+        .config(args.config.config.as_deref())
         .policy(args.policy.as_deref().unwrap_or_default())
         .check()?;
     let policy = policy(&args)?;

@@ -14,6 +14,7 @@ use scheduled_events_core::{Action, Change, Policy};
 
 use crate::api_version::policy_warning;
 use crate::args::WatchArgs;
+use crate::config::load_policy;
 use crate::endpoint::connect;
 use crate::error::CommandError;
 #[cfg(windows)]
@@ -28,7 +29,6 @@ use printer::{RecordPrinter, Stamp, print_note};
 use scheduled_events::audit::Audit;
 use scheduled_events::hooks::{self, CommandLine};
 use scheduled_events::metrics::{Metrics, MetricsFile};
-use scheduled_events::policy_file;
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
 
@@ -38,7 +38,7 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         patiently(|| event_log::open(diagnose))?;
     }
     check_files(&args)?;
-    let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
+    let policy = load_policy(&args.policy.policy, args.config.config.as_deref())?;
     warn(&args, &policy);
     let runs_commands = runs_commands(&args);
     let imds = connect(&args.service)?;
@@ -150,7 +150,10 @@ pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
     let files = OwnFiles::default()
         .state(args.state.as_deref())
         .audit(args.audit.as_deref());
-    files.policy(&args.policy.policy).check()
+    files
+        .config(args.config.config.as_deref())
+        .policy(&args.policy.policy)
+        .check()
 }
 
 /// Whether a command waits for advice.
@@ -168,7 +171,7 @@ pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
 }
 
 /// Warns about arguments that are valid, but most likely not intended.
-fn warn(args: &WatchArgs, policy: &Policy) {
+pub(crate) fn warn(args: &WatchArgs, policy: &Policy) {
     if let Some(warning) = policy_warning(policy, &args.service.api_version) {
         diagnose("warning", &warning);
     }

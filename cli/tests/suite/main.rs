@@ -4,6 +4,7 @@
 mod advice;
 mod api_versions;
 mod command_line;
+mod config;
 mod field_faults;
 #[cfg(unix)]
 mod guide;

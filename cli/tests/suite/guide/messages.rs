@@ -34,7 +34,7 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 27] = [
+const OTHERS: [(&str, &str); 30] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -104,11 +104,20 @@ const OTHERS: [(&str, &str); 27] = [
         "mistakes in an option, each with what it takes",
     ),
     (
+        "cli/src/config/file.rs",
+        "mistakes in a configuration file, each with what it takes",
+    ),
+    (
         "client/src/resource_name.rs",
         "names of resources, with what Azure allows",
     ),
     ("cli/src/look/policy_source.rs", "generated C"),
     ("cli/src/test/demo.rs", "the output of `demo`"),
+    ("cli/src/look/config.rs", "the output of `config`"),
+    (
+        "cli/src/look/policy_words.rs",
+        "the output of `check` without a document",
+    ),
     ("cli/src/look/status.rs", "the output of `status`"),
     ("cli/src/output/table.rs", "the output of `list`"),
     (
