@@ -348,6 +348,29 @@ def test_a_session_falls_back_where_the_service_does_not_know_the_version() -> N
         se.Session(api_version="")
 
 
+def test_a_preview_that_is_never_answered_is_asked_for_in_the_other_version_and_pauses() -> None:
+    """Fault 30 of tests/field-faults.md."""
+    session = se.Session(vm_names=VM, needs_advice=True)
+    now = START
+    for _ in range(4):
+        step = session.next(now)
+        while isinstance(step, se.Wait):
+            now = step.until
+            step = session.next(now)
+        assert isinstance(step, se.Get)
+        assert step.api_version == "2024-07-09"
+        assert session.repeat_version == "2020-07-01"
+        assert session.advice_unseen_since is None
+        assert session.on_response(200, '{"Events":[]}', now=now, repeated=True) is None
+    assert session.advice_unseen_since is not None
+    assert session.advice_unseen_since.timestamp() == START
+    step = session.next(now)
+    assert isinstance(step, se.Wait)
+    step = session.next(step.until)
+    assert isinstance(step, se.Get)
+    assert step.api_version == "2020-07-01"
+
+
 def test_a_session_backs_off_after_failures() -> None:
     session = se.Session("sample")
     causes = ["timeout", TimeoutError(), ConnectionRefusedError(), ConnectionResetError(), OSError(), "too-large"]
