@@ -2502,7 +2502,7 @@ SCHEDEV_API bool schedev_session_is_idle(const schedev_session *session);
  * How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
  * than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
  */
-#define SCHEDEV_STATE_READ_BYTES 163840
+#define SCHEDEV_STATE_READ_BYTES 196608
 
 /**
  * Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when
