@@ -204,6 +204,8 @@ pub struct Session<const N: usize> {
     // Time.
     /// The last time that the caller passed to `take_step`.
     clock: UnixMillis,
+    /// Whether a snapshot was restored since the last step.
+    is_restored: bool,
     /// How far the time of day is ahead of the caller's clock.
     time_of_day_ahead_ms: i64,
 
@@ -294,6 +296,7 @@ impl<const N: usize> Session<N> {
             attempts: Attempts::default(),
             polls: 0,
             clock: UnixMillis(i64::MIN),
+            is_restored: false,
             approved_ids: ApprovedIds::new(),
             saved: None,
             problems: heapless::Vec::new(),
@@ -598,6 +601,7 @@ impl<const N: usize> Session<N> {
         self.untracked = Untracked::default();
         self.untracked_unreported = false;
         self.event_seen = false;
+        self.is_restored = false;
     }
 }
 

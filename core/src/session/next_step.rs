@@ -115,6 +115,11 @@ impl<const N: usize> Session<N> {
 
     fn set_clock(&mut self, now: UnixMillis) {
         self.pacer.set_clock(now);
+        if core::mem::take(&mut self.is_restored) {
+            for progress in &mut self.progress {
+                progress.resume(now);
+            }
+        }
         if now < self.clock {
             self.machine.set_clock(now);
             for progress in &mut self.progress {

@@ -128,14 +128,71 @@ fn it_is_not_tried_again_once_the_event_has_started_or_is_to_be_held() {
 }
 
 #[test]
-fn a_restart_tries_again_at_once() {
+fn a_restart_forgets_neither_the_number_of_attempts_nor_the_delay() {
     let events = [event("a")];
+    let mut host = Host::<4>::new(Setup {
+        prepare_retries: Some(2),
+        ..setup(Action::Prepare)
+    });
+    host.serve(&events);
+    for delay in [PREPARE_RETRY_FIRST_MS, 2 * PREPARE_RETRY_FIRST_MS] {
+        host.prepared("a", Preparation::Failed);
+        host.restart();
+        let after = retried_after(&mut host, &events);
+        assert!(is_near(after, delay), "{after:?}, expected {delay}");
+        // A restart interrupts an attempt, which runs again and does not count.
+        host.restart();
+        let after = retried_after(&mut host, &events);
+        assert!(is_near(after, 0), "{after:?}");
+    }
+    host.prepared("a", Preparation::Failed);
+    host.restart();
+    assert_eq!(retried_after(&mut host, &events), None);
+}
+
+#[test]
+fn a_clock_that_jumps_during_a_restart_does_not_change_the_delay() {
+    let events = [event("a").not_before(700_000)];
+    for jump in [-86_400_000, 86_400_000] {
+        let mut host = host::<4>(Action::Prepare);
+        host.serve(&events);
+        host.prepared("a", Preparation::Failed);
+        host.restart();
+        host.now = UnixMillis(host.now.0 + jump);
+        let after = retried_after(&mut host, &events);
+        assert!(is_near(after, PREPARE_RETRY_FIRST_MS), "{after:?}");
+    }
+}
+
+/// At its time it would not fit in any more, but at once it does.
+#[test]
+fn the_last_attempt_is_made_earlier_if_it_would_come_too_late() {
+    let events = [event("a").not_before(90)];
+    // An attempt takes 40 s, so the last one can begin at 50 s. The one that fails after about 46 s would be repeated after 56 s:
+    // it is repeated half-way, after about 48 s.
     let mut host = host::<4>(Action::Prepare);
     host.serve(&events);
     host.prepared("a", Preparation::Failed);
-    host.restart();
-    let after = retried_after(&mut host, &events);
-    assert!(is_near(after, 0), "{after:?}");
+    assert!(is_near(
+        retried_after(&mut host, &events),
+        PREPARE_RETRY_FIRST_MS
+    ));
+    let begin = host.now;
+    while host.now.millis_since(begin) < 40_000 {
+        host.serve(&events);
+    }
+    host.prepared("a", Preparation::Failed);
+    let left = host.session.waiting(host.now).next().unwrap().1;
+    assert_eq!(left.waits_for, WaitsFor::Preparation);
+    let after = retried_after(&mut host, &events).expect("another attempt");
+    assert!(after < 4_000, "{after}");
+    // One that fails at once is not repeated faster and faster until the start.
+    let mut attempts = 0;
+    while host.now < START.plus(90_000) {
+        attempts += usize::from(host.prepared("a", Preparation::Failed));
+        host.serve(&events);
+    }
+    assert!(attempts < 8, "{attempts}");
 }
 
 #[test]
