@@ -9,7 +9,7 @@ use scheduled_events_core::{Action, Change, UnixSeconds};
 
 use crate::args::OutputArgs;
 use crate::output::format::{
-    LAST_CALL, cell, date_and_time, duration, from_now, names, now, printable, sentence,
+    LAST_CALL, cell, date_and_time, distinct, duration, from_now, names, now, printable, sentence,
 };
 use crate::output::journal::{self, Priority};
 use crate::output::status_line;
@@ -458,11 +458,7 @@ fn summary(event: &EventMembers<'_>, now: UnixSeconds) -> String {
     let source = event
         .event_source
         .map(|source| format!("; caused by {}", cell(&source.to_string())));
-    let resources: Vec<_> = event
-        .resources
-        .iter()
-        .flat_map(ResourceList::iter)
-        .collect();
+    let resources = distinct(event.resources.iter().flat_map(ResourceList::iter));
     let whose = match event.mine {
         Some(true) if resources.len() > 1 => " (including this machine)",
         Some(true) => " (this machine)",
