@@ -5,7 +5,7 @@ use scheduled_events_core::{
     Action, GateAnswer, LastCall, Preparation, UnixMillis, UnixSeconds, WaitsFor,
 };
 
-use crate::common::{Host, START, Setup, Spec, event, host, setup};
+use crate::common::{Entry, Exchange, Host, START, Setup, Spec, event, host, setup};
 
 /// Polls until `Step::Prepare` is issued, and returns after how many milliseconds that was.
 fn retried_after<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Option<u64> {
@@ -104,8 +104,12 @@ fn a_preparation_that_was_abandoned_or_has_no_retries_left_is_not_tried_again() 
                 .iter()
                 .any(|step| step.starts_with("post"))
         );
-        // Neither after a restart, since that is part of the snapshot.
+        // Neither after a restart, since that is part of the snapshot. No decision says that it would be.
         host.restart();
+        let before = host.trace.len();
+        host.serve(&events);
+        let prepares = |entry: &Entry| matches!(&entry.what, Exchange::Decision(_, decision) if decision.action == Action::Prepare);
+        assert!(!host.trace[before..].iter().any(prepares));
         assert_eq!(retried_after(&mut host, &events), None);
         // The machine was taken out of service, and comes back after the event.
         host.serve(&[]);
