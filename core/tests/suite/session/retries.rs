@@ -231,3 +231,26 @@ fn a_retry_and_a_last_call_do_not_run_side_by_side() {
     );
     assert!(issued.len() == 2, "{issued:?}");
 }
+
+/// The gate's yes is about the event as it is: the model of the fleet's gate relies on that.
+#[test]
+fn a_retry_asks_a_gate_that_said_yes_only_after_a_restart() {
+    let events = [event("a")];
+    let mut host = Host::<4>::new(Setup {
+        gate: true,
+        ..setup(Action::Prepare)
+    });
+    host.gate_answer = Some(GateAnswer::Open);
+    let mut asked_for = |host: &mut Host<4>| {
+        let before = host.trace.len();
+        assert!(retried_after(host, &events).is_some());
+        let asks = |entry: &&Entry| entry.what.to_string().starts_with("gate");
+        host.trace[before..].iter().filter(asks).count()
+    };
+    assert_eq!(asked_for(&mut host), 1);
+    host.prepared("a", Preparation::Failed);
+    assert_eq!(asked_for(&mut host), 0);
+    host.prepared("a", Preparation::Failed);
+    host.restart();
+    assert_eq!(asked_for(&mut host), 1);
+}
