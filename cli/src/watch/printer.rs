@@ -68,6 +68,8 @@ pub(crate) struct RecordPrinter {
     /// The date that was printed last.
     date: String,
     others: OthersSummary,
+    /// The event that was announced last, and when.
+    announced: Option<(String, UnixSeconds)>,
     /// Whether `--verbose` was mentioned.
     hinted: bool,
     status_at: Option<Instant>,
@@ -82,6 +84,7 @@ impl RecordPrinter {
             stamp,
             date: String::new(),
             others: OthersSummary::default(),
+            announced: None,
             hinted: false,
             status_at: None,
             status: String::new(),
@@ -93,9 +96,24 @@ impl RecordPrinter {
         self.others.report();
         if self.json {
             print_progress_record(timed);
-        } else if !self.sum_up(timed) {
+        } else if !self.is_said(timed) && !self.sum_up(timed) {
             self.print(timed);
         }
+    }
+
+    /// Whether a record repeats what the line of its event, which was just announced, has: advice that has become an eviction
+    /// is scheduled, has a new time and another type at once.
+    fn is_said(&mut self, timed: &TimedRecord<'_>) -> bool {
+        let Record::Change { change, event } = &timed.record else {
+            return false;
+        };
+        let this = Some((event.event_id.to_string(), timed.time));
+        match change {
+            Change::Scheduled => self.announced = this,
+            Change::Rescheduled | Change::Updated => return self.announced == this,
+            _ => {}
+        }
+        false
     }
 
     /// Adds a record to the summary, if it is about another machine's event and no action.

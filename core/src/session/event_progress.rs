@@ -167,7 +167,11 @@ impl EventProgress {
             // The change `started` already reports why a known event is now held.
             let known_started =
                 self.decision.is_some() && decision.reason == Reason::AlreadyStarted;
-            self.decision_unreported |= !known_started;
+            // After a restart. It was reported before, and nothing will be prepared.
+            let is_abandoned = self.decision.is_none()
+                && decision.action == Action::Prepare
+                && self.preparation == PreparationState::Abandoned;
+            self.decision_unreported |= !known_started && !is_abandoned;
         }
         self.decision = Some(decision);
     }

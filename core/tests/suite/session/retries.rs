@@ -5,7 +5,7 @@ use scheduled_events_core::{
     Action, GateAnswer, LastCall, Preparation, UnixMillis, UnixSeconds, WaitsFor,
 };
 
-use crate::common::{Host, START, Setup, Spec, event, host, setup};
+use crate::common::{Entry, Exchange, Host, START, Setup, Spec, event, host, setup};
 
 /// Polls until `Step::Prepare` is issued, and returns after how many milliseconds that was.
 fn retried_after<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Option<u64> {
@@ -104,8 +104,12 @@ fn a_preparation_that_was_abandoned_or_has_no_retries_left_is_not_tried_again() 
                 .iter()
                 .any(|step| step.starts_with("post"))
         );
-        // Neither after a restart, since that is part of the snapshot.
+        // Neither after a restart, since that is part of the snapshot. No decision says that it would be.
         host.restart();
+        let before = host.trace.len();
+        host.serve(&events);
+        let prepares = |entry: &Entry| matches!(&entry.what, Exchange::Decision(_, decision) if decision.action == Action::Prepare);
+        assert!(!host.trace[before..].iter().any(prepares));
         assert_eq!(retried_after(&mut host, &events), None);
         // The machine was taken out of service, and comes back after the event.
         host.serve(&[]);
@@ -226,4 +230,27 @@ fn a_retry_and_a_last_call_do_not_run_side_by_side() {
         "{issued:?}"
     );
     assert!(issued.len() == 2, "{issued:?}");
+}
+
+/// The gate's yes is about the event as it is: the model of the fleet's gate relies on that.
+#[test]
+fn a_retry_asks_a_gate_that_said_yes_only_after_a_restart() {
+    let events = [event("a")];
+    let mut host = Host::<4>::new(Setup {
+        gate: true,
+        ..setup(Action::Prepare)
+    });
+    host.gate_answer = Some(GateAnswer::Open);
+    let mut asked_for = |host: &mut Host<4>| {
+        let before = host.trace.len();
+        assert!(retried_after(host, &events).is_some());
+        let asks = |entry: &&Entry| entry.what.to_string().starts_with("gate");
+        host.trace[before..].iter().filter(asks).count()
+    };
+    assert_eq!(asked_for(&mut host), 1);
+    host.prepared("a", Preparation::Failed);
+    assert_eq!(asked_for(&mut host), 0);
+    host.prepared("a", Preparation::Failed);
+    host.restart();
+    assert_eq!(asked_for(&mut host), 1);
 }
