@@ -63,7 +63,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         args.to.display()
     ));
     let (probes, received) = mpsc::channel();
-    let prober = {
+    let asking = {
         let imds = imds.clone();
         let received = Arc::new(Mutex::new(received));
         patiently(|| {
@@ -84,7 +84,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     host.probes = None;
     if ended == StopReason::Idle {
         // What was asked for at the end is part of the evidence.
-        let _ = prober.join();
+        let _ = asking.join();
     }
     host.printer.finish();
     audit.finish();

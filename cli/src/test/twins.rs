@@ -111,7 +111,7 @@ fn twins() -> Vec<(ServiceRule, Twin)> {
                     all,
                     "\"EventType\":\"Freeze\",\"ResourceType\":\"VirtualMachine\"",
                     "\"ResourceType\":\"VirtualMachine\",\"EventType\":\"Freeze\"",
-                )
+                );
             }),
         ),
         (
@@ -242,9 +242,9 @@ fn a_service_that_keeps_a_rule_is_told_from_one_that_breaks_it() {
     // What is masked shows the same.
     let mut masked = clean.clone();
     let mut mask = Mask::default();
-    masked
-        .iter_mut()
-        .for_each(|exchange| mask.exchange(exchange));
+    for exchange in &mut masked {
+        mask.exchange(exchange);
+    }
     let text = serde_json::to_string(&masked).unwrap();
     assert!(!text.contains("web_0"), "{text}");
     let contract_of_masked = judged(&masked);

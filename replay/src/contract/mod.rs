@@ -192,11 +192,11 @@ impl Contract {
 #[derive(Clone, Debug)]
 struct Sightings {
     exchange: u64,
-    rules: Vec<Seen>,
+    rules: Vec<Tally>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct Tally {
     seen: u64,
     first: Option<u64>,
     contradicted: u64,
@@ -207,29 +207,29 @@ impl Default for Sightings {
     fn default() -> Self {
         Self {
             exchange: 0,
-            rules: vec![Seen::default(); ServiceRule::ALL.len()],
+            rules: vec![Tally::default(); ServiceRule::ALL.len()],
         }
     }
 }
 
 impl Sightings {
-    fn of(&self, rule: ServiceRule) -> &Seen {
+    fn of(&self, rule: ServiceRule) -> &Tally {
         &self.rules[rule as usize]
     }
 
     /// Notes whether the service kept a rule, with what was found if not.
     fn note(&mut self, rule: ServiceRule, is_kept: bool, message: impl FnOnce() -> String) {
         let exchange = self.exchange;
-        let seen = &mut self.rules[rule as usize];
+        let tally = &mut self.rules[rule as usize];
         if is_kept {
-            seen.seen += 1;
-            seen.first.get_or_insert(exchange);
+            tally.seen += 1;
+            tally.first.get_or_insert(exchange);
             return;
         }
-        seen.contradicted += 1;
-        if seen.evidence.len() < EVIDENCE_MAX {
+        tally.contradicted += 1;
+        if tally.evidence.len() < EVIDENCE_MAX {
             let message = message();
-            seen.evidence.push(Evidence { exchange, message });
+            tally.evidence.push(Evidence { exchange, message });
         }
     }
 }
