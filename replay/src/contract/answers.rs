@@ -130,7 +130,7 @@ impl Answers {
             return;
         }
         let since = *self.updating_since.get_or_insert(exchange.unix_ms);
-        let so_far = exchange.unix_ms - since;
+        let so_far = exchange.unix_ms.saturating_sub(since);
         if so_far > UPDATE_MAX_MS {
             sightings.note(ServiceRule::UpdateTime, false, || {
                 format!("found 410 for {} s", so_far / 1000)
