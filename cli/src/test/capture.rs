@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::record::ResourceList;
-use scheduled_events_core::{Change, Policy, Preparation, UnixSeconds};
+use scheduled_events_core::{Change, Policy, Preparation, RequestOutcome, UnixSeconds};
 
 use super::probe::{Probe, run_probes};
 use crate::args::{CaptureArgs, OutputArgs};
@@ -36,15 +36,19 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     let imds = {
         let (audit, captured) = (Arc::clone(&audit), Arc::clone(&captured));
         imds.with_trace(move |exchange| {
-            let mut captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
-            let (mask, number) = &mut *captured;
             let mut exchange = captured_exchange(exchange, SystemTime::now());
             let time = UnixSeconds(exchange.unix_ms.div_euclid(1000));
-            if let Some(mask) = mask {
-                mask.exchange(&mut exchange);
+            {
+                let mut captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
+                let (mask, number) = &mut *captured;
+                if let Some(mask) = mask {
+                    mask.exchange(&mut exchange);
+                }
+                *number += 1;
+                audit.record_as(&exchange, time);
             }
-            *number += 1;
-            audit.record_as(&exchange, time);
+            // What comes right before the end of the machine is the most wanted.
+            audit.sync_unless_stalled();
         })
     };
     let options = WatcherOptions {
@@ -63,7 +67,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         args.to.display()
     ));
     let (probes, received) = mpsc::channel();
-    let prober = {
+    let asking = {
         let imds = imds.clone();
         let received = Arc::new(Mutex::new(received));
         patiently(|| {
@@ -84,7 +88,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     host.probes = None;
     if ended == StopReason::Idle {
         // What was asked for at the end is part of the evidence.
-        let _ = prober.join();
+        let _ = asking.join();
     }
     host.printer.finish();
     audit.finish();
@@ -167,9 +171,10 @@ impl Host for CaptureHost {
         }
     }
 
-    fn polled(&mut self, _poll: &Poll<'_>) {
+    fn polled(&mut self, poll: &Poll<'_>) {
         // The first request switches the service on; others wait for it.
-        if !self.has_answer {
+        let has_failed = matches!(poll.outcome, RequestOutcome::PollFailed { .. });
+        if !self.has_answer && !has_failed {
             self.has_answer = true;
             if self.probe {
                 self.send(Probe::Refusals);

@@ -14,8 +14,8 @@ use scheduled_events::imds::Imds;
 /// How long an answer may take. The service is switched on.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time between two requests: beside the polls, there are no five in a second.
-const PAUSE: Duration = Duration::from_millis(300);
+/// The time between two requests: beside the polls, and those of a watcher, there are no five in a second.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// An `EventId` that no event has.
 const NO_EVENT: &str = "00000000-0000-4000-8000-000000000000";
@@ -34,30 +34,30 @@ pub(super) enum Probe {
 pub(super) fn run_probes(imds: &Imds, probes: &Mutex<Receiver<Probe>>) {
     let probes = probes.lock().unwrap_or_else(PoisonError::into_inner);
     for probe in probes.iter() {
-        run_probe(imds, &probe);
+        run_probe(imds, &probe, PAUSE);
     }
 }
 
-pub(super) fn run_probe(imds: &Imds, probe: &Probe) {
+pub(super) fn run_probe(imds: &Imds, probe: &Probe, pause: Duration) {
     match probe {
         Probe::Refusals => {
             for (query, headers) in refused() {
                 let _ = imds.probe(&format!("{PATH}{query}"), headers, TIMEOUT);
-                thread::sleep(PAUSE);
+                thread::sleep(pause);
             }
             let _ = post(imds, &[NO_EVENT]);
-            thread::sleep(PAUSE);
+            thread::sleep(pause);
         }
         Probe::Versions => {
             for (version, _) in VERSIONS {
                 let _ = imds.events_in(version, TIMEOUT);
-                thread::sleep(PAUSE);
+                thread::sleep(pause);
             }
         }
         Probe::Approval(id) => {
             for _ in 0..2 {
                 let _ = post(imds, &[id]);
-                thread::sleep(PAUSE);
+                thread::sleep(pause);
             }
         }
     }

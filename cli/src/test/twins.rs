@@ -29,7 +29,7 @@ use Twin::{Changed, Fault, FaultWhileStarted, Times};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(250);
-const NOTICE: &str = "notice = \"20min\"\nstarts_after_approval = \"0s\"\nstarted_for = \"1s\"";
+const NOTICE: &str = "notice = \"20min\"\nstarts_after_approval = \"0s\"\nstarted_for = \"2s\"";
 const STARTED: &str = "notice = \"20min\"\nstarts_after_approval = \"0s\"\nstarted_for = \"1h\"";
 
 fn twins() -> Vec<(ServiceRule, Twin)> {
@@ -111,7 +111,7 @@ fn twins() -> Vec<(ServiceRule, Twin)> {
                     all,
                     "\"EventType\":\"Freeze\",\"ResourceType\":\"VirtualMachine\"",
                     "\"ResourceType\":\"VirtualMachine\",\"EventType\":\"Freeze\"",
-                )
+                );
             }),
         ),
         (
@@ -178,9 +178,10 @@ fn capture(times: &str, fault: Option<&str>) -> Vec<CapturedExchange> {
     let poll = || drop(imds.events(TIMEOUT));
     poll();
     let _ = imds.vm_name(TIMEOUT);
-    run_probe(&imds, &Probe::Refusals);
+    thread::sleep(Duration::from_millis(1_100));
     poll();
-    run_probe(&imds, &Probe::Versions);
+    run_probe(&imds, &Probe::Refusals, PAUSE);
+    run_probe(&imds, &Probe::Versions, PAUSE);
     let body = exchanges
         .lock()
         .unwrap()
@@ -191,9 +192,18 @@ fn capture(times: &str, fault: Option<&str>) -> Vec<CapturedExchange> {
             document["Events"][0]["EventId"].as_str().map(str::to_owned)
         });
     if let Some(id) = body {
-        run_probe(&imds, &Probe::Approval(id));
+        run_probe(&imds, &Probe::Approval(id), PAUSE);
     }
-    for _ in 0..12 {
+    let is_started = || {
+        let exchanges = exchanges.lock().unwrap();
+        let mut bodies = exchanges.iter().map(|one| &one.body);
+        bodies.any(|body| body.contains("\"Started\""))
+    };
+    for number in 0..100 {
+        // Some events wait for their time.
+        if number >= 16 && (is_started() || fault.is_some()) {
+            break;
+        }
         poll();
         thread::sleep(PAUSE);
     }
@@ -242,9 +252,9 @@ fn a_service_that_keeps_a_rule_is_told_from_one_that_breaks_it() {
     // What is masked shows the same.
     let mut masked = clean.clone();
     let mut mask = Mask::default();
-    masked
-        .iter_mut()
-        .for_each(|exchange| mask.exchange(exchange));
+    for exchange in &mut masked {
+        mask.exchange(exchange);
+    }
     let text = serde_json::to_string(&masked).unwrap();
     assert!(!text.contains("web_0"), "{text}");
     let contract_of_masked = judged(&masked);

@@ -95,7 +95,7 @@ pub struct Mask {
     ids: HashMap<String, usize>,
     /// The number of each GUID, in lower case.
     guids: HashMap<String, usize>,
-    addresses: HashMap<IpAddr, usize>,
+    addresses: HashMap<String, usize>,
 }
 
 impl Mask {
@@ -254,7 +254,7 @@ impl Mask {
         if is_known {
             return None;
         }
-        let number = number(&mut self.addresses, address);
+        let number = number(&mut self.addresses, address.to_string());
         Some(match address {
             IpAddr::V4(_) => format!("192.0.2.{}", number % 256),
             IpAddr::V6(_) => format!("2001:db8::{number:x}"),
@@ -262,7 +262,7 @@ impl Mask {
     }
 }
 
-fn number<K: std::hash::Hash + Eq>(known: &mut HashMap<K, usize>, key: K) -> usize {
+fn number(known: &mut HashMap<String, usize>, key: String) -> usize {
     let next = known.len() + 1;
     *known.entry(key).or_insert(next)
 }

@@ -6,11 +6,10 @@
 
 mod mask;
 
-use std::borrow::Cow;
-
 use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::wire::{NAME_PATH, PATH};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
 pub use mask::Mask;
 pub(crate) use mask::is_guid;
@@ -24,7 +23,7 @@ pub(crate) use mask::is_guid;
 /// assert_eq!(serde_json::to_string(&failure)?, r#"{"cause":"timeout","detail":"timeout: global"}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CapturedFailure {
     /// The cause, as the record `poll-failed` has it: `timeout`, `unreachable`, `connection-lost`, `too-large`.
     pub cause: String,
@@ -48,7 +47,7 @@ pub struct CapturedFailure {
 /// assert!(CapturedExchange::parse(r#"{"record":"approval"}"#).is_none());
 /// # Ok::<(), &str>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "record", rename = "exchange")]
 pub struct CapturedExchange {
     /// When the request was sent, RFC 3339, in UTC.
@@ -74,7 +73,7 @@ pub struct CapturedExchange {
     /// Why the response is not whole.
     pub failure: Option<CapturedFailure>,
     /// The number of the line, which continues in the next file.
-    #[serde(default, skip_serializing)]
+    #[serde(skip)]
     pub sequence: Option<u64>,
 }
 
@@ -83,7 +82,40 @@ impl CapturedExchange {
     pub fn parse(line: &str) -> Option<Self> {
         // The record is the first member, as in every record.
         let is_exchange = line.trim_start().starts_with("{\"record\":\"exchange\"");
-        is_exchange.then(|| serde_json::from_str(line).ok())?
+        let value: Value = is_exchange.then(|| serde_json::from_str(line).ok())??;
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        let fields = |name: &str| {
+            let fields = value[name].as_array()?.iter();
+            let field = |field: &Value| {
+                Some((field[0].as_str()?.to_owned(), field[1].as_str()?.to_owned()))
+            };
+            fields.map(field).collect::<Option<Vec<_>>>()
+        };
+        let status = match &value["status"] {
+            Value::Null => None,
+            status => Some(u16::try_from(status.as_u64()?).ok()?),
+        };
+        let failure = match &value["failure"] {
+            Value::Null => None,
+            failure => Some(CapturedFailure {
+                cause: failure["cause"].as_str()?.to_owned(),
+                detail: failure["detail"].as_str()?.to_owned(),
+            }),
+        };
+        Some(Self {
+            time: text("time")?,
+            unix_ms: value["unix_ms"].as_i64()?,
+            took_ms: value["took_ms"].as_i64()?,
+            method: text("method")?,
+            target: text("target")?,
+            request_headers: fields("request_headers")?,
+            request_body: text("request_body")?,
+            status,
+            headers: fields("headers")?,
+            body: text("body")?,
+            failure,
+            sequence: value["sequence"].as_u64(),
+        })
     }
 
     /// The value of a header field of the response.
@@ -135,22 +167,10 @@ impl CapturedExchange {
 
     /// The `EventId`s of an approval, as written. Empty if its body is none.
     pub fn approves(&self) -> Vec<String> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "PascalCase")]
-        struct Approval<'a> {
-            #[serde(borrow)]
-            start_requests: Vec<StartRequest<'a>>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "PascalCase")]
-        struct StartRequest<'a> {
-            #[serde(borrow)]
-            event_id: Cow<'a, str>,
-        }
-        let approval: Option<Approval<'_>> = serde_json::from_str(&self.request_body).ok();
-        let requests = approval.map(|approval| approval.start_requests);
-        let ids = requests.into_iter().flatten();
-        ids.map(|request| request.event_id.into_owned()).collect()
+        let body: Value = serde_json::from_str(&self.request_body).unwrap_or_default();
+        let requests = body["StartRequests"].as_array().into_iter().flatten();
+        let ids = requests.filter_map(|request| request["EventId"].as_str());
+        ids.map(str::to_owned).collect()
     }
 
     fn is_of_events(&self) -> bool {

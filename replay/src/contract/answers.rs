@@ -45,13 +45,12 @@ pub(super) fn irregularity(exchange: &CapturedExchange) -> Option<Irregularity> 
         .target
         .split_once('?')
         .map_or("", |(_, query)| query);
-    let mut names: Vec<_> = query
-        .split('&')
-        .filter_map(|parameter| parameter.split('=').next())
-        .filter(|name| !name.is_empty())
-        .collect();
-    names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+    let names = || {
+        let parameters = query.split('&');
+        parameters.map(|parameter| parameter.split('=').next().unwrap_or_default())
+    };
+    let is_repeated = |name: &&str| names().filter(|other| other == name).count() > 1;
+    if names().any(|name| !name.is_empty() && is_repeated(&name)) {
         return Some(Irregularity::RepeatedParameter);
     }
     let Some(version) = exchange.api_version() else {
@@ -130,7 +129,7 @@ impl Answers {
             return;
         }
         let since = *self.updating_since.get_or_insert(exchange.unix_ms);
-        let so_far = exchange.unix_ms - since;
+        let so_far = exchange.unix_ms.saturating_sub(since);
         if so_far > UPDATE_MAX_MS {
             sightings.note(ServiceRule::UpdateTime, false, || {
                 format!("found 410 for {} s", so_far / 1000)

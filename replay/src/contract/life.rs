@@ -27,14 +27,9 @@ const IDLE_MS: i64 = 24 * 3600 * 1000;
 /// use scheduled_events_core::UnixSeconds;
 /// use scheduled_events_replay::contract::ObservedEvent;
 ///
-/// let event = ObservedEvent {
-///     event_type: "Reboot".to_owned(),
-///     first_seen: UnixSeconds(100),
-///     not_before: Some(UnixSeconds(1000)),
-///     approved: Some(UnixSeconds(101)),
-///     started: Some(UnixSeconds(103)),
-///     ..ObservedEvent::default()
-/// };
+/// let mut event = ObservedEvent::default();
+/// (event.first_seen, event.not_before) = (UnixSeconds(100), Some(UnixSeconds(1000)));
+/// (event.approved, event.started) = (Some(UnixSeconds(101)), Some(UnixSeconds(103)));
 /// assert_eq!((event.notice(), event.start_after_approval()), (Some(900), Some(2)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,13 +107,14 @@ impl Lives {
         document: &WireDocument,
         sightings: &mut Sightings,
     ) {
-        let (sent, arrived) = (exchange.unix_ms, exchange.unix_ms + exchange.took_ms);
+        let sent = exchange.unix_ms;
+        let arrived = sent.saturating_add(exchange.took_ms);
         // Of two requests at once it is unknown which document is the newer one. A clock may be set back.
-        if sent < self.arrived && self.arrived - sent < OVERLAP_MAX_MS {
+        if sent < self.arrived && self.arrived.saturating_sub(sent) < OVERLAP_MAX_MS {
             return;
         }
         // Then the service was switched off, and may begin again.
-        if sent - self.arrived > IDLE_MS {
+        if sent.saturating_sub(self.arrived) > IDLE_MS {
             self.last.clear();
         }
         self.arrived = arrived;
@@ -256,7 +252,7 @@ impl Lives {
         }
         if ids.iter().any(|id| self.known(id).is_none()) {
             // Only a document from just before shows that there is no such event.
-            let age = exchange.unix_ms - self.arrived;
+            let age = exchange.unix_ms.saturating_sub(self.arrived);
             if (0..UNKNOWN_AGE_MAX_MS).contains(&age) {
                 sightings.note(ServiceRule::ApprovalUnknown, status == 400, found);
             }
@@ -303,9 +299,9 @@ fn notice(event: &ObservedEvent, before: Option<UnixSeconds>, sightings: &mut Si
     };
     // It was announced between the last document and this one.
     let at_most = before.map(|before| not_before.since(before));
-    if notice + TOLERANCE >= minimum {
+    if notice >= minimum - TOLERANCE {
         sightings.note(rule, true, String::new);
-    } else if at_most.is_some_and(|at_most| at_most + TOLERANCE < minimum) {
+    } else if at_most.is_some_and(|at_most| at_most < minimum - TOLERANCE) {
         sightings.note(rule, false, || format!("found {notice} s"));
     }
 }

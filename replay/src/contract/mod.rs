@@ -10,16 +10,16 @@
 //! ```
 //! use scheduled_events_replay::contract::{Contract, ServiceRule, Sighting};
 //!
+//! let line = r#"{"record":"exchange","time":"2026-03-01T10:00:00Z","unix_ms":1772359200250,"took_ms":3,"method":"GET",
+//!     "target":"/metadata/scheduledevents?api-version=2020-07-01","request_headers":[["Metadata","true"]],"request_body":"",
+//!     "status":200,"headers":[],"body":"{\"DocumentIncarnation\":1,\"Events\":[]}","failure":null,"sequence":1}"#;
 //! let mut contract = Contract::default();
-//! contract.add(
-//!     r#"{"record":"exchange","time":"2026-03-01T10:00:00Z","unix_ms":1772359200250,"took_ms":3,"method":"GET",
-//!     "target":"/metadata/scheduledevents?api-version=2020-07-01","request_headers":[],"request_body":"",
-//!     "status":200,"headers":[],"body":"{\"DocumentIncarnation\":1,\"Events\":[]}","failure":null,"sequence":1}"#,
-//! );
+//! contract.add(line);
 //! assert_eq!(contract.sighting(ServiceRule::Incarnation), Sighting::Seen);
-//! // It answered although the request had no header `Metadata: true`.
+//! // It answers although the request has no header `Metadata: true`.
+//! contract.add(&line.replace(r#"["Metadata","true"]"#, "").replace(":1}", ":2}"));
 //! assert_eq!(contract.sighting(ServiceRule::Header), Sighting::Contradicted);
-//! assert_eq!(contract.evidence(ServiceRule::Header)[0].exchange, 1);
+//! assert_eq!(contract.evidence(ServiceRule::Header)[0].exchange, 2);
 //! assert_eq!(contract.sighting(ServiceRule::NoticeFreeze), Sighting::NotSeen);
 //! assert!(!contract.is_clean());
 //! ```
@@ -192,11 +192,11 @@ impl Contract {
 #[derive(Clone, Debug)]
 struct Sightings {
     exchange: u64,
-    rules: Vec<Seen>,
+    rules: Vec<Tally>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct Tally {
     seen: u64,
     first: Option<u64>,
     contradicted: u64,
@@ -207,29 +207,77 @@ impl Default for Sightings {
     fn default() -> Self {
         Self {
             exchange: 0,
-            rules: vec![Seen::default(); ServiceRule::ALL.len()],
+            rules: vec![Tally::default(); ServiceRule::ALL.len()],
         }
     }
 }
 
 impl Sightings {
-    fn of(&self, rule: ServiceRule) -> &Seen {
+    fn of(&self, rule: ServiceRule) -> &Tally {
         &self.rules[rule as usize]
     }
 
     /// Notes whether the service kept a rule, with what was found if not.
     fn note(&mut self, rule: ServiceRule, is_kept: bool, message: impl FnOnce() -> String) {
         let exchange = self.exchange;
-        let seen = &mut self.rules[rule as usize];
+        let tally = &mut self.rules[rule as usize];
         if is_kept {
-            seen.seen += 1;
-            seen.first.get_or_insert(exchange);
+            tally.seen += 1;
+            tally.first.get_or_insert(exchange);
             return;
         }
-        seen.contradicted += 1;
-        if seen.evidence.len() < EVIDENCE_MAX {
+        tally.contradicted += 1;
+        if tally.evidence.len() < EVIDENCE_MAX {
             let message = message();
-            seen.evidence.push(Evidence { exchange, message });
+            tally.evidence.push(Evidence { exchange, message });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_lines_of_any_numbers_and_texts_are_read() {
+        let numbers = [i64::MIN, -1, 0, i64::MAX];
+        let bodies = [
+            "",
+            "[]",
+            "{\"DocumentIncarnation\":1e999,\"Events\":[{}]}",
+            "{\"DocumentIncarnation\":-1,\"Events\":[{\"EventId\":\"\",\"Resources\":[1,null]}]}",
+            "{\"DocumentIncarnation\":1,\"Events\":[{\"EventId\":\"a\",\"EventStatus\":\"Scheduled\",\"EventType\":\"Reboot\",\
+             \"NotBefore\":\"Fri, 31 Dec 9999 23:59:59 GMT\"},{\"EventId\":\"a\",\"EventStatus\":\"Started\"}]}",
+            &"[".repeat(1_000),
+        ];
+        let mut contract = Contract::default();
+        let mut recording = crate::scenario::Recording::default();
+        let mut mask = crate::capture::Mask::default();
+        for unix_ms in numbers {
+            for took_ms in numbers {
+                for body in bodies {
+                    for (method, status) in [("GET", 200), ("POST", 200), ("GET", 410)] {
+                        let mut exchange = CapturedExchange {
+                            unix_ms,
+                            took_ms,
+                            method: method.into(),
+                            target: "/metadata/scheduledevents?api-version=2020-07-01".into(),
+                            request_headers: vec![("metadata".into(), "true".into())],
+                            request_body: "{\"StartRequests\":[{\"EventId\":\"A\"}]}".into(),
+                            status: Some(status),
+                            body: body.into(),
+                            ..CapturedExchange::default()
+                        };
+                        mask.exchange(&mut exchange);
+                        let line = serde_json::to_string(&exchange).unwrap();
+                        contract.add(&line);
+                        recording.add(&line);
+                    }
+                }
+            }
+        }
+        assert_eq!(contract.unreadable, 0);
+        assert!(contract.evidence(ServiceRule::Document).len() == EVIDENCE_MAX);
+        let _ = recording.scenario(true);
     }
 }

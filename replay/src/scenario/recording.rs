@@ -19,8 +19,8 @@ use super::{MAX_DURATION, Scenario, ScenarioError};
 use crate::capture::{CapturedExchange, Mask};
 
 impl Scenario {
-    /// The text of a scenario file that plays a watcher's records: an audit file, or the output of
-    /// `watch --json`.
+    /// The text of a scenario file that plays a watcher's records: an audit file, the output of
+    /// `watch --json`, or the exchanges of `capture`.
     ///
     /// # Errors
     /// [`RecordingError`]: there is no event, or there are more than a scenario can have.

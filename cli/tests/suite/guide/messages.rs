@@ -131,10 +131,16 @@ const OTHERS: [(&str, &str); 30] = [
     ("cli/src/output/format.rs", "the output of `watch`"),
     ("client/src/metrics/", "metrics"),
     ("cli/src/picture/svg.rs", "the output of `timeline`"),
+    (
+        "replay/src/contract/",
+        "evidence, in the output of `contract`",
+    ),
+    ("cli/src/test/sightings.rs", "the output of `contract`"),
+    ("cli/src/test/twins.rs", "tests"),
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 20] = [
+const NO_MESSAGES: [&str; 22] = [
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
     "…; start Azurite first: npx azurite-queue",
@@ -149,6 +155,8 @@ const NO_MESSAGES: [&str; 20] = [
     "out of service; …",
     "was due …, at …",
     "watching … every …, policy …",
+    "capturing what … answers to …; press Ctrl-C to stop",
+    "… in …; see `scheduled-events contract …`",
     "…; press Ctrl-C to stop",
     "listening on … as … ",
     "control plane at … ",
