@@ -34,7 +34,7 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 30] = [
+const OTHERS: [(&str, &str); 33] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",

@@ -241,7 +241,7 @@ fn a_retry_asks_a_gate_that_said_yes_only_after_a_restart() {
         ..setup(Action::Prepare)
     });
     host.gate_answer = Some(GateAnswer::Open);
-    let mut asked_for = |host: &mut Host<4>| {
+    let asked_for = |host: &mut Host<4>| {
         let before = host.trace.len();
         assert!(retried_after(host, &events).is_some());
         let asks = |entry: &&Entry| entry.what.to_string().starts_with("gate");
