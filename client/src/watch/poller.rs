@@ -118,7 +118,8 @@ mod tests {
                     silent.push(connection);
                 }
             }
-            silent.len()
+            // They stay open until the test ends them: closing one would be an answer, too.
+            silent
         });
         let imds = Imds::new(&endpoint, API_VERSION, false).unwrap();
         let mut waited = Vec::new();
@@ -130,7 +131,7 @@ mod tests {
         );
         assert!(polled.repeated);
         assert_eq!(polled.answer.unwrap().status, 200);
-        assert_eq!(service.join().unwrap(), 1);
+        assert_eq!(service.join().unwrap().len(), 1);
         assert!(waited.len() >= 4 && waited.is_sorted(), "{waited:?}");
         assert!(waited.last() >= Some(&(REPEAT_AFTER * 3 / 4)));
     }
