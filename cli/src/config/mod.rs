@@ -29,6 +29,16 @@ pub(crate) enum ParseError {
     File(CommandError),
 }
 
+impl ParseError {
+    /// What is wrong, in one line.
+    pub(crate) fn into_message(self) -> String {
+        match self {
+            Self::Arguments(error) => one_line(&error.render().to_string()),
+            Self::File(error) => error.message,
+        }
+    }
+}
+
 impl From<clap::Error> for ParseError {
     fn from(error: clap::Error) -> Self {
         Self::Arguments(error)
@@ -221,10 +231,7 @@ pub(crate) fn watch_args(file: &Path) -> Result<WatchArgs, CommandError> {
     let words: Vec<_> = words.map(OsStr::to_owned).collect();
     match parse(&words).map(|merged| merged.cli.command) {
         Ok(Command::Watch(args)) => Ok(args),
-        Err(ParseError::File(error)) => Err(error),
-        Err(ParseError::Arguments(error)) => {
-            Err(CommandError::usage(one_line(&error.render().to_string())))
-        }
+        Err(error) => Err(CommandError::usage(error.into_message())),
         // The second word decides.
         Ok(_) => Err(CommandError::usage("")),
     }

@@ -171,6 +171,9 @@ impl Report {
             cause: sight
                 .and_then(|sight| sight.cause.as_deref())
                 .map(Text::plain),
+            config_reload_failed: sight
+                .and_then(|sight| sight.reload_failure.as_deref())
+                .map(Text::plain),
         })?;
         for (event, waits) in &self.events {
             let names = event.resource_names();
@@ -198,6 +201,14 @@ impl Report {
             writeln!(
                 output,
                 "{CAUTION}unknown whether documents arrive{CAUTION:#}: the watcher has not reported it"
+            )?;
+        }
+        let sight = self.inspection.sight.as_ref();
+        if let Some(why) = sight.and_then(|sight| sight.reload_failure.as_deref()) {
+            writeln!(
+                output,
+                "{CAUTION}the configuration was not read again{CAUTION:#}, and the one before counts: {}",
+                printable(why)
             )?;
         }
         let (word, style) = if status.out_of_service {

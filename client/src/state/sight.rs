@@ -44,6 +44,9 @@ pub struct Sight {
     pub failed_polls: u32,
     /// Why the last poll failed, if it did.
     pub cause: Option<String>,
+    /// Why the configuration could not be read again, if that was tried last.
+    #[serde(default)]
+    pub reload_failure: Option<String>,
 }
 
 /// What a [`Sight`] is made of: how long ago things happened.
@@ -53,6 +56,7 @@ pub(crate) struct SightReport<'a> {
     pub(crate) since_start: Duration,
     pub(crate) failed_polls: u32,
     pub(crate) cause: Option<&'a str>,
+    pub(crate) reload_failure: Option<&'a str>,
 }
 
 impl Sight {
@@ -67,7 +71,8 @@ impl Sight {
             last_document: report.since_document.map(ago),
             started: ago(report.since_start),
             failed_polls: report.failed_polls,
-            cause: report.cause.map(|cause| cause.chars().take(256).collect()),
+            cause: report.cause.map(short),
+            reload_failure: report.reload_failure.map(short),
         }
     }
 
@@ -135,6 +140,10 @@ impl Sight {
     }
 }
 
+fn short(reason: &str) -> String {
+    reason.chars().take(256).collect()
+}
+
 /// A clock that all processes share and nobody sets. Windows has none here, so that the wall clock counts.
 fn steady_now() -> Duration {
     if cfg!(windows) {
@@ -166,6 +175,7 @@ mod tests {
             since_start: Duration::from_secs(100),
             failed_polls: 7,
             cause: Some("status 500"),
+            reload_failure: None,
         };
         let sight = Sight::new(&report, UnixMillis(1_600_000_000_000));
         assert_eq!(sight.last_document, Some(UnixSeconds(1_599_999_958)));
@@ -191,6 +201,7 @@ mod tests {
             since_start: Duration::ZERO,
             failed_polls: 0,
             cause: None,
+            reload_failure: None,
         };
         let mut sight = Sight::new(&report, UnixMillis(1_600_000_000_000));
         let back = u64::try_from(SIGHT_OVERDUE.as_millis()).unwrap() + 1_000;
