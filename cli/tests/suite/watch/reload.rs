@@ -52,10 +52,6 @@ impl Fixture {
         Run::watch(&self.service.url(), &["--config", &self.config])
     }
 
-    fn reload(&self, run: &Run) {
-        signal(run.id(), Signal::HUP);
-    }
-
     fn has_metric(&self, value: u8) -> bool {
         let text = fs::read_to_string(self.folder.path("metrics.prom")).unwrap_or_default();
         text.contains(&format!("scheduled_events_config_reload_failed {value}\n"))
@@ -80,7 +76,7 @@ fn rules_and_commands_are_read_again_and_count_for_open_events() {
     run.record("a decision", |record| record["action"] == json!("hold"));
     let commands = fixture.logging("prepare", "prepare") + &fixture.logging("recover", "recover");
     fixture.write(&(commands + PREPARE));
-    fixture.reload(&run);
+    signal(run.id(), Signal::HUP);
     run.wait_for_stderr("note: the configuration was read again: 1 rule");
     run.record("a decision", |record| record["action"] == json!("prepare"));
     run.record("an approval", |record| {
@@ -113,7 +109,7 @@ fn a_changed_rule_changes_only_what_may_be_approved() {
     let mut run = fixture.watch();
     eventually("a preparation", || (lines(&log) == ["begin"]).then_some(()));
     fixture.write(&(prepare + HOLD));
-    fixture.reload(&run);
+    signal(run.id(), Signal::HUP);
     run.record("a decision", |record| record["action"] == json!("hold"));
     fs::write(&go, "").expect("a file");
     run.record("a preparation", |record| {
@@ -135,7 +131,7 @@ fn a_file_that_cannot_be_read_changes_nothing_and_says_so() {
     eventually("the metric", || fixture.has_metric(0).then_some(()));
     assert_eq!(fixture.status().0, json!(null));
     fixture.write("[[rule]]\naction = \"aprove\"\n");
-    fixture.reload(&run);
+    signal(run.id(), Signal::HUP);
     let place = format!("{}:5:10: ", fixture.config);
     run.wait_for_stderr(&format!(
         "error: the configuration was not read again, and the one before counts: {place}unknown word \"aprove\""
@@ -149,12 +145,12 @@ fn a_file_that_cannot_be_read_changes_nothing_and_says_so() {
     });
     // A gate cannot be added to a watcher that runs.
     fixture.write(&format!("gate = \"true\"\n{APPROVE}"));
-    fixture.reload(&run);
+    signal(run.id(), Signal::HUP);
     run.wait_for_stderr("`gate` was added or removed, which only a restart applies");
     fixture.service.await_polls(2);
     assert!(fixture.service.posted().is_empty());
     fixture.write(&format!("recover_all = true\n{APPROVE}"));
-    fixture.reload(&run);
+    signal(run.id(), Signal::HUP);
     run.wait_for_stderr("warning: `recover_all` has changed, which only a restart applies");
     run.record("an approval", |record| {
         record["record"] == json!("approval")
