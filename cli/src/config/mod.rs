@@ -5,6 +5,8 @@
 //! each value is read by the option's own parser, and a command does not know where its options come from. `file` reads the file.
 
 mod file;
+#[cfg(all(test, unix))]
+mod schema;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
