@@ -84,7 +84,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Watch(args) if watch::runs_commands(&args) && run::is_first_process() => {
             return run::in_first_process();
         }
-        Command::Watch(args) => watch::watch(args),
+        Command::Watch(args) => watch::watch(args, &arguments),
         Command::Status(args) => look::status(&args),
         #[cfg(unix)]
         Command::Run(args) => return run::run(args),

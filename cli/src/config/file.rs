@@ -17,7 +17,7 @@ use toml::de::{DeTable, DeValue};
 use crate::error::CommandError;
 
 /// The tables of a policy, which the file may have in place of `policy = "FILE"`.
-const POLICY_TABLES: [&str; 2] = ["rule", "leader"];
+pub(super) const POLICY_TABLES: [&str; 2] = ["rule", "leader"];
 
 /// The key of the table with a command for each change, as `--on` has them.
 const ON: &str = "on";

@@ -5,6 +5,8 @@
 //! each value is read by the option's own parser, and a command does not know where its options come from. `file` reads the file.
 
 mod file;
+#[cfg(all(test, unix))]
+mod schema;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -27,6 +29,16 @@ pub(crate) enum ParseError {
     Arguments(clap::Error),
     /// What is in the configuration file.
     File(CommandError),
+}
+
+impl ParseError {
+    /// What is wrong, in one line.
+    pub(crate) fn into_message(self) -> String {
+        match self {
+            Self::Arguments(error) => one_line(&error.render().to_string()),
+            Self::File(error) => error.message,
+        }
+    }
 }
 
 impl From<clap::Error> for ParseError {
@@ -221,10 +233,7 @@ pub(crate) fn watch_args(file: &Path) -> Result<WatchArgs, CommandError> {
     let words: Vec<_> = words.map(OsStr::to_owned).collect();
     match parse(&words).map(|merged| merged.cli.command) {
         Ok(Command::Watch(args)) => Ok(args),
-        Err(ParseError::File(error)) => Err(error),
-        Err(ParseError::Arguments(error)) => {
-            Err(CommandError::usage(one_line(&error.render().to_string())))
-        }
+        Err(error) => Err(CommandError::usage(error.into_message())),
         // The second word decides.
         Ok(_) => Err(CommandError::usage("")),
     }

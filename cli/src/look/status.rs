@@ -180,6 +180,9 @@ impl Report {
             cause: sight
                 .and_then(|sight| sight.cause.as_deref())
                 .map(Text::plain),
+            config_reload_failed: sight
+                .and_then(|sight| sight.reload_failure.as_deref())
+                .map(Text::plain),
         })?;
         for (event, waits) in &self.events {
             let names = event.resource_names();
@@ -214,6 +217,14 @@ impl Report {
                 output,
                 "{CAUTION}advice cannot be seen{CAUTION:#} since {}: the service brings no document in API version {ADVICE_API_VERSION}",
                 moment(since, now)
+            )?;
+        }
+        let sight = self.inspection.sight.as_ref();
+        if let Some(why) = sight.and_then(|sight| sight.reload_failure.as_deref()) {
+            writeln!(
+                output,
+                "{CAUTION}the configuration was not read again{CAUTION:#}, and the one before counts: {}",
+                printable(why)
             )?;
         }
         let (word, style) = if status.out_of_service {

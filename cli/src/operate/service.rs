@@ -111,10 +111,12 @@ fn run(options: &[OsString]) -> u32 {
             ParseError::File(error) => error,
         })
         .and_then(|args| {
-            watch(WatchArgs {
+            let args = WatchArgs {
                 event_log: true,
                 ..args
-            })
+            };
+            // Windows has no signal to read a file again: restart the service.
+            watch(args, &[])
         });
     let code = match result {
         Ok(()) => 0,

@@ -117,14 +117,21 @@ pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
 
 /// Calls the function on another thread each time a signal asks the process to stop: SIGINT,
 /// SIGTERM, and SIGHUP unless the process was started with SIGHUP ignored, as by nohup. A signal
-/// that arrives when the process should have stopped ends it.
-pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+/// that arrives when the process should have stopped ends it. On SIGHUP, `reload` is called if
+/// there is one, and the process goes on.
+pub(crate) fn on_stop_signal(
+    stop: impl Fn() + Send + 'static,
+    reload: Option<Arc<dyn Fn() + Send + Sync>>,
+) -> io::Result<()> {
     let mut stop_signals = vec![SIGINT, SIGTERM];
     if !hang_up_is_ignored() {
         stop_signals.push(SIGHUP);
     }
     let mut first: Option<Instant> = None;
     on_signals(stop_signals, move |signal| {
+        if let Some(reload) = reload.as_ref().filter(|_| hangs_up(signal)) {
+            return reload();
+        }
         if first.get_or_insert_with(Instant::now).elapsed() > STOP_TIMEOUT {
             let _ = emulate_default_handler(signal);
         }

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::windows::io::AsHandle;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use scheduled_events_windows::{service, stop};
@@ -36,7 +37,11 @@ impl DatagramSocket {
 
 /// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown
 /// or the service manager asks the process to stop. A second Ctrl-C ends it at once.
-pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+/// There is no SIGHUP, so that nothing is read again.
+pub(crate) fn on_stop_signal(
+    stop: impl Fn() + Send + 'static,
+    _reload: Option<Arc<dyn Fn() + Send + Sync>>,
+) -> io::Result<()> {
     stop::on_stop(stop)
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         has_answer: false,
     };
     let mut watch = Watcher::new(imds, options, None).map_err(CommandError::usage)?;
-    stop_on_signals(&watch.handle())?;
+    stop_on_signals(&watch.handle(), None)?;
     let ended = watch.run(&mut host);
     host.probes = None;
     if ended == StopReason::Idle {

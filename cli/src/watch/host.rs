@@ -1,16 +1,17 @@
 //! The host of `watch`: prints records and runs the user's commands.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
+use scheduled_events_core::{Change, GateAnswer, GatePhase, Policy, Preparation};
 
 use crate::output::format::printable;
 use crate::output::{self, diagnose};
 use crate::systemd::Supervisor;
 use crate::watch::printer::{RecordPrinter, print_note};
+use crate::watch::reload::Pending;
 use scheduled_events::audit::Audit;
 use scheduled_events::hooks::{
     CommandEvent, CommandLine, CommandOutcome, RunningCommand, end_all, log_refused,
@@ -34,6 +35,8 @@ pub(crate) struct CommandHost {
     /// How long a preparation may run; `None` for the default.
     pub(crate) prepare_timeout: Option<Duration>,
     pub(crate) on: Vec<(Change, CommandLine)>,
+    /// What was read again, if the configuration is.
+    pub(crate) reloaded: Option<Pending>,
     supervisor: Supervisor,
     /// Running preparations, recoveries and questions to the gate, by attempt.
     running: HashMap<u32, RunningCommand>,
@@ -142,6 +145,7 @@ impl CommandHost {
             gate: None,
             prepare_timeout: None,
             on: Vec::new(),
+            reloaded: None,
             supervisor: Supervisor::new(),
             running: HashMap::new(),
             on_own: CommandQueue::default(),
@@ -241,6 +245,26 @@ impl Host for CommandHost {
 
     fn note(&mut self, note: &Note) {
         print_note(note);
+    }
+
+    fn reload(&mut self) -> Option<Result<Policy, String>> {
+        let pending = self.reloaded.as_ref()?;
+        let result = pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
+        if let Some((metrics, _)) = &mut self.metrics {
+            metrics.reloaded(result.is_ok());
+        }
+        Some(result.map(|new| {
+            // Commands that run go on.
+            self.prepare = new.prepare;
+            self.recover = new.recover;
+            self.gate = new.gate;
+            self.prepare_timeout = new.prepare_timeout;
+            self.on = new.on;
+            new.policy
+        }))
     }
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {

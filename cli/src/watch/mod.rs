@@ -2,13 +2,16 @@
 //!
 //! The watcher is the library's. This file starts it as the arguments specify. `host` acts for it:
 //! it runs the user's commands, and reports through `printer`, which has `others_summary` for the
-//! events of other machines.
+//! events of other machines. `reload` reads its rules and commands again.
 
 mod host;
 mod others_summary;
 pub(crate) mod printer;
+mod reload;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use scheduled_events_core::{Action, Change, Policy};
 
@@ -26,13 +29,15 @@ use crate::platform;
 use crate::startup::{patiently, signals, stop_on_signals};
 use host::CommandHost;
 use printer::{RecordPrinter, Stamp, print_note};
+use reload::Reloader;
 use scheduled_events::audit::Audit;
 use scheduled_events::hooks::{self, CommandLine};
 use scheduled_events::metrics::{Metrics, MetricsFile};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
 
-pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
+/// `arguments` are the command line, which is read again on SIGHUP.
+pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), CommandError> {
     #[cfg(windows)]
     if args.event_log {
         patiently(|| event_log::open(diagnose))?;
@@ -41,6 +46,7 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let policy = load_policy(&args.policy.policy, args.config.config.as_deref())?;
     warn(&args, &policy);
     let runs_commands = runs_commands(&args);
+    let reloader = Reloader::new(&args, arguments);
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     // A dry run changes no file.
@@ -119,7 +125,16 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         patiently(hooks::reserve_thread)?;
     }
     // Last: while the main thread waits for another one, a signal ends the process at once.
-    stop_on_signals(&watch.handle())?;
+    host.reloaded = reloader.as_ref().map(Reloader::pending);
+    let handle = watch.handle();
+    let reload = reloader.map(|reloader| -> Arc<dyn Fn() + Send + Sync> {
+        let handle = handle.clone();
+        Arc::new(move || {
+            reloader.read();
+            handle.reload();
+        })
+    });
+    stop_on_signals(&handle, reload.as_ref())?;
     host.prepare = args.prepare;
     host.recover = args.recover;
     host.gate = args.gate;

@@ -117,6 +117,8 @@ families! {
         "Time for which an event of this machine was seen as started, until it was over";
     state_save_failures "state_save_failures_total" FamilyKind::Counter, "Failed attempts to write the state file";
     records_dropped "records_dropped_total" FamilyKind::Counter, "Records that the output or the audit file lacks";
+    config_reload_failed "config_reload_failed" FamilyKind::Gauge,
+        "1 if the configuration could not be read again when that was last tried, else 0";
 }
 
 /// The families, which the threads of commands count in, too.
@@ -255,7 +257,11 @@ impl Metrics {
         ] {
             histogram.add(&[], 0.0);
         }
-        for single in [&mut families.last_document, &mut families.out_of_service] {
+        for single in [
+            &mut families.last_document,
+            &mut families.out_of_service,
+            &mut families.config_reload_failed,
+        ] {
             single.set(&[], 0.0);
         }
         for total in [
@@ -422,6 +428,19 @@ impl Metrics {
             families.records_dropped.set(&[], number(dropped)),
         ];
         families.changed |= changed.contains(&true);
+    }
+
+    /// Notes whether the configuration could be read again.
+    ///
+    /// ```
+    /// let mut metrics = scheduled_events::metrics::Metrics::new();
+    /// metrics.reloaded(false);
+    /// assert!(metrics.text().contains("scheduled_events_config_reload_failed 1\n"));
+    /// ```
+    pub fn reloaded(&mut self, succeeded: bool) {
+        let mut families = lock(&self.families);
+        let failed = f64::from(u8::from(!succeeded));
+        families.changed |= families.config_reload_failed.set(&[], failed);
     }
 
     /// What counts commands: on other threads, too.

@@ -86,6 +86,7 @@ fn everything_that_may_be_counted_starts_at_zero() {
         "records_dropped_total",
         "last_document_timestamp_seconds",
         "out_of_service",
+        "config_reload_failed",
     ] {
         assert_eq!(value(&text, sample), Some("0"), "{sample} in\n{text}");
     }

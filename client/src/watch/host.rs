@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use scheduled_events_core::wire::{ADVICE_API_VERSION, API_VERSION};
 use scheduled_events_core::{
-    Change, GateAnswer, GatePhase, RequestOutcome, Session, TrackedEvent, UnixSeconds,
+    Change, GateAnswer, GatePhase, Policy, RequestOutcome, Session, TrackedEvent, UnixSeconds,
 };
 
 use super::message::{Completion, Reply};
@@ -98,6 +98,13 @@ pub trait Host {
     /// Called right before an approval is posted, to make durable what was recorded so far. It delays the approval, so it must not
     /// take longer than [`AUDIT_WAIT`](crate::limits::AUDIT_WAIT), whatever fails.
     fn before_approval(&mut self) {}
+
+    /// Called after [`WatcherHandle::reload`](super::WatcherHandle::reload): returns the policy that counts from now on, or why it
+    /// cannot be read. Then the one before counts, and [`Sight`](crate::state::Sight) has the reason. Whatever it replaces of itself,
+    /// such as commands, it replaces here. Reading a file may take time, and so belongs on another thread, before `reload`.
+    fn reload(&mut self) -> Option<Result<Policy, String>> {
+        None
+    }
 
     /// Called several times per poll, for supervision. The watcher calls it again within the returned time unless something hangs.
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
@@ -285,6 +292,13 @@ pub enum Note {
     },
     /// Whether documents arrive could not be reported beside the state file, for this reason. It is tried again.
     SightNotReported(String),
+    /// Another policy counts, as [`Host::reload`] returned it.
+    Reloaded {
+        /// The number of its rules.
+        rules: usize,
+    },
+    /// The policy could not be read again, for this reason. The one before counts.
+    NotReloaded(String),
     /// A poll failed, for this reason.
     PollFailed(String),
     /// An approval failed, for this reason.
@@ -337,11 +351,13 @@ impl Note {
             | Self::StateRestored { .. }
             | Self::StateResumed
             | Self::SeesAgain { .. }
+            | Self::Reloaded { .. }
             | Self::AuditResumed
             | Self::MetricsResumed => Severity::Note,
-            Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => {
-                Severity::Error
-            }
+            Self::StateNotSaved(_)
+            | Self::AuditNotWritten(_)
+            | Self::AuditGap { .. }
+            | Self::NotReloaded(_) => Severity::Error,
             Self::NameUnknown(_)
             | Self::MachineIdUnknown(_)
             | Self::StateQuarantined { .. }
@@ -415,6 +431,14 @@ impl fmt::Display for Note {
             ),
             Self::SightNotReported(reason) => {
                 write!(f, "cannot report to `status` whether documents arrive: {reason}")
+            }
+            Self::Reloaded { rules } => write!(
+                f,
+                "the configuration was read again: {rules} {}",
+                if *rules == 1 { "rule" } else { "rules" }
+            ),
+            Self::NotReloaded(reason) => {
+                write!(f, "the configuration was not read again, and the one before counts: {reason}")
             }
             Self::PollFailed(reason) => write!(f, "poll failed: {reason}"),
             Self::ApprovalFailed(reason) => write!(f, "approval failed: {reason}"),

@@ -96,9 +96,29 @@ impl Watcher {
                 }
             }
             Message::Completed(number) => self.persistence.complete_hook(number),
+            Message::Reload => self.reload(host),
             Message::Stop => return Some(StopReason::Stopped),
         }
         None
+    }
+
+    /// Takes the policy that the host has read again, if it could.
+    fn reload(&mut self, host: &mut dyn Host) {
+        let note = match host.reload() {
+            None => return,
+            Some(Ok(policy)) => {
+                let rules = policy.rules().len();
+                self.options.policy = policy.clone();
+                self.session.set_policy(policy);
+                self.sight.reload_failed(None);
+                Note::Reloaded { rules }
+            }
+            Some(Err(reason)) => {
+                self.sight.reload_failed(Some(reason.clone()));
+                Note::NotReloaded(reason)
+            }
+        };
+        host.note(&note);
     }
 
     /// Checks whether the restored state is this machine's.

@@ -42,6 +42,8 @@ pub(super) enum Message {
     },
     /// The hook of this number ended.
     Completed(u64),
+    /// The host has another policy.
+    Reload,
     /// Somebody wants the watcher to stop.
     Stop,
 }
@@ -253,5 +255,10 @@ impl WatcherHandle {
     /// Stops the watcher soon. It saves its state before [`run`](super::Watcher::run) returns.
     pub fn stop(&self) {
         let _ = self.0.send(Message::Stop);
+    }
+
+    /// Makes the watcher ask its host for another policy soon: see [`Host::reload`](super::Host::reload).
+    pub fn reload(&self) {
+        let _ = self.0.send(Message::Reload);
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct SightMonitor {
     started: Duration,
     last_document: Option<Duration>,
     failed_polls: u32,
+    /// Why the policy could not be read again, if it was tried last.
+    reload_failure: Option<String>,
     /// Since when no document arrives, once that is too long.
     blind_since: Option<UnixSeconds>,
     reported: Option<Reported>,
@@ -38,6 +40,7 @@ impl SightMonitor {
             started: boot_time(),
             last_document: None,
             failed_polls: 0,
+            reload_failure: None,
             blind_since: None,
             reported: None,
         }
@@ -53,6 +56,12 @@ impl SightMonitor {
             self.reported = None;
         }
         was_blind.then_some(Note::SeesAgain { after: dark })
+    }
+
+    /// The policy was read again, or could not be.
+    pub(super) fn reload_failed(&mut self, reason: Option<String>) {
+        self.reload_failure = reason;
+        self.reported = None;
     }
 
     pub(super) fn on_failure(&mut self) {
@@ -122,6 +131,7 @@ impl SightMonitor {
             failed_polls: self.failed_polls,
             cause,
             advice_unseen,
+            reload_failure: self.reload_failure.as_deref(),
         };
         Some(Sight::new(&report, now))
     }

@@ -437,6 +437,8 @@ records! {
         failed_polls: Option<u32> => "number or null",
         /// Why the last one failed; null if it did not.
         cause: Option<Text<'a>> => "string or null",
+        /// Why the configuration could not be read again, if that was tried last: the one before counts. Else null.
+        config_reload_failed: Option<Text<'a>> => "string or null",
     }
 
     /// What an event waits for.

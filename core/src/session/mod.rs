@@ -195,8 +195,8 @@ pub struct Session<const N: usize> {
     // Who this machine is.
     names: heapless::Vec<heapless::String<NAME_MAX, u8>, NAMES_MAX>,
     underscored: bool,
-    /// Whether the names changed after the current decisions were made.
-    renamed: bool,
+    /// Whether the names or the policy changed after the current decisions were made.
+    is_undecided: bool,
     /// Hashes of the ids of this machine and of its boot; 0 if they are unknown.
     machine_id: u64,
     boot_id: u64,
@@ -272,7 +272,7 @@ impl<const N: usize> Session<N> {
             policy: config.policy.clone(),
             names: heapless::Vec::new(),
             underscored: false,
-            renamed: false,
+            is_undecided: false,
             dry_run: config.dry_run,
             has_gate: config.gate,
             last_call: config.last_call,
@@ -345,7 +345,33 @@ impl<const N: usize> Session<N> {
         }
         self.names = kept;
         self.underscored = names.is_underscored();
-        self.renamed = self.source != SessionSource::Notifications;
+        self.decide_again();
+        Ok(())
+    }
+
+    /// Replaces the policy. The next poll decides about all events again; until then, the session does not prepare or approve.
+    /// A preparation that was issued goes on, and what it led to counts: a changed rule changes only what may be approved.
+    /// About an event that only notifications have shown, the next one of it decides.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Policy, Session, SessionConfig, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["web_0"])))?;
+    /// // The operator has changed the file.
+    /// session.set_policy(Policy::sample());
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+        if self.has_gate {
+            // The gate decides which machine approves.
+            self.policy.leader = Some(Leader::Everyone);
+        }
+        self.decide_again();
+    }
+
+    fn decide_again(&mut self) {
+        self.is_undecided = self.source != SessionSource::Notifications;
         for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
             // No document may ever show it.
             if self
@@ -357,7 +383,6 @@ impl<const N: usize> Session<N> {
             }
         }
         self.documents.apply_again();
-        Ok(())
     }
 
     /// Sets the id of this machine, if it was not known when the session was made. See

@@ -638,6 +638,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
         Err(error) => return reach((shown(&error), error == SessionConfigError::TooManyNames)),
     };
     reach(session.set_machine_id(text));
+    session.set_policy(black_box(Policy::sample()));
     if let Err(error) = session.set_names(VmNames::new(black_box(&[text]))) {
         reach(shown(&error));
     }
