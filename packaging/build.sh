@@ -110,11 +110,14 @@ lay_out() { # PROCESSOR
     for name in scheduled-events.service scheduled-events-run@.service; do
         sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' \
             -e 's|^\(ExecStart=[^ ]*\) watch |\1 watch --policy /etc/scheduled-events/policy.toml |' \
+            -e 's|drain.conf in this folder|/usr/share/doc/scheduled-events/examples/drain.conf|' \
             "cli/systemd/$name" >"$stage/systemd/$name"
     done
-    for name in drain.conf root.conf scheduled-events.rules; do
+    for name in drain.conf root.conf scheduled-events.rules scheduled-events.pkla; do
         sed 's|/usr/local/bin/|/usr/bin/|g' "cli/systemd/$name" >"$stage/examples/$name"
     done
+    # What the guide's pages name: docs.py has the same list.
+    cp -r packaging/prometheus examples/agents examples/gate examples/node-problem-detector examples/queue-worker packaging/rollout "$stage/examples/"
     cp packaging/system/policy.toml "$stage/"
     cp packaging/system/run-README "$stage/run/README"
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
