@@ -291,6 +291,10 @@ advisories: ## check the dependencies for known vulnerabilities; downloads the l
 check-version: ## check that a tag, the versions and the changelog agree: make check-version TAG=v1.2.3
 	@packaging/check-version $(TAG)
 
+check-semver: ## compare the public items of the crates with those of their last release; without one, this says so
+	@tests/setup semver
+	@packaging/check-semver
+
 publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-run
 	@tests/setup cc
 	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events-replay \

@@ -11,11 +11,17 @@
 #   wheels           the wheels for glibc and musl, x86-64 and ARM64, and the source distribution
 #   windows          the command for Windows, x86-64 and ARM64: .zip; the Python wheel for Windows, x86-64
 #   source           the source tree, from which the C library is built
+#   chart            the Helm chart, after helm's lint: .tgz
+#   images           the images of the command and of the fleet for this machine's processor, of the archives: OCI archives
+#   crates           a trial of `make publish-crates`, which builds each crate from its own archive and uploads none
 #   sbom             lists of what the programs, the C library and the wheel contain, as CycloneDX
 #   repository       signed apt and rpm repositories of what was built, in REPOSITORY or target/repository: packaging/repository
 #   sums             SHA256SUMS of all files; always done last
 #
-# The same source gives the same bytes, in whatever folder it is built. SOURCE_DATE_EPOCH is the time in the files; without
+# What this machine cannot build says so, and the last line counts it: no helm, no buildah, no registry.
+#
+# The same source gives the same bytes, in whatever folder it is built. With AUDITABLE=1, as in a release, the programs also contain the list of
+# their crates, which `cargo audit bin` reads. SOURCE_DATE_EPOCH is the time in the files; without
 # it, the time of the last commit. MAINTAINER is the name and address in the .deb. For tests, DEB_VERSION builds only the .deb,
 # with that version, and PACKAGES is the folder that is written to.
 set -euo pipefail
@@ -33,6 +39,12 @@ maintainer=${MAINTAINER:-The scheduled-events authors <scheduled-events@localhos
 version=$(sed -n '/^version = "\(.*\)"$/ { s//\1/p; q }' Cargo.toml)
 
 log() { printf -- '--- %3ds  %s\n' "$SECONDS" "$*"; }
+# not_built WHAT REASON: it is no success, and the last line counts it.
+omitted=0
+not_built() {
+    omitted=$((omitted + 1))
+    echo "  NOT BUILT $1: $2"
+}
 
 # The compiler's arguments for a build whose bytes depend on the source only. More arguments are added.
 flags() {
@@ -48,10 +60,13 @@ archive() {
         --owner=0 --group=0 --numeric-owner --mode='u+rw,go=rX' . | gzip --no-name --best >"$out/$1.tar.gz"
 }
 
+build=(cargo build)
+[[ -z ${AUDITABLE-} ]] || build=(cargo auditable build)
+
 # The command for a processor, linked with the linker and the C library that come with Rust.
 compile() { # PROCESSOR
     CARGO_ENCODED_RUSTFLAGS=$(flags -Clinker=rust-lld -Clink-self-contained=yes) \
-        cargo build --quiet --locked --profile command --package scheduled-events-cli --target "$1-unknown-linux-musl"
+        "${build[@]}" --quiet --locked --profile command --package scheduled-events-cli --target "$1-unknown-linux-musl"
 }
 
 program() { # PROCESSOR
@@ -95,9 +110,11 @@ lay_out() { # PROCESSOR
     for name in scheduled-events.service scheduled-events-run@.service; do
         sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' "cli/systemd/$name" >"$stage/systemd/$name"
     done
-    for name in drain.toml root.conf scheduled-events.rules; do
+    for name in drain.toml root.conf scheduled-events.rules scheduled-events.pkla; do
         sed 's|/usr/local/bin/|/usr/bin/|g' "cli/systemd/$name" >"$stage/examples/$name"
     done
+    # What the guide's pages name: docs.py has the same list.
+    cp -r packaging/prometheus examples/agents examples/gate examples/node-problem-detector examples/queue-worker packaging/rollout "$stage/examples/"
     cp packaging/system/watch.toml packaging/system/policy.toml "$stage/" # the policy is the container's
     cp packaging/system/run-README "$stage/run/README"
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
@@ -119,7 +136,7 @@ compile_service() { # NAME PROCESSOR
     local triple=$2_unknown_linux_musl
     env "CC_$triple=clang" "AR_$triple=llvm-ar" \
         CARGO_ENCODED_RUSTFLAGS="$(flags -Clinker=rust-lld -Clink-self-contained=yes)" \
-        cargo build --quiet --locked --profile service --package "scheduled-events-$1" --target "$2-unknown-linux-musl"
+        "${build[@]}" --quiet --locked --profile service --package "scheduled-events-$1" --target "$2-unknown-linux-musl"
 }
 
 service() { # NAME PROCESSOR
@@ -240,12 +257,14 @@ wheel() { # PROCESSOR LIBC PLATFORM
 sdist() {
     log "the Python source distribution"
     "$work/venv/bin/maturin" sdist --manifest-path py/Cargo.toml --out "$out"
+    # What the package index would refuse, such as a description that it cannot show.
+    "$work/venv/bin/twine" check --strict "$out"/scheduled_events-*
 }
 
 python_tools() {
     [[ -x $work/venv/bin/python ]] || python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check 'maturin==1.16.0' 'ziglang==0.17.1' \
-        'cargo-zigbuild==0.24.0'
+        'cargo-zigbuild==0.24.0' 'twine==7.0.0'
     export PATH=$work/venv/bin:$PATH
 }
 
@@ -295,12 +314,54 @@ sbom() {
     done
 }
 
+chart() {
+    local helm
+    log "the chart"
+    helm=$(command -v helm || echo "$root/target/kubernetes-tools/helm")
+    [[ -x $helm ]] || { not_built "the chart" "helm is not installed"; return; }
+    "$helm" lint --strict --quiet packaging/kubernetes/chart
+    "$helm" package --destination "$out" packaging/kubernetes/chart >/dev/null
+}
+
+# The hub's image is built on a base of its users: here, that it builds on the command's.
+images() {
+    local store name folder processor
+    processor=$(uname -m)
+    log "the images for $processor"
+    command -v buildah >/dev/null || { not_built "the images" "buildah is not installed"; return; }
+    [[ $(id -u) -eq 0 ]] || { not_built "the images" "buildah needs root here"; return; }
+    for name in '' -fleet -hub; do
+        [[ -e $out/scheduled-events$name-$version-linux-$processor.tar.gz ]] ||
+            { not_built "the images" "the archive of scheduled-events$name is not built"; return; }
+    done
+    rm -rf "$work/images"
+    mkdir -p "$work/images"
+    store=(buildah --root "$work/images/store" --runroot "$work/images/run" --storage-driver vfs)
+    for name in '' -fleet -hub; do
+        folder=$work/images/folder$name
+        mkdir -p "$folder"
+        tar --extract --gzip --file "$out/scheduled-events$name-$version-linux-$processor.tar.gz" --directory "$folder" --strip-components 1
+        "${store[@]}" build --quiet --isolation chroot --pull-never --timestamp "$SOURCE_DATE_EPOCH" ${name:+--build-arg BASE=localhost/scheduled-events} \
+            --tag "scheduled-events$name" --file "$folder/Containerfile" "$folder" >/dev/null
+        [[ $name == -hub ]] ||
+            "${store[@]}" push --quiet "localhost/scheduled-events$name" "oci-archive:$out/scheduled-events$name-$version-$processor.oci.tar:$version"
+    done
+    rm -rf "$work/images"
+}
+
+crates() {
+    log "the crates"
+    # An answer of the registry about any crate shows that it is there.
+    cargo info --quiet --registry crates-io clap >/dev/null 2>&1 || { not_built "the crates" "the registry of crates does not answer"; return; }
+    make --no-print-directory publish-crates ARGS="--dry-run --quiet --allow-dirty"
+}
+
 sums() {
     (cd "$out" && find . -type f ! -name SHA256SUMS -printf '%P\0' | sort -z | xargs -0 sha256sum >SHA256SUMS)
 }
 
 if [[ $# -eq 0 ]]; then
-    set -- x86_64 aarch64 fleet-x86_64 fleet-aarch64 hub-x86_64 hub-aarch64 c-library wheels windows source sbom
+    set -- x86_64 aarch64 fleet-x86_64 fleet-aarch64 hub-x86_64 hub-aarch64 c-library wheels windows source chart images crates sbom
     rm -rf "$out"
 fi
 mkdir -p "$out" "$work"
@@ -332,7 +393,7 @@ for part; do
         windows
         ;;
     source) source_tree ;;
-    sbom) sbom ;;
+    chart | images | crates | sbom) "$part" ;;
     repository)
         log "the repository"
         packaging/repository "$out" "${REPOSITORY:-target/repository}"
@@ -347,3 +408,4 @@ done
 sums
 log "built:"
 (cd "$out" && du -ab --max-depth=1 . | sort -k 2)
+((omitted == 0)) || echo "$omitted not built"

@@ -15,6 +15,15 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = ["README.md", "SECURITY.md", "docs/README.md", "docs/*/*.*"]
+# What the command's package has below `examples`, beside its documents.
+EXAMPLES = [
+    "examples/agents",
+    "examples/gate",
+    "examples/node-problem-detector",
+    "examples/queue-worker",
+    "packaging/prometheus",
+    "packaging/rollout",
+]
 # A block of code, in which nothing is a link, or a link.
 CODE_OR_LINK = re.compile(r"^ *```.*?^ *```$|!?\[([^\]]*)\]\(([^)\s]+)\)", re.MULTILINE | re.DOTALL)
 
@@ -27,6 +36,16 @@ def target_of(page, link):
     return pathlib.Path(os.path.normpath(page.parent / unquote(url.path)))
 
 
+def installed_as(target):
+    """Where the command's package has a file or a folder of the source: packaging/build.sh copies them. None if it has not."""
+    if target.parent == ROOT / "cli/systemd":
+        return f"examples/{target.name}" if target.suffix != ".service" else f"/usr/lib/systemd/system/{target.name}"
+    for name in EXAMPLES:
+        if target.is_relative_to(ROOT / name):
+            return str("examples" / target.relative_to((ROOT / name).parent))
+    return None
+
+
 def write(folder, *pages):
     patterns = [f"docs/run/{page}.md" for page in pages] or FILES
     files = {path for pattern in patterns for path in ROOT.glob(pattern)}
@@ -37,8 +56,9 @@ def write(folder, *pages):
             target = target_of(page, link) if link else None
             if target is None or target in files:
                 return match[0]  # The pages that are written alone are beside each other in the source, too.
-            if target.parent == ROOT / "cli/systemd":
-                return f"`{target.name}`"  # which the package has, too
+            if not pages and (installed := installed_as(target)):
+                named = text.strip("`") in (installed, target.name, str(target.relative_to(ROOT)))
+                return f"`{installed}`" if named else f"{text} (`{installed}`)"
             name = f"`{target.relative_to(ROOT)}`"
             return f"{name} of the source" if text.strip("`") in name else f"{text} ({name} of the source)"
 

