@@ -38,7 +38,9 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         patiently(|| event_log::open(diagnose))?;
     }
     check_files(&args)?;
-    let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
+    let mut metrics = Metrics::new();
+    let policy = policy_file::load_with(&args.policy.policy, |source| metrics.set_policy(source));
+    let policy = policy.map_err(CommandError::usage)?;
     warn(&args, &policy);
     let runs_commands = runs_commands(&args);
     let imds = connect(&args.service)?;
@@ -113,7 +115,7 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let endpoint = imds.endpoint().to_owned();
     let mut host = CommandHost::new(printer);
     host.audit = audit;
-    host.metrics = metrics_file.map(|file| (Metrics::new(), file));
+    host.metrics = metrics_file.map(|file| (metrics, file));
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     if runs_commands {
         patiently(hooks::reserve_thread)?;

@@ -487,13 +487,17 @@ impl Watcher {
         let wake_within = host.heartbeat(WatchStatus {
             answered: self.polls.answered,
             blind_since: self.sight.blind_since(),
+            blind_for: self.sight.blind_for(),
+            clock_offset_seconds: self.clock.offset_seconds(),
             events: self.events.len(),
             failure: self.polls.failure.as_deref(),
             // Once all polls are done, only hooks are waited for.
             is_polling: self.polls_done()
                 || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
             out_of_service: self.session.out_of_service_since().is_some(),
+            open_failures: self.session.open_failures(),
             save_failures: self.persistence.failed_saves(),
+            is_unsaved: self.persistence.is_failing(),
         });
         // Once all polls are done, no document is expected.
         let check = self.sight.check_in().filter(|_| !self.polls_done());

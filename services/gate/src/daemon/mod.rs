@@ -39,7 +39,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
-use crate::driver::{GateRun, Question};
+use crate::driver::{self, GateRun, Question};
 use crate::engine::{Engine, EngineError};
 use crate::event::Event;
 use crate::event::events_prefix;
@@ -47,7 +47,7 @@ use crate::group::{closed_windows, shares};
 use crate::history::History;
 use crate::metrics::Metrics;
 use crate::protocol::{Answer, Participant, Why};
-use crate::register::{EventRegister, MachineRegister};
+use crate::register::{EventRegister, MachineRegister, Stamp};
 use crate::store;
 use audit::AuditFile;
 use heartbeat::Heartbeat;
@@ -108,6 +108,8 @@ pub struct Daemon {
     /// Events of this machine that started without a decision of the gate; `None` until its
     /// register has been read.
     forced: RefCell<Option<UngatedStarts>>,
+    /// When this process has counted the last one.
+    last_forced: Cell<Stamp>,
     /// When the loop that reads records last went round, also where there is no file to read.
     last_audit_read: Cell<Instant>,
     /// When the upkeep last ran.
@@ -257,6 +259,7 @@ impl Daemon {
             has_changed: Notify::new(),
             started_at: Instant::now(),
             forced: RefCell::default(),
+            last_forced: Cell::default(),
             last_audit_read: Cell::new(Instant::now()),
             last_upkeep: Cell::new(Instant::now()),
             problems: Problems::default(),
@@ -491,6 +494,7 @@ impl Daemon {
                 .as_mut()
                 .is_some_and(|forced| forced.add(&id))
         {
+            self.last_forced.set(driver::now());
             let id = id.escape_debug();
             log::line(&format!(
                 "warning: {id} was started without a decision of the gate; `status` counts it as forced"
@@ -583,6 +587,7 @@ impl Daemon {
                 .borrow()
                 .as_ref()
                 .map_or(0, |forced| forced.count),
+            last_forced: self.last_forced.get().try_into().unwrap_or_default(),
             events: self.open_events().len(),
             engine_up: !self.problems.are_of_the_store() && !self.has_event_without_answer(),
             limits_differ: self.machines.borrow().differing,
