@@ -187,19 +187,7 @@ impl RecordPrinter {
         let mut line =
             |word: &str, style: Style, event_type: &str, id: &dyn Display, rest: &str| {
                 if self.stamp == Stamp::Journal {
-                    let is_event = !matches!(
-                        timed.record,
-                        Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
-                    );
-                    log_record(
-                        timed.record.kind(),
-                        word,
-                        style,
-                        event_type,
-                        &id.to_string(),
-                        is_event,
-                        rest,
-                    );
+                    log_record(timed, word, style, event_type, &id.to_string(), rest);
                     return;
                 }
                 let time = self.stamp(timed.time);
@@ -385,12 +373,11 @@ impl RecordPrinter {
 
 /// Prints a record as one line of the journal, with fields by which `journalctl` can select.
 fn log_record(
-    kind: &str,
+    timed: &TimedRecord<'_>,
     word: &str,
     style: Style,
     event_type: &str,
     id: &str,
-    is_event: bool,
     rest: &str,
 ) {
     if is_quiet() {
@@ -406,16 +393,21 @@ fn log_record(
     let line = format!("{word}: {} {}  {rest}", cell(event_type), sentence(id));
     let line = line.trim_end();
     let (event_type, id) = (printable(event_type), printable(id));
-    let fields = [
-        ("SCHEDULED_EVENTS_RECORD", kind),
-        ("SCHEDULED_EVENTS_TYPE", &*event_type),
-        ("SCHEDULED_EVENTS_ID", &*id),
-    ];
-    if !journal::send(
-        priority,
-        line,
-        if is_event { &fields } else { &fields[..1] },
-    ) {
+    let is_event = !matches!(
+        timed.record,
+        Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
+    );
+    let machine = timed.machine.map(printable);
+    let mut fields = vec![("SCHEDULED_EVENTS_RECORD", timed.record.kind())];
+    if is_event {
+        fields.extend([
+            ("SCHEDULED_EVENTS_TYPE", &*event_type),
+            ("SCHEDULED_EVENTS_ID", &*id),
+        ]);
+    }
+    let machine = machine.as_deref();
+    fields.extend(machine.map(|machine| ("SCHEDULED_EVENTS_MACHINE", machine)));
+    if !journal::send(priority, line, &fields) {
         print_progress(&format!("{}{line}\n", priority.prefix()));
     }
 }

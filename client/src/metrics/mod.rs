@@ -152,13 +152,13 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
 ///
 /// use scheduled_events::hooks::CommandOutcome;
 /// use scheduled_events::metrics::{CommandKind, Metrics};
-/// use scheduled_events::record::{Record, TimedRecord};
+/// use scheduled_events::record::Record;
 /// use scheduled_events::watch::WatchStatus;
 /// use scheduled_events_core::UnixSeconds;
 ///
 /// let mut metrics = Metrics::new();
 /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
-/// metrics.record(&TimedRecord { record, time: UnixSeconds(0) });
+/// metrics.record(&record.at(UnixSeconds(0)));
 /// let commands = metrics.commands(); // for the threads of commands
 /// commands.ended(CommandKind::Prepare, &CommandOutcome::Succeeded, Duration::from_secs(3));
 /// let status = WatchStatus { is_polling: true, out_of_service: true, ..WatchStatus::default() };

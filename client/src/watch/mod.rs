@@ -433,7 +433,7 @@ impl Watcher {
 
     fn on_report(&mut self, report: Report<EventRecord>, host: &mut dyn Host) {
         with_report(&report, Some(&self.body), |record| {
-            host.record(&record.at(self.time_of_day()));
+            self.emit(&record, host);
         });
         if let Report::Change { change, event } = report {
             self.start_hook(PendingHook { change, event }, host);
@@ -448,7 +448,13 @@ impl Watcher {
         host: &mut dyn Host,
     ) {
         let names = event.resource_names();
-        host.record(&record(event.members(names.as_deref())).at(self.time_of_day()));
+        self.emit(&record(event.members(names.as_deref())), host);
+    }
+
+    /// Passes a record on, with the time and this machine's name.
+    fn emit(&self, record: &Record<'_>, host: &mut dyn Host) {
+        let record = record.at(self.time_of_day());
+        host.record(&record.of_machine(self.name.first(), self.machine_id.known()));
     }
 
     fn start_hook(&mut self, hook: PendingHook, host: &mut dyn Host) {

@@ -160,7 +160,8 @@ fn records_are_written_as_documented() {
         "{stdout}"
     );
     assert!(
-        lines[0].contains(r#","mine":true,"time":"20"#) && lines[0].ends_with("Z\"}"),
+        lines[0].contains(r#","mine":true,"time":"20"#)
+            && lines[0].ends_with("Z\",\"machine\":\"WestNO_0\"}"),
         "{stdout}"
     );
     let decision = r#"{"record":"decision","event_id":"a","action":"approve","rule":2,"reason":"short interruption","event_type":"Freeze","event_status":"Scheduled","resource_type":"VirtualMachine","resources":["WestNO_0"],"not_before":"20"#;
