@@ -47,7 +47,7 @@ use crate::group::{closed_windows, shares};
 use crate::history::History;
 use crate::metrics::Metrics;
 use crate::protocol::{Answer, Participant, Why};
-use crate::register::{EventRegister, MachineRegister, Stamp};
+use crate::register::{EventRegister, GroupChange, MachineRegister, Stamp};
 use crate::store;
 use audit::AuditFile;
 use heartbeat::Heartbeat;
@@ -134,7 +134,9 @@ struct UngatedStarts {
 
 /// An event that the watcher asked about.
 struct PendingEvent {
+    /// In lower case.
     event_id: String,
+    written_id: String,
     run: Mutex<GateRun>,
     questioned_at: Cell<Instant>,
     /// The last answer, or why there was none: the store does not answer, or a register cannot be
@@ -487,15 +489,16 @@ impl Daemon {
         let is_decided = registers.iter().any(|(_, register)| register.go.is_some());
         let is_unknown = registers.is_empty() && is_over;
         let is_new = !is_decided && !is_unknown;
+        let written_id = self.history.borrow().written_id(&id).to_owned();
         if is_new
             && self
                 .forced
                 .borrow_mut()
                 .as_mut()
-                .is_some_and(|forced| forced.add(&id))
+                .is_some_and(|forced| forced.add(&written_id))
         {
             self.last_forced.set(driver::now());
-            let id = id.escape_debug();
+            let id = written_id.escape_debug();
             log::line(&format!(
                 "warning: {id} was started without a decision of the gate; `status` counts it as forced"
             ));
@@ -546,7 +549,7 @@ impl Daemon {
                 .as_ref()
                 .map_or_else(String::new, |answer| Reply::of(answer).to_string())
         };
-        open.map(|pending| (pending.event_id.clone(), text(pending)))
+        open.map(|pending| (pending.written_id.clone(), text(pending)))
             .collect()
     }
 
@@ -561,6 +564,12 @@ impl Daemon {
                     .over_since(&pending.event_id)
                     .is_none()
         })
+    }
+
+    /// The change with the event's id as the service wrote it, for the log.
+    fn written(&self, change: &GroupChange) -> GroupChange {
+        let history = self.history.borrow();
+        change.with_id(|id| history.written_id(id).to_owned())
     }
 
     /// The daemon's state in one line.
@@ -608,7 +617,11 @@ impl UngatedStarts {
 
     /// Counts an event, unless it was counted before.
     fn add(&mut self, id: &str) -> bool {
-        if self.events.iter().any(|counted| counted == id) {
+        if self
+            .events
+            .iter()
+            .any(|counted| counted.eq_ignore_ascii_case(id))
+        {
             return false;
         }
         self.count += 1;
@@ -623,6 +636,7 @@ impl PendingEvent {
     fn new(participant: Participant) -> Rc<Self> {
         Rc::new(Self {
             event_id: participant.event.id.clone(),
+            written_id: participant.event.written_id.clone(),
             run: Mutex::new(GateRun::new(participant)),
             questioned_at: Cell::new(Instant::now()),
             answer: RefCell::default(),
