@@ -289,7 +289,12 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
         position: error
             .span()
             .map(|span| Position::of(text.as_bytes(), span.start)),
-        message: error.message().to_owned(),
+        message: match error.message().trim_end() {
+            "invalid type: map, expected a sequence" => {
+                "found `[rule]`, expected `[[rule]]`: a policy is a list of rules".to_owned()
+            }
+            message => message.to_owned(),
+        },
     })?;
     let error_at = |rule: &Spanned<RuleEntry>, message| {
         Err(PolicyError {
@@ -761,6 +766,7 @@ mod tests {
     fn errors_have_a_position_and_name_the_mistake() {
         for (text, place, words) in [
             ("[[rule]]\naction = \"aprove\"", "2:10", "approve"),
+            ("[rule]\naction = \"hold\"", "1:1", "expected `[[rule]]`"),
             (
                 "[[rule]]\nevent = [\"Frezee\"]\naction = \"hold\"",
                 "2:10",

@@ -10,6 +10,7 @@ use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
 use crate::output::format::printable;
 use crate::output::{self, diagnose};
 use crate::systemd::Supervisor;
+use crate::watch::gate_lines::GateLines;
 use crate::watch::printer::{RecordPrinter, print_note};
 use scheduled_events::audit::Audit;
 use scheduled_events::hooks::{
@@ -35,6 +36,7 @@ pub(crate) struct CommandHost {
     pub(crate) prepare_timeout: Option<Duration>,
     pub(crate) on: Vec<(Change, CommandLine)>,
     supervisor: Supervisor,
+    gate_lines: GateLines,
     /// Running preparations, recoveries and questions to the gate, by attempt.
     running: HashMap<u32, RunningCommand>,
     /// Commands for changes of this machine's events, and of others'.
@@ -143,6 +145,7 @@ impl CommandHost {
             prepare_timeout: None,
             on: Vec::new(),
             supervisor: Supervisor::new(),
+            gate_lines: GateLines::default(),
             running: HashMap::new(),
             on_own: CommandQueue::default(),
             on_others: CommandQueue::default(),
@@ -329,12 +332,15 @@ impl Host for CommandHost {
         };
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
         let gate = (CommandKind::Gate, &command);
+        let (lines, event_id) = (self.gate_lines.clone(), event.event_id.clone());
+        lines.ask(&event_id, phase);
         self.start(
             gate,
             (event, &variables),
             Some(GATE_TIME),
             attempt,
             move |event: CommandEvent| match event {
+                CommandEvent::Line(line) if !lines.is_new(&event_id, phase, &line) => {}
                 CommandEvent::Line(line) => diagnose("gate", &line),
                 CommandEvent::Refused(why) => log_refused("gate", &why, diagnose),
                 CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),

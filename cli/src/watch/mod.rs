@@ -2,8 +2,9 @@
 //!
 //! The watcher is the library's. This file starts it as the arguments specify. `host` acts for it:
 //! it runs the user's commands, and reports through `printer`, which has `others_summary` for the
-//! events of other machines.
+//! events of other machines. `gate_lines` keeps what the gate says again out of the log.
 
+mod gate_lines;
 mod host;
 mod others_summary;
 pub(crate) mod printer;
@@ -19,6 +20,7 @@ use crate::error::CommandError;
 #[cfg(windows)]
 use crate::output::event_log::{self, Entry};
 use crate::output::format::{count, printable};
+use crate::output::journal;
 use crate::output::{self, diagnose};
 use crate::own_files::OwnFiles;
 use crate::platform;
@@ -102,14 +104,25 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     if let Some(file) = &metrics_file {
         patiently(|| file.start_writer())?;
     }
-    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
+    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log())
+        .dry_run(options.dry_run);
     let about = format!(
-        "watching {} every {}, policy {}",
+        "{}watching {} every {}, policy {}",
+        if options.dry_run {
+            "dry run, which does nothing: "
+        } else {
+            ""
+        },
         imds.endpoint(),
         humantime::format_duration(options.interval),
         printable(&args.policy.policy)
     );
-    printer.message(&format!("{about}; press Ctrl-C to stop"));
+    if journal::has_output() {
+        // Nobody presses a key there.
+        printer.message(&about);
+    } else {
+        printer.message(&format!("{about}; press Ctrl-C to stop"));
+    }
     #[cfg(windows)]
     event_log::add(Entry::Watching, &about);
     let endpoint = imds.endpoint().to_owned();

@@ -59,11 +59,19 @@ impl Stamp {
     }
 }
 
+/// Whether what is decided is done.
+#[derive(Clone, Copy)]
+enum Mode {
+    Acts,
+    DryRun,
+}
+
 /// Prints the records and notes of a watcher.
 pub(crate) struct RecordPrinter {
     json: bool,
     /// Whether each event of other machines is printed.
     verbose: bool,
+    mode: Mode,
     stamp: Stamp,
     /// The date that was printed last.
     date: String,
@@ -79,12 +87,32 @@ impl RecordPrinter {
         Self {
             json: output.json,
             verbose,
+            mode: Mode::Acts,
             stamp,
             date: String::new(),
             others: OthersSummary::default(),
             hinted: false,
             status_at: None,
             status: String::new(),
+        }
+    }
+
+    /// The same for a dry run: a line says what would be done.
+    pub(crate) fn dry_run(self, dry_run: bool) -> Self {
+        let mode = if dry_run { Mode::DryRun } else { Mode::Acts };
+        Self { mode, ..self }
+    }
+
+    const fn is_dry(&self) -> bool {
+        matches!(self.mode, Mode::DryRun)
+    }
+
+    /// The word for an action, which a dry run does not take.
+    const fn word_of(&self, action: Action) -> &'static str {
+        match action {
+            Action::Approve if self.is_dry() => "would approve",
+            Action::Prepare if self.is_dry() => "would prepare",
+            action => action.word(),
         }
     }
 
@@ -104,7 +132,7 @@ impl RecordPrinter {
             Record::Change { change, event } => (Some(change.word()), event),
             Record::Decision { action, event, .. } => {
                 let acts = matches!(action, Action::Approve | Action::Prepare);
-                (acts.then(|| action.word()), event)
+                (acts.then(|| self.word_of(*action)), event)
             }
             _ => return false,
         };
@@ -183,7 +211,11 @@ impl RecordPrinter {
     }
 
     fn print(&mut self, timed: &TimedRecord<'_>) {
-        let stamp = self.stamp;
+        let (stamp, is_dry) = (self.stamp, self.is_dry());
+        let decided = match &timed.record {
+            Record::Decision { action, .. } => self.word_of(*action),
+            _ => "",
+        };
         let mut line =
             |word: &str, style: Style, event_type: &str, id: &dyn Display, rest: &str| {
                 if self.stamp == Stamp::Journal {
@@ -233,7 +265,7 @@ impl RecordPrinter {
                 let rule = rule.map_or(String::new(), |rule| format!(" (rule {rule})"));
                 let text = format!("{reason}{rule}");
                 line(
-                    action.word(),
+                    decided,
                     action_style(*action),
                     &type_of(event),
                     &event.event_id,
@@ -292,6 +324,7 @@ impl RecordPrinter {
                 ..
             } => {
                 let (word, style) = match outcome {
+                    HookOutcome::DryRun if is_dry => ("would recover", PLAIN),
                     HookOutcome::Done => ("recovered", GOOD),
                     HookOutcome::NoCommand | HookOutcome::DryRun => ("recovered", PLAIN),
                     _ => ("not recovered", BAD),

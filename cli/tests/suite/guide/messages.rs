@@ -125,7 +125,7 @@ const OTHERS: [(&str, &str); 27] = [
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 20] = [
+const NO_MESSAGES: [&str; 22] = [
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
     "…; start Azurite first: npx azurite-queue",
@@ -139,8 +139,10 @@ const NO_MESSAGES: [&str; 20] = [
     "did you mean …? ",
     "out of service; …",
     "was due …, at …",
-    "watching … every …, policy …",
+    "…watching … every …, policy …",
+    "dry run, which does nothing: ",
     "…; press Ctrl-C to stop",
+    "invalid type: map, expected a sequence",
     "listening on … as … ",
     "control plane at … ",
     " …: …; … kept, … broken, … with a warning, … did not apply ",

@@ -70,6 +70,7 @@ fn records_are_lines_with_a_priority_where_the_socket_is_not() {
     );
     assert!(lines[2].starts_with("<4>hold: Freeze an id"), "{output}");
     assert_eq!(lines.len(), 3, "{output}");
+    assert!(!output.contains("Ctrl-C"), "{output}");
 }
 
 #[test]

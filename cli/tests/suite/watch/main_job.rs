@@ -484,6 +484,39 @@ fn a_dry_run_decides_but_neither_prepares_nor_approves() {
 }
 
 #[test]
+fn the_lines_of_a_dry_run_say_what_would_be_done() {
+    let folder = Folder::new();
+    let policy = folder.file("prepare.toml", crate::support::PREPARE_ALL);
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let url = service.url();
+    for (policy, would) in [
+        (policy.as_str(), "would prepare  Freeze"),
+        ("sample", "would approve  Freeze"),
+    ] {
+        let arguments = [
+            "watch",
+            "--endpoint",
+            &url,
+            "--vm-name",
+            VM,
+            "--policy",
+            policy,
+            "--dry-run",
+            "--max-polls",
+            "3",
+        ];
+        let finished = Run::start(command(&arguments)).finish().with_code(0);
+        let lines: Vec<_> = finished.stdout.lines().collect();
+        assert!(
+            lines[0].starts_with("dry run, which does nothing: watching http://"),
+            "{lines:?}"
+        );
+        assert!(lines.iter().any(|line| line.contains(would)), "{lines:?}");
+    }
+}
+
+#[test]
 fn the_policy_observe_is_the_default_and_never_approves() {
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
