@@ -253,6 +253,18 @@ impl ClockMonitor {
         }
     }
 
+    /// By how many seconds this machine's time of day is ahead of the service's, less than zero if it lags: zero as long as it differs
+    /// by no more than [`CLOCK_DEVIATION_MIN`]. `None` if no answer had a date.
+    pub(crate) fn offset_seconds(&self) -> Option<i64> {
+        self.service_ahead_ms.front()?;
+        let seconds = |time: Duration| millis(time).saturating_add(500) / 1_000;
+        Some(match self.deviation() {
+            Some(Deviation::Lags(time)) => seconds(time).saturating_neg(),
+            Some(Deviation::Ahead(time)) => seconds(time),
+            None => 0,
+        })
+    }
+
     /// How this machine's time of day differs from the service's, if it does by more than [`CLOCK_DEVIATION_MIN`].
     ///
     /// The service sends whole seconds, and an answer that took long shows an earlier time. So the largest difference of the

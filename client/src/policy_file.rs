@@ -209,16 +209,56 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 /// # Ok::<(), scheduled_events::Error>(())
 /// ```
 pub fn load(name: &str) -> Result<Policy, LoadError> {
-    match name {
-        "observe" => return Ok(Policy::observe()),
-        "sample" => return Ok(Policy::sample()),
-        _ => {}
+    load_with(name, |_| ())
+}
+
+/// Where the policy is from: see [`load_with`].
+///
+/// ```
+/// use scheduled_events::policy_file::PolicySource;
+///
+/// let of = |name, content| if name == "sample" { PolicySource::Preset("sample") } else { PolicySource::File(content) };
+/// assert!(matches!(of("policy.toml", b"[[rule]]"), PolicySource::File(_)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicySource<'a> {
+    /// A policy that is built in, with its name.
+    Preset(&'static str),
+    /// The content of a file.
+    File(&'a [u8]),
+}
+
+/// The same, and passes on where the policy is from: [`Metrics::set_policy`](crate::metrics::Metrics::set_policy) takes it.
+///
+/// # Errors
+/// Those of [`load`].
+///
+/// ```
+/// use scheduled_events::metrics::Metrics;
+/// use scheduled_events::policy_file::load_with;
+///
+/// let mut metrics = Metrics::new();
+/// let policy = load_with("sample", |source| metrics.set_policy(source))?;
+/// assert_eq!(policy.rules().len(), 2);
+/// assert!(metrics.text().contains("policy=\"sample\""));
+/// # Ok::<(), scheduled_events::policy_file::LoadError>(())
+/// ```
+pub fn load_with(name: &str, source: impl FnOnce(PolicySource<'_>)) -> Result<Policy, LoadError> {
+    let preset = match name {
+        "observe" => Some(("observe", Policy::observe())),
+        "sample" => Some(("sample", Policy::sample())),
+        _ => None,
+    };
+    if let Some((name, policy)) = preset {
+        source(PolicySource::Preset(name));
+        return Ok(policy);
     }
     let text = std::fs::read_to_string(Path::new(name)).map_err(|error| LoadError::Unreadable {
         name: name.to_owned(),
         nearest: nearest(name, PRESETS.into_iter()).filter(|_| error.kind() == ErrorKind::NotFound),
         error,
     })?;
+    source(PolicySource::File(text.as_bytes()));
     parse(&text).map_err(|error| LoadError::Invalid {
         name: name.to_owned(),
         error,
@@ -266,7 +306,12 @@ pub fn parse_within(text: &str, is_other: impl Fn(&str) -> bool) -> Result<Polic
         position: error
             .span()
             .map(|span| Position::of(text.as_bytes(), span.start)),
-        message: error.message().to_owned(),
+        message: match error.message().trim_end() {
+            "invalid type: map, expected a sequence" => {
+                "found `[rule]`, expected `[[rule]]`: a policy is a list of rules".to_owned()
+            }
+            message => message.to_owned(),
+        },
     })?;
     let error_at = |rule: &Spanned<RuleEntry>, message| {
         Err(PolicyError {
@@ -746,6 +791,7 @@ mod tests {
     fn errors_have_a_position_and_name_the_mistake() {
         for (text, place, words) in [
             ("[[rule]]\naction = \"aprove\"", "2:10", "approve"),
+            ("[rule]\naction = \"hold\"", "1:1", "expected `[[rule]]`"),
             (
                 "[[rule]]\nevent = [\"Frezee\"]\naction = \"hold\"",
                 "2:10",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Command};
 use scheduled_events::hooks;
-use scheduled_events::policy_file;
+use scheduled_events::policy_file::{self, PolicySource};
 use scheduled_events::suggest::nearest;
 use scheduled_events_core::{Change, Policy, Position};
 use toml::Spanned;
@@ -102,8 +102,13 @@ impl ConfigFile {
 }
 
 /// The policy of a configuration file whose keys were checked.
-pub(super) fn policy(path: &Path) -> Result<Policy, CommandError> {
-    ConfigFile::open(path)?.policy()
+pub(super) fn policy(
+    path: &Path,
+    source: impl FnOnce(PolicySource<'_>),
+) -> Result<Policy, CommandError> {
+    let file = ConfigFile::open(path)?;
+    source(PolicySource::File(file.text.as_bytes()));
+    file.policy()
 }
 
 /// The options of a command that a configuration file can set.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
-use scheduled_events::policy_file;
+use scheduled_events::policy_file::{self, PolicySource};
 use scheduled_events_core::Policy;
 
 use crate::args::{Cli, Command, WatchArgs};
@@ -241,9 +241,18 @@ pub(crate) fn watch_args(file: &Path) -> Result<WatchArgs, CommandError> {
 
 /// The policy of `--policy`, whose rules may be in the configuration file.
 pub(crate) fn load_policy(policy: &str, config: Option<&Path>) -> Result<Policy, CommandError> {
+    load_policy_with(policy, config, |_| ())
+}
+
+/// The same, and passes on where the policy is from.
+pub(crate) fn load_policy_with(
+    policy: &str,
+    config: Option<&Path>,
+    source: impl FnOnce(PolicySource<'_>),
+) -> Result<Policy, CommandError> {
     match config {
-        Some(config) if config.as_os_str() == OsStr::new(policy) => file::policy(config),
-        _ => policy_file::load(policy).map_err(CommandError::usage),
+        Some(config) if config.as_os_str() == OsStr::new(policy) => file::policy(config, source),
+        _ => policy_file::load_with(policy, source).map_err(CommandError::usage),
     }
 }
 

@@ -10,6 +10,7 @@ use scheduled_events_core::{Change, GateAnswer, GatePhase, Policy, Preparation};
 use crate::output::format::printable;
 use crate::output::{self, diagnose};
 use crate::systemd::Supervisor;
+use crate::watch::gate_lines::GateLines;
 use crate::watch::printer::{RecordPrinter, print_note};
 use crate::watch::reload::Pending;
 use scheduled_events::audit::Audit;
@@ -38,6 +39,7 @@ pub(crate) struct CommandHost {
     /// What was read again, if the configuration is.
     pub(crate) reloaded: Option<Pending>,
     supervisor: Supervisor,
+    gate_lines: GateLines,
     /// Running preparations, recoveries and questions to the gate, by attempt.
     running: HashMap<u32, RunningCommand>,
     /// Commands for changes of this machine's events, and of others'.
@@ -147,6 +149,7 @@ impl CommandHost {
             on: Vec::new(),
             reloaded: None,
             supervisor: Supervisor::new(),
+            gate_lines: GateLines::default(),
             running: HashMap::new(),
             on_own: CommandQueue::default(),
             on_others: CommandQueue::default(),
@@ -353,12 +356,15 @@ impl Host for CommandHost {
         };
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
         let gate = (CommandKind::Gate, &command);
+        let (lines, event_id) = (self.gate_lines.clone(), event.event_id.clone());
+        lines.ask(&event_id, phase);
         self.start(
             gate,
             (event, &variables),
             Some(GATE_TIME),
             attempt,
             move |event: CommandEvent| match event {
+                CommandEvent::Line(line) if !lines.is_new(&event_id, phase, &line) => {}
                 CommandEvent::Line(line) => diagnose("gate", &line),
                 CommandEvent::Refused(why) => log_refused("gate", &why, diagnose),
                 CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),

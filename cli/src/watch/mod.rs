@@ -2,8 +2,10 @@
 //!
 //! The watcher is the library's. This file starts it as the arguments specify. `host` acts for it:
 //! it runs the user's commands, and reports through `printer`, which has `others_summary` for the
-//! events of other machines. `reload` reads its rules and commands again.
+//! events of other machines. `reload` reads its rules and commands again. `gate_lines` keeps what the gate
+//! says again out of the log.
 
+mod gate_lines;
 mod host;
 mod others_summary;
 pub(crate) mod printer;
@@ -17,12 +19,13 @@ use scheduled_events_core::{Action, Change, Policy};
 
 use crate::api_version::policy_warning;
 use crate::args::WatchArgs;
-use crate::config::load_policy;
+use crate::config::load_policy_with;
 use crate::endpoint::connect;
 use crate::error::CommandError;
 #[cfg(windows)]
 use crate::output::event_log::{self, Entry};
 use crate::output::format::{count, printable};
+use crate::output::journal;
 use crate::output::{self, diagnose};
 use crate::own_files::OwnFiles;
 use crate::platform;
@@ -43,10 +46,15 @@ pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), Comma
         patiently(|| event_log::open(diagnose))?;
     }
     check_files(&args)?;
-    let policy = load_policy(&args.policy.policy, args.config.config.as_deref())?;
+    let mut metrics = Metrics::new();
+    let policy = load_policy_with(
+        &args.policy.policy,
+        args.config.config.as_deref(),
+        |source| metrics.set_policy(source),
+    )?;
     warn(&args, &policy);
     let runs_commands = runs_commands(&args);
-    let reloader = Reloader::new(&args, arguments);
+    let reloader = Reloader::new(&args, arguments, metrics.commands());
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     // A dry run changes no file.
@@ -106,20 +114,31 @@ pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), Comma
     if let Some(file) = &metrics_file {
         patiently(|| file.start_writer())?;
     }
-    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
+    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log())
+        .dry_run(options.dry_run);
     let about = format!(
-        "watching {} every {}, policy {}",
+        "{}watching {} every {}, policy {}",
+        if options.dry_run {
+            "dry run, which does nothing: "
+        } else {
+            ""
+        },
         imds.endpoint(),
         humantime::format_duration(options.interval),
         printable(&args.policy.policy)
     );
-    printer.message(&format!("{about}; press Ctrl-C to stop"));
+    if journal::has_output() {
+        // Nobody presses a key there.
+        printer.message(&about);
+    } else {
+        printer.message(&format!("{about}; press Ctrl-C to stop"));
+    }
     #[cfg(windows)]
     event_log::add(Entry::Watching, &about);
     let endpoint = imds.endpoint().to_owned();
     let mut host = CommandHost::new(printer);
     host.audit = audit;
-    host.metrics = metrics_file.map(|file| (Metrics::new(), file));
+    host.metrics = metrics_file.map(|file| (metrics, file));
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     if runs_commands {
         patiently(hooks::reserve_thread)?;

@@ -59,11 +59,19 @@ impl Stamp {
     }
 }
 
+/// Whether what is decided is done.
+#[derive(Clone, Copy)]
+enum Mode {
+    Acts,
+    DryRun,
+}
+
 /// Prints the records and notes of a watcher.
 pub(crate) struct RecordPrinter {
     json: bool,
     /// Whether each event of other machines is printed.
     verbose: bool,
+    mode: Mode,
     stamp: Stamp,
     /// The date that was printed last.
     date: String,
@@ -81,6 +89,7 @@ impl RecordPrinter {
         Self {
             json: output.json,
             verbose,
+            mode: Mode::Acts,
             stamp,
             date: String::new(),
             others: OthersSummary::default(),
@@ -88,6 +97,25 @@ impl RecordPrinter {
             hinted: false,
             status_at: None,
             status: String::new(),
+        }
+    }
+
+    /// The same for a dry run: a line says what would be done.
+    pub(crate) fn dry_run(self, dry_run: bool) -> Self {
+        let mode = if dry_run { Mode::DryRun } else { Mode::Acts };
+        Self { mode, ..self }
+    }
+
+    const fn is_dry(&self) -> bool {
+        matches!(self.mode, Mode::DryRun)
+    }
+
+    /// The word for an action, which a dry run does not take.
+    const fn word_of(&self, action: Action) -> &'static str {
+        match action {
+            Action::Approve if self.is_dry() => "would approve",
+            Action::Prepare if self.is_dry() => "would prepare",
+            action => action.word(),
         }
     }
 
@@ -122,7 +150,7 @@ impl RecordPrinter {
             Record::Change { change, event } => (Some(change.word()), event),
             Record::Decision { action, event, .. } => {
                 let acts = matches!(action, Action::Approve | Action::Prepare);
-                (acts.then(|| action.word()), event)
+                (acts.then(|| self.word_of(*action)), event)
             }
             _ => return false,
         };
@@ -201,23 +229,15 @@ impl RecordPrinter {
     }
 
     fn print(&mut self, timed: &TimedRecord<'_>) {
-        let stamp = self.stamp;
+        let (stamp, is_dry) = (self.stamp, self.is_dry());
+        let decided = match &timed.record {
+            Record::Decision { action, .. } => self.word_of(*action),
+            _ => "",
+        };
         let mut line =
             |word: &str, style: Style, event_type: &str, id: &dyn Display, rest: &str| {
                 if self.stamp == Stamp::Journal {
-                    let is_event = !matches!(
-                        timed.record,
-                        Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
-                    );
-                    log_record(
-                        timed.record.kind(),
-                        word,
-                        style,
-                        event_type,
-                        &id.to_string(),
-                        is_event,
-                        rest,
-                    );
+                    log_record(timed, word, style, event_type, &id.to_string(), rest);
                     return;
                 }
                 let time = self.stamp(timed.time);
@@ -263,7 +283,7 @@ impl RecordPrinter {
                 let rule = rule.map_or(String::new(), |rule| format!(" (rule {rule})"));
                 let text = format!("{reason}{rule}");
                 line(
-                    action.word(),
+                    decided,
                     action_style(*action),
                     &type_of(event),
                     &event.event_id,
@@ -322,6 +342,7 @@ impl RecordPrinter {
                 ..
             } => {
                 let (word, style) = match outcome {
+                    HookOutcome::DryRun if is_dry => ("would recover", PLAIN),
                     HookOutcome::Done => ("recovered", GOOD),
                     HookOutcome::NoCommand | HookOutcome::DryRun => ("recovered", PLAIN),
                     _ => ("not recovered", BAD),
@@ -403,12 +424,11 @@ impl RecordPrinter {
 
 /// Prints a record as one line of the journal, with fields by which `journalctl` can select.
 fn log_record(
-    kind: &str,
+    timed: &TimedRecord<'_>,
     word: &str,
     style: Style,
     event_type: &str,
     id: &str,
-    is_event: bool,
     rest: &str,
 ) {
     if is_quiet() {
@@ -424,16 +444,21 @@ fn log_record(
     let line = format!("{word}: {} {}  {rest}", cell(event_type), sentence(id));
     let line = line.trim_end();
     let (event_type, id) = (printable(event_type), printable(id));
-    let fields = [
-        ("SCHEDULED_EVENTS_RECORD", kind),
-        ("SCHEDULED_EVENTS_TYPE", &*event_type),
-        ("SCHEDULED_EVENTS_ID", &*id),
-    ];
-    if !journal::send(
-        priority,
-        line,
-        if is_event { &fields } else { &fields[..1] },
-    ) {
+    let is_event = !matches!(
+        timed.record,
+        Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
+    );
+    let machine = timed.machine.map(printable);
+    let mut fields = vec![("SCHEDULED_EVENTS_RECORD", timed.record.kind())];
+    if is_event {
+        fields.extend([
+            ("SCHEDULED_EVENTS_TYPE", &*event_type),
+            ("SCHEDULED_EVENTS_ID", &*id),
+        ]);
+    }
+    let machine = machine.as_deref();
+    fields.extend(machine.map(|machine| ("SCHEDULED_EVENTS_MACHINE", machine)));
+    if !journal::send(priority, line, &fields) {
         print_progress(&format!("{}{line}\n", priority.prefix()));
     }
 }

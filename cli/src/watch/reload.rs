@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use scheduled_events::hooks::{self, CommandLine};
+use scheduled_events::metrics::CommandMetrics;
+use scheduled_events::policy_file::PolicySource;
 use scheduled_events_core::{Change, Policy};
 
 use crate::args::{Command, WatchArgs};
-use crate::config::{self, InForce, load_policy};
+use crate::config::{self, InForce, load_policy_with};
 use crate::output::diagnose;
 use crate::watch::{check_files, needs_advice, runs_commands, warn};
 
@@ -39,6 +41,7 @@ pub(crate) type Pending = Arc<Mutex<Option<Result<Reloaded, String>>>>;
 /// Reads the command line's configuration again.
 pub(crate) struct Reloader {
     arguments: Vec<OsString>,
+    metrics: CommandMetrics,
     pending: Pending,
     has_gate: bool,
     /// The options that only a restart applies.
@@ -47,7 +50,11 @@ pub(crate) struct Reloader {
 
 impl Reloader {
     /// `None` for a watcher without a configuration file, and for one on a terminal, which SIGHUP says is gone.
-    pub(crate) fn new(args: &WatchArgs, arguments: &[OsString]) -> Option<Self> {
+    pub(crate) fn new(
+        args: &WatchArgs,
+        arguments: &[OsString],
+        metrics: CommandMetrics,
+    ) -> Option<Self> {
         args.config.config.as_ref()?;
         if io::stdin().is_terminal() || io::stderr().is_terminal() {
             return None;
@@ -55,6 +62,7 @@ impl Reloader {
         let merged = config::parse(arguments).ok()?;
         Some(Self {
             arguments: arguments.to_vec(),
+            metrics,
             pending: Pending::default(),
             has_gate: args.gate.is_some(),
             fixed: fixed(&merged.in_force, args),
@@ -76,8 +84,16 @@ impl Reloader {
         let Command::Watch(args) = merged.cli.command else {
             return Err(String::new());
         };
-        let policy = load_policy(&args.policy.policy, args.config.config.as_deref())
-            .map_err(|error| error.message)?;
+        let (mut preset, mut content) = (None, Vec::new());
+        let policy = load_policy_with(
+            &args.policy.policy,
+            args.config.config.as_deref(),
+            |source| match source {
+                PolicySource::Preset(name) => preset = Some(name),
+                PolicySource::File(text) => content = text.to_vec(),
+            },
+        )
+        .map_err(|error| error.message)?;
         check_files(&args).map_err(|error| error.message)?;
         if args.gate.is_some() != self.has_gate {
             return Err(
@@ -95,6 +111,9 @@ impl Reloader {
             // Refused, it is tried again with the first command.
             let _ = hooks::reserve_thread();
         }
+        // Nothing is refused any more.
+        self.metrics
+            .set_policy(preset.map_or(PolicySource::File(&content), PolicySource::Preset));
         Ok(Reloaded {
             policy,
             prepare: args.prepare,

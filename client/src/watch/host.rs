@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use scheduled_events_core::wire::{ADVICE_API_VERSION, API_VERSION};
 use scheduled_events_core::{
-    Change, GateAnswer, GatePhase, Policy, RequestOutcome, Session, TrackedEvent, UnixSeconds,
+    Change, GateAnswer, GatePhase, OpenFailures, Policy, RequestOutcome, Session, TrackedEvent,
+    UnixSeconds,
 };
 
 use super::message::{Completion, Reply};
@@ -196,21 +197,25 @@ impl<'a> Poll<'a> {
 /// };
 /// let status = WatchStatus {
 ///     answered: true,
-///     blind_since: None,
 ///     events: 1,
 ///     failure: Some("status 503"),
 ///     is_polling: true,
-///     out_of_service: false,
-///     save_failures: 0,
+///     ..WatchStatus::default()
 /// };
 /// assert_eq!(line(&status), "the last poll failed: status 503");
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 pub struct WatchStatus<'a> {
     /// Whether a document was read since the start.
     pub answered: bool,
     /// Since when no document arrives, once that is [too long](crate::limits::BLIND_AFTER).
     pub blind_since: Option<UnixSeconds>,
+    /// For how long no document has arrived, once that is too long; zero before.
+    pub blind_for: Duration,
+    /// By how many seconds this machine's clock is ahead of the service's, less than zero if it lags; zero as long as it differs by no
+    /// more than [`CLOCK_DEVIATION_MIN`](crate::limits::CLOCK_DEVIATION_MIN). `None` if no answer had a date.
+    pub clock_offset_seconds: Option<i64>,
     /// The number of tracked events.
     pub events: usize,
     /// Why the last poll failed, if it did.
@@ -219,8 +224,12 @@ pub struct WatchStatus<'a> {
     pub is_polling: bool,
     /// Whether the machine is out of service.
     pub out_of_service: bool,
+    /// What has failed and is not resolved yet.
+    pub open_failures: OpenFailures,
     /// How often the state file could not be written, in this run.
     pub save_failures: u64,
+    /// Whether the last attempt to write the state file failed.
+    pub is_unsaved: bool,
 }
 
 /// A message for the log. `Display` writes it as a sentence without a full stop; [`severity`](Self::severity) classifies it.

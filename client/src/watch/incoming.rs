@@ -76,7 +76,7 @@ impl Watcher {
                 // Saved before it is reported, so that a recovery that was reported never runs again.
                 if let Some(outcome) = self.answered(answer, outcome, host) {
                     with_recovery(&events, outcome, |record| {
-                        host.record(&record.at(self.time_of_day()));
+                        self.emit(&record, host);
                     });
                 }
             }
@@ -123,7 +123,7 @@ impl Watcher {
 
     /// Checks whether the restored state is this machine's.
     fn on_machine_id(&mut self, answer: Result<String, String>, host: &mut dyn Host) {
-        self.machine_id.on_answer(answer.is_ok());
+        self.machine_id.on_answer(answer.as_ref().ok());
         match answer {
             Ok(id) => {
                 let checked = self.session.set_machine_id(&id);
@@ -264,7 +264,7 @@ impl Watcher {
                     cause: CauseWord(cause),
                     retry_in_ms,
                 };
-                host.record(&record.at(self.time_of_day()));
+                self.emit(&record, host);
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
                 if let RequestOutcome::ApprovalFailed { cause } = outcome {
@@ -276,7 +276,7 @@ impl Watcher {
                     .map(|id| self.events.named(id.as_str(), &self.session))
                     .collect();
                 with_approval(&events, status, |record| {
-                    host.record(&record.at(self.time_of_day()));
+                    self.emit(&record, host);
                 });
             }
             _ => {}

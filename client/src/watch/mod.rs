@@ -445,7 +445,7 @@ impl Watcher {
     fn on_report(&mut self, report: Report<EventRecord>, host: &mut dyn Host) {
         self.no_advice_noted |= matches!(report, Report::NoAdvice);
         with_report(&report, Some(&self.body), |record| {
-            host.record(&record.at(self.time_of_day()));
+            self.emit(&record, host);
         });
         if let Report::Change { change, event } = report {
             self.start_hook(PendingHook { change, event }, host);
@@ -460,7 +460,13 @@ impl Watcher {
         host: &mut dyn Host,
     ) {
         let names = event.resource_names();
-        host.record(&record(event.members(names.as_deref())).at(self.time_of_day()));
+        self.emit(&record(event.members(names.as_deref())), host);
+    }
+
+    /// Passes a record on, with the time and this machine's name.
+    fn emit(&self, record: &Record<'_>, host: &mut dyn Host) {
+        let record = record.at(self.time_of_day());
+        host.record(&record.of_machine(self.name.first(), self.machine_id.known()));
     }
 
     fn start_hook(&mut self, hook: PendingHook, host: &mut dyn Host) {
@@ -499,13 +505,17 @@ impl Watcher {
         let wake_within = host.heartbeat(WatchStatus {
             answered: self.polls.answered,
             blind_since: self.sight.blind_since(),
+            blind_for: self.sight.blind_for(),
+            clock_offset_seconds: self.clock.offset_seconds(),
             events: self.events.len(),
             failure: self.polls.failure.as_deref(),
             // Once all polls are done, only hooks are waited for.
             is_polling: self.polls_done()
                 || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
             out_of_service: self.session.out_of_service_since().is_some(),
+            open_failures: self.session.open_failures(),
             save_failures: self.persistence.failed_saves(),
+            is_unsaved: self.persistence.is_failing(),
         });
         // Once all polls are done, no document is expected.
         let check = self.sight.check_in().filter(|_| !self.polls_done());

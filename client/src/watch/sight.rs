@@ -87,6 +87,11 @@ impl SightMonitor {
         self.blind_since
     }
 
+    /// For how long it has been blind; zero if it is not.
+    pub(super) fn blind_for(&self) -> Duration {
+        self.blind_since.map_or(Duration::ZERO, |_| self.dark())
+    }
+
     /// How soon to [check](Self::check) again; `None` if it is blind.
     pub(super) fn check_in(&self) -> Option<Duration> {
         let left = self.limit.saturating_sub(self.dark());

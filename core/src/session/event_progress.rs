@@ -85,6 +85,11 @@ impl FailedPreparations {
         (PREPARE_RETRY_FIRST_MS << doublings).min(PREPARE_RETRY_MAX_MS)
     }
 
+    /// Whether one has failed, and none has succeeded since.
+    pub(super) const fn is_any(self) -> bool {
+        self.count > 0
+    }
+
     /// Whether an attempt at the time `at` would end before the event starts, if it takes as long as the last one.
     fn fits_in(self, at: UnixMillis, start: Option<UnixMillis>) -> bool {
         start.is_none_or(|start| at < start && u64::from(self.took) <= start.millis_since(at))

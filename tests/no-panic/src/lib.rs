@@ -687,6 +687,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
             session.out_of_service_since(),
             session.in_service_since(),
             session.recovery(),
+            session.open_failures(),
         ));
         for (event, waiting) in session.waiting(now) {
             reach((

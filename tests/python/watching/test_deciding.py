@@ -105,7 +105,7 @@ def test_records_are_frozen_values() -> None:
         with pytest.raises(TypeError):
             se.Prepare(**wrong)
     with pytest.raises(TypeError):
-        se.Prepare("a", "b", *[None] * 11, "more")
+        se.Prepare("a", "b", *[None] * 13, "more")
     with pytest.raises(TypeError, match="twice"):
         se.Prepare("a", event_id="a")
 
@@ -116,7 +116,7 @@ def test_a_class_derived_from_a_record_has_its_fields() -> None:
 
     assert (Derived(1, 2).own, Derived(1, others=2).others, Derived.__module__) == (1, 2, __name__)
     assert Derived(1, 2) != se.Untracked(1, 2)
-    assert repr(Derived(1, 2)) == "Derived(own=1, others=2, time=None)"
+    assert repr(Derived(1, 2)) == "Derived(own=1, others=2, time=None, machine=None, vm_id=None)"
 
 
 @pytest.mark.parametrize("now", [0, 0.5, datetime.now(timezone.utc), datetime.now(timezone(timedelta(hours=3))), None])

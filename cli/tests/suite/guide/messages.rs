@@ -140,7 +140,7 @@ const OTHERS: [(&str, &str); 33] = [
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 22] = [
+const NO_MESSAGES: [&str; 24] = [
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
     "…; start Azurite first: npx azurite-queue",
@@ -154,10 +154,12 @@ const NO_MESSAGES: [&str; 22] = [
     "did you mean …? ",
     "out of service; …",
     "was due …, at …",
-    "watching … every …, policy …",
+    "…watching … every …, policy …",
+    "dry run, which does nothing: ",
     "capturing what … answers to …; press Ctrl-C to stop",
     "… in …; see `scheduled-events contract …`",
     "…; press Ctrl-C to stop",
+    "invalid type: map, expected a sequence",
     "listening on … as … ",
     "control plane at … ",
     " …: …; … kept, … broken, … with a warning, … did not apply ",

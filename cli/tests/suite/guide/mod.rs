@@ -14,6 +14,7 @@ mod console;
 mod hooks;
 mod messages;
 mod policy_schema;
+mod webhook;
 
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 
 use scheduled_events_core::limits::{PREPARE_RETRY_FIRST_MS, PREPARE_RETRY_MAX_MS};
 use scheduled_events_core::{
-    Action, GateAnswer, LastCall, Preparation, UnixMillis, UnixSeconds, WaitsFor,
+    Action, GateAnswer, LastCall, OpenFailures, Preparation, UnixMillis, UnixSeconds, WaitsFor,
 };
 
 use crate::common::{Entry, Exchange, Host, START, Setup, Spec, event, host, setup};
@@ -253,4 +253,29 @@ fn a_retry_asks_a_gate_that_said_yes_only_after_a_restart() {
     host.prepared("a", Preparation::Failed);
     host.restart();
     assert_eq!(asked_for(&mut host), 1);
+}
+
+/// Fault 43 of `tests/field-faults.md`.
+#[test]
+fn a_failed_preparation_is_an_open_failure_until_one_succeeds_or_the_event_is_over() {
+    let events = [event("a")];
+    for succeeds in [true, false] {
+        let mut host = host::<4>(Action::Prepare);
+        host.serve(&events);
+        assert_eq!(host.session.open_failures(), OpenFailures::default());
+        assert!(host.prepared("a", Preparation::Failed));
+        assert_eq!(host.session.open_failures().preparations, 1);
+        assert!(retried_after(&mut host, &events).is_some());
+        // It is open while the next attempt runs.
+        assert_eq!(host.session.open_failures().preparations, 1);
+        if succeeds {
+            host.ready("a");
+        } else {
+            assert!(host.prepared("a", Preparation::Abandoned));
+            host.serve(&[event("a").started()]);
+            assert_eq!(host.session.open_failures().preparations, 1);
+            host.serve(&[]);
+        }
+        assert_eq!(host.session.open_failures().preparations, 0);
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
-use super::{ANSWER_TIME, AnswerError, Daemon, Source, UngatedStarts, machine_key};
+use super::{ANSWER_TIME, AnswerError, Daemon, EVENT_KEPT, Source, UngatedStarts, machine_key};
 use crate::config::GroupConfig;
 use crate::driver;
 use crate::engine::{EngineError, Revision, Swap};
@@ -161,6 +161,7 @@ impl Daemon {
             limits: self.of_groups(|group| group.max_unavailable.to_string()),
             digests: Some(self.of_groups(GroupConfig::digest)),
             zone: self.zone.clone(),
+            events: self.history.borrow().progress(EVENT_KEPT),
             forced: forced.count,
             forced_events: forced.events,
             at: driver::now(),
