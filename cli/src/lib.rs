@@ -11,6 +11,7 @@
 //! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws the output
 //!   of `timeline`.
 //! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
+//! - `doctor`: `doctor`.
 //! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`,
 //!   `man`.
 //! - `test`: `replay`, `record`, `scenarios`, `demo`.
@@ -22,6 +23,7 @@
 mod api_version;
 mod args;
 mod audit_lines;
+mod doctor;
 mod endpoint;
 mod error;
 mod event_filter;
@@ -84,6 +86,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(unix)]
         Command::Run(args) => return run::run(args),
         Command::Check(args) => look::check(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Replay(args) => test::replay(args),
         Command::Discover(args) => look::discover(&args),
         Command::Record(args) => test::record(&args),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
+use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation, RequestOutcome};
 
+use crate::doctor::NameCheck;
 use crate::output::format::printable;
 use crate::output::{self, diagnose};
 use crate::systemd::Supervisor;
@@ -28,6 +29,7 @@ pub(crate) struct CommandHost {
     pub(crate) printer: RecordPrinter,
     pub(crate) audit: Option<Audit>,
     pub(crate) metrics: Option<(Metrics, MetricsFile)>,
+    pub(crate) name_check: Option<NameCheck>,
     pub(crate) prepare: Option<CommandLine>,
     pub(crate) recover: Option<CommandLine>,
     pub(crate) gate: Option<CommandLine>,
@@ -137,6 +139,7 @@ impl CommandHost {
             printer,
             audit: None,
             metrics: None,
+            name_check: None,
             prepare: None,
             recover: None,
             gate: None,
@@ -230,6 +233,13 @@ impl Host for CommandHost {
     fn polled(&mut self, poll: &Poll<'_>) {
         if let Some((metrics, _)) = &mut self.metrics {
             metrics.polled(poll);
+        }
+        let has_document = matches!(
+            poll.outcome,
+            RequestOutcome::Document | RequestOutcome::Unchanged
+        );
+        if let Some(check) = self.name_check.as_mut().filter(|_| has_document) {
+            check.on_document();
         }
     }
 

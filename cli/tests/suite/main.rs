@@ -4,6 +4,8 @@
 mod advice;
 mod api_versions;
 mod command_line;
+#[cfg(unix)]
+mod doctor;
 mod field_faults;
 #[cfg(unix)]
 mod guide;
