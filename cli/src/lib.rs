@@ -11,7 +11,7 @@
 //! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws the output
 //!   of `timeline`.
 //! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
-//! - `doctor`: `doctor`.
+//! - `doctor`: `doctor`. `rehearse`: its `--rehearse`.
 //! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`,
 //!   `man`.
 //! - `test`: `replay`, `record`, `scenarios`, `demo`.
@@ -33,6 +33,7 @@ mod output;
 mod own_files;
 mod picture;
 mod platform;
+mod rehearse;
 #[cfg(unix)]
 mod run;
 mod startup;
@@ -45,7 +46,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command};
+use args::{Cli, Command, DoctorArgs};
+use error::CommandError;
 #[cfg(windows)]
 use output::event_log;
 
@@ -86,7 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(unix)]
         Command::Run(args) => return run::run(args),
         Command::Check(args) => look::check(&args),
-        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Doctor(args) => doctor_or_rehearsal(args),
         Command::Replay(args) => test::replay(args),
         Command::Discover(args) => look::discover(&args),
         Command::Record(args) => test::record(&args),
@@ -112,4 +114,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     #[cfg(windows)]
     event_log::flush_on_exit();
     code
+}
+
+/// Runs the checks, or rehearses an event.
+fn doctor_or_rehearsal(args: DoctorArgs) -> Result<(), CommandError> {
+    let Some(scenario) = args.rehearse.clone() else {
+        return doctor::doctor(&args);
+    };
+    #[cfg(unix)]
+    if let Some(unit) = &args.unit {
+        return doctor::rehearse_as_unit(unit, &scenario, &args);
+    }
+    rehearse::rehearse(args, &scenario)
 }

@@ -26,9 +26,11 @@ use scheduled_events::policy_file;
 use crate::args::DoctorArgs;
 use crate::error::CommandError;
 
-pub(crate) use arguments::check_arguments;
-use finding::{Check, Finding, by_check, has_failure, print_findings};
+pub(crate) use arguments::{check_arguments, commands};
+pub(crate) use finding::{Check, Finding};
+use finding::{by_check, has_failure, print_findings};
 pub(crate) use name::NameCheck;
+pub(crate) use polkit::managed_units;
 
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<(), CommandError> {
     let findings = match &args.unit {
@@ -42,12 +44,48 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<(), CommandError> {
         }
         None => check(args),
     };
-    print_findings(&findings, args.watch.output.json)?;
+    finish(findings, args.watch.output.json)
+}
+
+/// Prints the findings, one for each check.
+///
+/// # Errors
+/// There is a failure, or the output cannot be written.
+pub(crate) fn finish(findings: Vec<Finding>, json: bool) -> Result<(), CommandError> {
+    let findings = by_check(findings);
+    print_findings(&findings, json)?;
     if has_failure(&findings) {
         Err(CommandError::printed())
     } else {
         Ok(())
     }
+}
+
+/// Rehearses as the unit would: see `rehearse`.
+///
+/// # Errors
+/// The unit cannot be read, or the rehearsal fails.
+#[cfg(unix)]
+pub(crate) fn rehearse_as_unit(
+    unit: &str,
+    scenario: &str,
+    args: &DoctorArgs,
+) -> Result<(), CommandError> {
+    let read = unit::read(unit)?;
+    if !args.yes {
+        return Err(CommandError::usage(format!(
+            "a rehearsal runs the commands of the unit {unit} on this machine; add --yes if that is wanted"
+        )));
+    }
+    let mut own = vec![
+        "doctor".to_owned(),
+        format!("--rehearse={scenario}"),
+        "--yes".to_owned(),
+    ];
+    if args.watch.output.json {
+        own.push("--json".to_owned());
+    }
+    unit::rehearse(&read, &own)
 }
 
 /// All checks.

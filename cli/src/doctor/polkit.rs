@@ -79,6 +79,11 @@ impl Question {
         (!units.is_empty()).then_some(Self { verb, units })
     }
 
+    /// The units.
+    pub(super) fn units(self) -> Vec<String> {
+        self.units
+    }
+
     pub(super) fn words(&self) -> String {
         format!("`systemctl {} {}`", self.verb, self.units.join(" "))
     }
@@ -104,6 +109,13 @@ impl Question {
             .into()
         })
     }
+}
+
+/// The units that a `systemctl` in this command changes.
+pub(crate) fn managed_units(command: &CommandLine) -> Vec<String> {
+    Question::of(command)
+        .map(Question::units)
+        .unwrap_or_default()
 }
 
 /// What polkit answered.

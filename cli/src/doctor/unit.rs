@@ -234,6 +234,25 @@ fn with_polkit(mut findings: Vec<Finding>, unit: &Unit) -> Vec<Finding> {
     by_check(findings)
 }
 
+/// Runs the rehearsal as the unit would run the watcher. The service of the rehearsal is on this
+/// machine, so that the sandbox must let it reach that, too.
+///
+/// # Errors
+/// `systemd-run` fails, or the rehearsal does.
+pub(super) fn rehearse(unit: &Unit, own: &[String]) -> Result<(), CommandError> {
+    let extra = [("IPAddressAllow", "localhost")];
+    let status = Command::new("systemd-run")
+        .args(unit.arguments(&extra, own))
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| CommandError::usage(format!("cannot run systemd-run: {error}")))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(CommandError::printed())
+    }
+}
+
 fn full_name(name: &str) -> String {
     if name.contains('.') {
         name.to_owned()

@@ -8,4 +8,4 @@ mod replay;
 
 pub(crate) use demo::demo;
 pub(crate) use record::record;
-pub(crate) use replay::{replay, scenarios};
+pub(crate) use replay::{load, replay, scenarios};

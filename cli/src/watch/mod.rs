@@ -4,7 +4,7 @@
 //! it runs the user's commands, and reports through `printer`, which has `others_summary` for the
 //! events of other machines.
 
-mod host;
+pub(crate) mod host;
 mod others_summary;
 pub(crate) mod printer;
 
@@ -156,7 +156,7 @@ pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
 }
 
 /// Whether a command waits for advice.
-fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
+pub(crate) fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
     on.iter()
         .any(|(change, _)| matches!(change, Change::Advised | Change::AdviceWithdrawn))
 }

@@ -538,6 +538,131 @@ fn a_unit_is_read_by_root_alone_and_excludes_options() {
     assert!(Path::new(PROGRAM).exists());
 }
 
+/// `doctor --rehearse` with these options, which asks no service for the name.
+fn rehearse(scenario: &str, options: &[&str]) -> Finished {
+    let all = ["--vm-name", VM, "--rehearse", scenario, "--yes"];
+    doctor("http://127.0.0.1:1", &[&all, options].concat())
+}
+
+#[test]
+fn a_rehearsal_runs_the_commands_from_the_announcement_to_the_recovery() {
+    let folder = Folder::new();
+    let (policy, log) = (folder.file("policy.toml", PREPARE_ALL), folder.path("log"));
+    let note = |what: &str| {
+        format!("sh -c 'echo {what} $SCHEDULED_EVENTS_RESOURCES >> {log}; echo {what} printed'")
+    };
+    let (prepare, recover) = (note("prepare"), note("recover"));
+    let on = format!("completed={}", note("completed"));
+    let (state, audit) = (folder.path("state"), folder.path("audit"));
+    let options = [
+        "--policy",
+        &policy,
+        "--prepare",
+        &prepare,
+        "--recover",
+        &recover,
+        "--on",
+        &on,
+        "--state",
+        &state,
+        "--audit",
+        &audit,
+    ];
+    let finished = rehearse("Reboot", &options).with_code(0);
+    assert_found(&finished, "prepare", "ok", "--prepare: ready after ");
+    assert_found(&finished, "prepare", "ok", " of a notice of 15 min");
+    assert_found(&finished, "recover", "ok", "--recover: done after ");
+    assert_found(&finished, "policy", "ok", "the event was approved");
+    assert_found(&finished, "on", "ok", "1 change had commands");
+    let mut lines = crate::support::lines(&log);
+    // The command for the end of the event runs beside the recovery.
+    lines[1..].sort();
+    assert_eq!(
+        lines,
+        ["prepare WestNO_0", "completed WestNO_0", "recover WestNO_0"]
+    );
+    assert!(
+        finished.stderr.contains("prepare: prepare printed\n"),
+        "{}",
+        finished.stderr
+    );
+    // The files of a watcher that may run are left alone.
+    assert_eq!(folder.names(), ["log", "policy.toml"]);
+}
+
+#[test]
+fn a_rehearsal_shows_what_fails_and_recovers_all_the_same() {
+    let folder = Folder::new();
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let options = [
+        "--policy",
+        &policy,
+        "--prepare",
+        "sh -c 'exit 3'",
+        "--recover",
+        "true",
+    ];
+    let finished = rehearse("live-migration", &options).with_code(1);
+    assert_found(&finished, "prepare", "fail", "--prepare: failed after ");
+    assert_found(&finished, "recover", "ok", "--recover: done after ");
+    assert!(
+        finished.stderr.contains("exit status: 3"),
+        "{}",
+        finished.stderr
+    );
+    let options = [
+        "--policy",
+        &policy,
+        "--prepare",
+        "true",
+        "--recover",
+        "false",
+    ];
+    let finished = rehearse("user-reboot", &options).with_code(1);
+    assert_found(&finished, "recover", "fail", "--recover: failed after ");
+}
+
+#[test]
+fn a_rehearsal_of_an_event_that_is_held_runs_nothing() {
+    let folder = Folder::new();
+    let prepare = format!("touch {}", folder.path("ran"));
+    let finished = rehearse("preempt", &["--prepare", &prepare]).with_code(0);
+    assert_found(
+        &finished,
+        "policy",
+        "warn",
+        "the event was not approved (hold: the policy only observes)",
+    );
+    assert_found(&finished, "prepare", "warn", "--prepare did not run");
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn a_rehearsal_asks_before_it_runs_commands() {
+    let folder = Folder::new();
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let prepare = format!("touch {}", folder.path("ran"));
+    let options = [
+        "doctor",
+        "--policy",
+        &policy,
+        "--prepare",
+        &prepare,
+        "--rehearse",
+        "reboot",
+    ];
+    let refused = run(&options).with_code(2);
+    assert!(
+        refused.stderr.contains("add --yes if that is wanted"),
+        "{}",
+        refused.stderr
+    );
+    let unknown = run(&["doctor", "--rehearse", "rebot", "--yes"]).with_code(2);
+    assert!(unknown.stderr.starts_with("error: "), "{}", unknown.stderr);
+    run(&["doctor", "--yes"]).with_code(2);
+    assert_eq!(folder.names(), ["policy.toml"]);
+}
+
 #[test]
 fn fault_39_a_name_that_is_not_the_metadatas_is_reported_at_the_start() {
     let service = service();

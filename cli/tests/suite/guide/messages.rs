@@ -37,7 +37,7 @@ const CALLS: [&str; 21] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 34] = [
+const OTHERS: [(&str, &str); 35] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -113,6 +113,7 @@ const OTHERS: [(&str, &str); 34] = [
     ("cli/src/look/policy_source.rs", "generated C"),
     ("cli/src/test/demo.rs", "the output of `demo`"),
     ("cli/src/look/status.rs", "the output of `status`"),
+    ("cli/src/rehearse.rs", "the output of `doctor --rehearse`"),
     ("cli/src/doctor/files.rs", "the output of `doctor`"),
     ("cli/src/doctor/finding.rs", "the output of `doctor`"),
     ("cli/src/doctor/hooks.rs", "the output of `doctor`"),
