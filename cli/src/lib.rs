@@ -2,7 +2,7 @@
 //!
 //! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success;
 //! 1 the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be
-//! written; 2 usage error; 3 the input is not a valid document; 4 `wait`: the time is over. `run`
+//! written, or the service contradicts a rule; 2 usage error; 3 the input is not a valid document; 4 `wait`: the time is over. `run`
 //! ends with the exit code of its worker.
 //!
 //! [`run()`] runs a command line. The files are in folders by task:
@@ -14,7 +14,7 @@
 //! - `doctor`: `doctor`. `rehearse`: its `--rehearse`.
 //! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`,
 //!   `man`.
-//! - `test`: `replay`, `record`, `scenarios`, `demo`.
+//! - `test`: `replay`, `record`, `scenarios`, `demo`, `capture`, `contract`.
 //! - `output` formats and writes text. `endpoint` finds the metadata service and sends requests to
 //!   it. `startup`, `systemd` and `platform` integrate the command with the system.
 #![forbid(unsafe_code)]
@@ -92,6 +92,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(args) => test::replay(args),
         Command::Discover(args) => look::discover(&args),
         Command::Record(args) => test::record(&args),
+        Command::Capture(args) => test::capture(args),
+        Command::Contract(args) => test::contract(&args),
         Command::Timeline(args) => look::timeline(&args),
         Command::Scenarios(args) => test::scenarios(&args),
         Command::Demo(args) => test::demo(&args),

@@ -36,7 +36,7 @@ pub(crate) use service::{ServiceCommand, WindowsServiceArgs};
 #[cfg(windows)]
 pub(crate) use shared::STATE_FILE;
 pub(crate) use shared::{ENDPOINT_VARIABLE, MachineArgs, OutputArgs, ServiceArgs};
-pub(crate) use test::{DemoArgs, RecordArgs, ReplayArgs, ScenariosArgs};
+pub(crate) use test::{CaptureArgs, ContractArgs, DemoArgs, RecordArgs, ReplayArgs, ScenariosArgs};
 pub(crate) use watch::WatchArgs;
 
 /// Watch Azure Scheduled Events: decide, prepare, approve and recover
@@ -52,7 +52,7 @@ pub(crate) use watch::WatchArgs;
                   Exit codes:\n  \
                   0  success\n  \
                   1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written; \
-                      status: nothing watches, or no document arrives\n  \
+                      status: nothing watches, or no document arrives; contract: the service contradicts a rule\n  \
                   2  usage error\n  \
                   3  the input is not a valid document\n  \
                   4  wait: the time is over\n\n\
@@ -207,6 +207,18 @@ pub(crate) enum Command {
                       Then:     scheduled-events replay seen.toml"
     )]
     Record(RecordArgs),
+    /// Keep every exchange with the service, as evidence of what it does
+    #[command(
+        after_help = "Example:  scheduled-events capture --to capture.jsonl --mask --probe\n\n\
+                      It polls as `watch` does, and does nothing about what it sees. `contract` judges the file, and `record` makes \
+                      a scenario of it."
+    )]
+    Capture(CaptureArgs),
+    /// Check which rules of the wire contract a capture shows the service to keep
+    #[command(after_help = "Example:  scheduled-events contract capture.jsonl\n\n\
+                      Each rule is seen, contradicted or not-seen, with the sequence number of the exchange that shows it. It exits \
+                      with 1 if the service contradicts a rule, and uses no network.")]
+    Contract(ContractArgs),
     /// Draw a maintenance of one or several machines as a picture, for a post-mortem
     #[command(
         after_help = "Example:  scheduled-events timeline /var/lib/scheduled-events/audit > maintenance.svg\n\

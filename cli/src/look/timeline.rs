@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::args::TimelineArgs;
-use crate::audit_lines::read_audit;
+use crate::audit_lines::{read_audit, warn_of_missing_lines};
 use crate::error::CommandError;
-use crate::output::{diagnose, print};
+use crate::output::print;
 use crate::picture::{AuditLane, Maintenance, draw};
 
 pub(crate) fn timeline(args: &TimelineArgs) -> Result<(), CommandError> {
@@ -13,15 +13,7 @@ pub(crate) fn timeline(args: &TimelineArgs) -> Result<(), CommandError> {
     for path in &args.audits {
         let mut lane = AuditLane::new(machine_of(path));
         let name = read_audit(path, &mut |line| lane.add(line))?;
-        if lane.unreadable > 0 {
-            diagnose(
-                "warning",
-                &format!(
-                    "{name}: {} lines are no record, and were left out",
-                    lane.unreadable
-                ),
-            );
-        }
+        warn_of_missing_lines(&name, 0, lane.unreadable);
         lanes.push(lane);
     }
     let maintenance =

@@ -37,7 +37,7 @@ const CALLS: [&str; 21] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 35] = [
+const OTHERS: [(&str, &str); 38] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -133,10 +133,16 @@ const OTHERS: [(&str, &str); 35] = [
     ("cli/src/output/format.rs", "the output of `watch`"),
     ("client/src/metrics/", "metrics"),
     ("cli/src/picture/svg.rs", "the output of `timeline`"),
+    (
+        "replay/src/contract/",
+        "evidence, in the output of `contract`",
+    ),
+    ("cli/src/test/sightings.rs", "the output of `contract`"),
+    ("cli/src/test/twins.rs", "tests"),
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 23] = [
+const NO_MESSAGES: [&str; 25] = [
     " (mode …, of user …)",
     "add --state FILE",
     "write … \"sh -c '...'\", or a script",
@@ -148,12 +154,14 @@ const NO_MESSAGES: [&str; 23] = [
     "the answer is not HTTP",
     "; did you mean `…`?",
     "; using it needs --allow-endpoint",
-    "; expected the file of `watch --audit`, or the output of `watch --json`",
+    "; expected the file of `watch --audit` or `capture --to`, or the output of `watch --json`",
     "did you mean `…`? ",
     "did you mean …? ",
     "out of service; …",
     "was due …, at …",
     "watching … every …, policy …",
+    "capturing what … answers to …; press Ctrl-C to stop",
+    "… in …; see `scheduled-events contract …`",
     "…; press Ctrl-C to stop",
     "listening on … as … ",
     "control plane at … ",
