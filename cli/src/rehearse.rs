@@ -22,7 +22,7 @@ use scheduled_events_core::{Action, Change, GatePhase, Policy};
 use scheduled_events_replay::{ADVICE_API_VERSION, Scenario, Server, ServerConfig};
 
 use crate::args::DoctorArgs;
-use crate::doctor::{Check, Finding, commands, finish, managed_units};
+use crate::doctor::{Check, Finding, ReportRequest, commands, finish, managed_units};
 use crate::endpoint::connect;
 use crate::error::CommandError;
 use crate::output::format::{count, duration, printable};
@@ -58,6 +58,7 @@ const APPROVED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Rehearses the scenario of `--rehearse`.
 pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandError> {
+    let report = ReportRequest::of(&args);
     let watch = args.watch;
     let policy = policy_file::load(&watch.policy.policy).map_err(CommandError::usage)?;
     let mut played = load(scenario_name(scenario))?;
@@ -141,7 +142,7 @@ pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandEr
     host.inner.stop();
     let mut findings = host.findings(notice, ended, [has_prepare, has_recover, has_on]);
     findings.extend(left_different(&units, &before));
-    finish(findings, json)
+    finish(findings, json, report.as_ref())
 }
 
 /// The name of a scenario for a type of event, or the text itself.

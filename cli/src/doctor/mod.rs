@@ -17,6 +17,7 @@ mod name;
 mod others;
 mod policy;
 mod polkit;
+mod report;
 mod service;
 #[cfg(unix)]
 mod unit;
@@ -31,29 +32,42 @@ pub(crate) use finding::{Check, Finding};
 use finding::{by_check, has_failure, print_findings};
 pub(crate) use name::NameCheck;
 pub(crate) use polkit::managed_units;
+pub(crate) use report::ReportRequest;
 
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<(), CommandError> {
-    let findings = match &args.unit {
+    let report = ReportRequest::of(args);
+    let json = args.watch.output.json;
+    match &args.unit {
         #[cfg(unix)]
-        Some(name) => unit::check(name, &unit::read(name)?)?,
-        #[cfg(not(unix))]
-        Some(_) => {
-            return Err(CommandError::usage(
-                "--unit needs systemd; give the options of `watch`",
-            ));
+        Some(name) => {
+            let unit = unit::read(name)?;
+            let findings = unit::check(name, &unit)?;
+            let with_unit =
+                |report: ReportRequest| report.with_unit(unit::text(name), unit.options());
+            finish(findings, json, report.map(with_unit).as_ref())
         }
-        None => check(args),
-    };
-    finish(findings, args.watch.output.json)
+        #[cfg(not(unix))]
+        Some(_) => Err(CommandError::usage(
+            "--unit needs systemd; give the options of `watch`",
+        )),
+        None => finish(check(args), json, report.as_ref()),
+    }
 }
 
-/// Prints the findings, one for each check.
+/// Prints the findings, one for each check, and writes the report.
 ///
 /// # Errors
-/// There is a failure, or the output cannot be written.
-pub(crate) fn finish(findings: Vec<Finding>, json: bool) -> Result<(), CommandError> {
+/// There is a failure, or the output or the report cannot be written.
+pub(crate) fn finish(
+    findings: Vec<Finding>,
+    json: bool,
+    report: Option<&ReportRequest>,
+) -> Result<(), CommandError> {
     let findings = by_check(findings);
     print_findings(&findings, json)?;
+    if let Some(report) = report {
+        report.write(&findings)?;
+    }
     if has_failure(&findings) {
         Err(CommandError::printed())
     } else {
@@ -72,6 +86,11 @@ pub(crate) fn rehearse_as_unit(
     args: &DoctorArgs,
 ) -> Result<(), CommandError> {
     let read = unit::read(unit)?;
+    if args.report.is_some() {
+        return Err(CommandError::usage(
+            "a rehearsal of a unit writes no report; leave --report or --rehearse out",
+        ));
+    }
     if !args.yes {
         return Err(CommandError::usage(format!(
             "a rehearsal runs the commands of the unit {unit} on this machine; add --yes if that is wanted"

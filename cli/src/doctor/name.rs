@@ -35,6 +35,16 @@ pub(super) fn differs(given: &[String], known: &str) -> String {
     )
 }
 
+/// The names of machines and scale sets in the finding about the name.
+pub(super) fn names_in(found: &str) -> Vec<&str> {
+    let after = |start: &str, end: &str| found.split_once(start)?.1.split(end).next();
+    let plain = found.split_once(": ").map(|(name, _)| name);
+    let set = after(" scale set ", ";");
+    let known = after(" calls this machine ", ",");
+    let plain = plain.filter(|name| !name.contains(' ') && *name != "unknown");
+    [plain, known, set].into_iter().flatten().collect()
+}
+
 /// Warns once if the metadata service has another name for this machine than those given.
 pub(crate) struct NameCheck {
     imds: Imds,
@@ -80,6 +90,18 @@ impl NameCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_names_are_found_again_in_the_finding() {
+        let differs = differs(&["x".to_owned()], "web_0");
+        assert_eq!(names_in(&differs), ["web_0"]);
+        assert_eq!(
+            names_in("web_0: instance of the uniform scale set web; Resources have …"),
+            ["web_0", "web"]
+        );
+        assert!(names_in("unknown: the metadata service does not answer").is_empty());
+        assert!(names_in("the metadata service does not have it: status 404").is_empty());
+    }
 
     #[test]
     fn names_are_compared_without_case_and_underscore() {

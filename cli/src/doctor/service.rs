@@ -230,7 +230,9 @@ fn about_machine(compute: &Value, name: &str) -> String {
         .and_then(|id| id.rsplit('/').next())
         .filter(|set| !set.is_empty());
     let kind = if is_number {
-        format!("instance of the uniform scale set {set}; Resources have {set}_NUMBER")
+        format!(
+            "instance of the uniform scale set {set}; Resources have the set's name and a number"
+        )
     } else if let Some(set) = flexible.or(Some(set).filter(|set| !set.is_empty())) {
         format!("instance of the flexible scale set {set}; Resources have the machine's own name")
     } else {
@@ -304,7 +306,7 @@ mod tests {
             (
                 json!({"vmScaleSetName": "web"}),
                 "web_12",
-                "instance of the uniform scale set web; Resources have web_NUMBER",
+                "instance of the uniform scale set web; Resources have the set's name and a number",
             ),
             (
                 json!({"vmScaleSetName": "web"}),

@@ -253,6 +253,20 @@ pub(super) fn rehearse(unit: &Unit, own: &[String]) -> Result<(), CommandError> 
     }
 }
 
+/// The text of the unit's files.
+pub(super) fn text(name: &str) -> String {
+    systemctl(&["cat", "--no-pager", "--", &full_name(name)]).unwrap_or_default()
+}
+
+/// The values of an option among those of a command line: `--audit FILE`, `--audit=FILE`.
+pub(super) fn values_of(options: &[String], name: &str) -> Vec<String> {
+    let value = |(at, option): (usize, &String)| match option.strip_prefix(name)? {
+        "" => options.get(at + 1).cloned(),
+        rest => rest.strip_prefix('=').map(str::to_owned),
+    };
+    options.iter().enumerate().filter_map(value).collect()
+}
+
 fn full_name(name: &str) -> String {
     if name.contains('.') {
         name.to_owned()

@@ -664,6 +664,75 @@ fn a_rehearsal_asks_before_it_runs_commands() {
 }
 
 #[test]
+fn a_report_says_what_was_found_and_not_whose_machine_it_is() {
+    let (service, folder) = (play(SCENARIO, &[]), Folder::new());
+    let (report, audit) = (folder.path("report"), folder.path("audit"));
+    let url = service.url();
+    Run::watch(
+        &url,
+        &[
+            "--vm-name",
+            VM,
+            "--audit",
+            &audit,
+            "--policy",
+            "sample",
+            "--until-idle",
+        ],
+    )
+    .finish()
+    .with_code(0);
+    let finished = doctor(
+        &url,
+        &[
+            "--audit",
+            &audit,
+            "--vm-name",
+            VM,
+            "--report",
+            &report,
+            "--metrics-file",
+            "/no/x.prom",
+        ],
+    )
+    .with_code(1);
+    let note = format!(
+        "note: the report is in {report}, without names, ids and addresses; look at it before you send it\n"
+    );
+    assert_eq!(finished.stderr, note);
+    let text = fs::read_to_string(&report).expect("a report");
+    for part in [
+        "== Versions\nscheduled-events ",
+        "== Findings\n",
+        "FAIL  metrics  there is no folder /no",
+        "== Last records\n{\"",
+        "\"event_type\":\"Reboot\"",
+        "vm_1",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let record = crate::support::lines(&audit)[0].clone();
+    let record: Value = serde_json::from_str(&record).expect("a record");
+    let id = record["event_id"].as_str().expect("an id");
+    for secret in [VM, "WestNO", id] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+    let mode = fs::metadata(&report)
+        .expect("a report")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let nowhere = doctor(&url, &["--report", "/no/such/folder/report"]).with_code(2);
+    assert!(
+        nowhere
+            .stderr
+            .starts_with("error: cannot write the report "),
+        "{}",
+        nowhere.stderr
+    );
+}
+
+#[test]
 fn fault_39_a_name_that_is_not_the_metadatas_is_reported_at_the_start() {
     let service = service();
     let wrong = Run::watch(&service.url(), &["--vm-name", "other_7"]);
