@@ -134,44 +134,84 @@ pub(super) use asking::answers_for;
 #[cfg(unix)]
 mod asking {
     use std::io::ErrorKind;
-    use std::os::unix::process::CommandExt as _;
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Command, Stdio};
 
     use scheduled_events::hooks::CommandLine;
 
     use super::super::finding::{Check, Finding};
     use super::{Answer, Question};
 
-    /// A process of the user that polkit is asked about, which ends with its pipe.
-    struct Subject(Child);
+    /// A process that polkit is asked about: one with the unit's user, who may exist only while such a
+    /// process runs. It ends after a minute at the latest.
+    struct Subject {
+        unit: String,
+        process: u32,
+    }
 
     impl Subject {
-        fn start((user, group): (u32, u32)) -> std::io::Result<Self> {
-            let mut cat = Command::new("cat");
-            cat.stdin(Stdio::piped())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            cat.uid(user).gid(group).spawn().map(Self)
+        fn start(properties: &[String]) -> Result<Self, String> {
+            let unit = format!("scheduled-events-doctor-{}.service", std::process::id());
+            let named = format!("--unit={unit}");
+            let start = ["--quiet", "--collect", "--service-type=exec", &named];
+            let sleep = ["--", "sleep", "60"];
+            let words = start
+                .into_iter()
+                .chain(properties.iter().map(String::as_str));
+            run("systemd-run", words.chain(sleep))?;
+            let mut subject = Self { unit, process: 0 };
+            let show = ["show", "--property=MainPID", "--value", "--", &subject.unit];
+            let process = run("systemctl", show)?;
+            subject.process = process.trim().parse().unwrap_or_default();
+            Ok(subject)
         }
     }
 
     impl Drop for Subject {
         fn drop(&mut self) {
-            drop(self.0.stdin.take());
-            let _ = self.0.wait();
+            let _ = run("systemctl", ["stop", "--", &self.unit]);
         }
     }
 
-    /// What polkit answers for the commands in these options of `watch`, for this user.
-    pub(in crate::doctor) fn answers_for(options: &[String], user: &str) -> Vec<Finding> {
-        answers(options, &|question| match ids(user) {
-            Some(ids) => ask(question, ids),
-            None => Answer::Unknown(format!("there is no user {user} while the unit is stopped")),
+    /// Runs a program to its end. Returns what it printed, or why it failed.
+    fn run<'a>(
+        program: &str,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Result<String, String> {
+        let output = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("cannot run {program}: {error}"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() {
+            return Ok(text(&output.stdout));
+        }
+        let errors = text(&output.stderr);
+        let first = errors.lines().next().unwrap_or("it failed");
+        Err(format!("{program}: {first}"))
+    }
+
+    /// What polkit answers for the commands in these options of `watch`, to a process with these
+    /// properties of `systemd-run`.
+    pub(in crate::doctor) fn answers_for(
+        options: &[String],
+        properties: &[String],
+    ) -> Vec<Finding> {
+        let mut subject = None;
+        answers(options, &mut |question| {
+            let subject = subject.get_or_insert_with(|| Subject::start(properties));
+            match subject {
+                Ok(subject) => ask(question, subject.process),
+                Err(reason) => Answer::Unknown(reason.clone()),
+            }
         })
     }
 
     /// What polkit answers for the commands in these options.
-    pub(super) fn answers(options: &[String], ask: &dyn Fn(&Question) -> Answer) -> Vec<Finding> {
+    pub(super) fn answers(
+        options: &[String],
+        ask: &mut dyn FnMut(&Question) -> Answer,
+    ) -> Vec<Finding> {
         let mut answers = Vec::new();
         for (check, option, text) in command_options(options) {
             let Some(question) = CommandLine::parse(text)
@@ -224,36 +264,15 @@ mod asking {
         found
     }
 
-    /// Asks polkit whether processes of this user and group may do it. Only root gets an answer.
-    fn ask(question: &Question, user: (u32, u32)) -> Answer {
-        let subject = match Subject::start(user) {
-            Ok(subject) => subject,
-            Err(error) => {
-                return Answer::Unknown(format!("cannot start a process as its user: {error}"));
-            }
-        };
-        for arguments in question.arguments(subject.0.id()) {
+    /// Asks polkit whether this process may do it. Only root gets an answer.
+    fn ask(question: &Question, process: u32) -> Answer {
+        for arguments in question.arguments(process) {
             match pkcheck(&arguments) {
                 Answer::Allowed => {}
                 other => return other,
             }
         }
         Answer::Allowed
-    }
-
-    /// The ids of a user and its group, also of a dynamic one.
-    fn ids(user: &str) -> Option<(u32, u32)> {
-        if let Ok(id) = user.parse() {
-            return Some((id, id));
-        }
-        let output = Command::new("getent")
-            .args(["passwd", user])
-            .stdin(Stdio::null())
-            .output()
-            .ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let mut fields = text.trim().split(':').skip(2);
-        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
     }
 
     fn pkcheck(arguments: &[String]) -> Answer {
@@ -346,7 +365,7 @@ mod tests {
             "/s",
         ]
         .map(str::to_owned);
-        let answers = answers(&options, &|question| {
+        let answers = answers(&options, &mut |question| {
             let words = question.words();
             if words.contains(" a.") {
                 Answer::Refused

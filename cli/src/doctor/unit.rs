@@ -96,17 +96,30 @@ impl Unit {
     fn arguments(&self, extra: &[(&str, &str)], own: &[String]) -> Vec<String> {
         let options = ["--quiet", "--pipe", "--wait", "--collect"];
         let mut arguments: Vec<_> = options.into_iter().map(str::to_owned).collect();
-        let extra = extra
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        for (key, value) in self.settings.iter().cloned().chain(extra) {
-            arguments.push(format!("--property={key}={value}"));
-        }
+        arguments.extend(self.properties());
+        let extra = extra.iter();
+        arguments.extend(extra.map(|(key, value)| format!("--property={key}={value}")));
         arguments.push("--".to_owned());
         arguments.extend(self.command.first().cloned());
         arguments.extend_from_slice(own);
         arguments.extend(self.command.iter().skip(2).cloned());
         arguments
+    }
+
+    /// The settings as `systemd-run` takes them.
+    fn properties(&self) -> Vec<String> {
+        let property = |(key, value): &(String, String)| format!("--property={key}={value}");
+        self.settings.iter().map(property).collect()
+    }
+
+    /// Whether its processes run as root.
+    fn is_root(&self) -> bool {
+        let is_dynamic =
+            ["yes", "true", "on", "1"].contains(&self.setting("DynamicUser").unwrap_or_default());
+        !is_dynamic
+            && self
+                .setting("User")
+                .is_none_or(|user| ["root", "0"].contains(&user))
     }
 
     /// The last value of a setting.
@@ -226,10 +239,10 @@ pub(super) fn check(name: &str, unit: &Unit) -> Result<Vec<Finding>, CommandErro
 
 /// The findings, with polkit's answers in the place of the questions that only root may ask.
 fn with_polkit(mut findings: Vec<Finding>, unit: &Unit) -> Vec<Finding> {
-    let Some(user) = unit.setting("User").filter(|user| *user != "root") else {
+    if unit.is_root() {
         return findings;
-    };
-    let answers = answers_for(unit.options(), user);
+    }
+    let answers = answers_for(unit.options(), &unit.properties());
     findings.extend(answers);
     by_check(findings)
 }
@@ -355,6 +368,7 @@ mod tests {
             assert!(!is_passed, "{left_out}: {before:?}");
         }
         assert_eq!(unit.setting("User"), Some("scheduled-events"));
+        assert!(!unit.is_root());
     }
 
     #[test]
@@ -365,6 +379,7 @@ mod tests {
         let unit = unit.unwrap();
         assert_eq!(unit.command, ["/b", "watch", "--policy", "100%"]);
         assert_eq!(unit.setting("User"), None);
+        assert!(unit.is_root());
         for (text, reason) in [
             (
                 "[Service]\nExecStart=/bin/sleep 9\n",
