@@ -11,6 +11,7 @@
 //! - `look`: `list`, `wait`, `status`, `config`, `check`, `discover`, `timeline`. `picture` draws the output
 //!   of `timeline`.
 //! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
+//! - `doctor`: `doctor`. `rehearse`: its `--rehearse`.
 //! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`,
 //!   `man`.
 //! - `test`: `replay`, `record`, `scenarios`, `demo`, `capture`, `contract`.
@@ -23,6 +24,7 @@ mod api_version;
 mod args;
 mod audit_lines;
 mod config;
+mod doctor;
 mod endpoint;
 mod error;
 mod event_filter;
@@ -32,6 +34,7 @@ mod output;
 mod own_files;
 mod picture;
 mod platform;
+mod rehearse;
 #[cfg(unix)]
 mod run;
 mod startup;
@@ -42,8 +45,9 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use args::Command;
+use args::{Command, DoctorArgs};
 use config::{Merged, ParseError};
+use error::CommandError;
 #[cfg(windows)]
 use output::event_log;
 
@@ -90,6 +94,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Run(args) => return run::run(args),
         Command::Config(args) => look::config(&args.watch, &in_force),
         Command::Check(args) => look::check(&args),
+        Command::Doctor(args) => doctor_or_rehearsal(args),
         Command::Replay(args) => test::replay(args),
         Command::Discover(args) => look::discover(&args),
         Command::Record(args) => test::record(&args),
@@ -117,4 +122,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     #[cfg(windows)]
     event_log::flush_on_exit();
     code
+}
+
+/// Runs the checks, or rehearses an event.
+fn doctor_or_rehearsal(args: DoctorArgs) -> Result<(), CommandError> {
+    let Some(scenario) = args.rehearse.clone() else {
+        return doctor::doctor(&args);
+    };
+    #[cfg(unix)]
+    if let Some(unit) = &args.unit {
+        return doctor::rehearse_as_unit(unit, &scenario, &args);
+    }
+    rehearse::rehearse(args, &scenario)
 }

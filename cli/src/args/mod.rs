@@ -4,6 +4,7 @@
 //! the folders of these names, and `shared` those that several of them accept. `commands_page`
 //! writes them all to a page of the guide.
 
+mod doctor;
 mod look;
 mod operate;
 #[cfg(unix)]
@@ -19,6 +20,7 @@ mod commands_page;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use look::{
     CheckArgs, DiscoverArgs, Language, ListArgs, StatusArgs, TimelineArgs, WaitArgs,
 };
@@ -33,7 +35,7 @@ pub(crate) use scheduled_events::resource_name::Name;
 pub(crate) use service::{ServiceCommand, WindowsServiceArgs};
 #[cfg(windows)]
 pub(crate) use shared::STATE_FILE;
-pub(crate) use shared::{ENDPOINT_VARIABLE, OutputArgs, ServiceArgs};
+pub(crate) use shared::{ENDPOINT_VARIABLE, MachineArgs, OutputArgs, ServiceArgs};
 pub(crate) use test::{CaptureArgs, ContractArgs, DemoArgs, RecordArgs, ReplayArgs, ScenariosArgs};
 pub(crate) use watch::{ConfiguredArgs, WatchArgs};
 
@@ -183,6 +185,19 @@ pub(crate) enum Command {
                       Example:  scheduled-events check --policy drain.toml --as c > policy.h"
     )]
     Check(CheckArgs),
+    /// Check what a watcher with these options needs, before an event does: the metadata service,
+    /// this machine's name, the policy, the commands, the files
+    #[command(
+        override_usage = "scheduled-events doctor [OPTIONS OF WATCH] [--report <FILE>] [--rehearse <SCENARIO> [--yes]]\n       \
+                          scheduled-events doctor --unit <UNIT> [--report <FILE>] [--rehearse <SCENARIO> [--yes]]",
+        after_help = "Example:  sudo scheduled-events doctor --unit scheduled-events\n\
+                      Example:  scheduled-events doctor --policy drain.toml --prepare 'systemctl stop app' \\\n          \
+                      --recover 'systemctl start app' --state /var/lib/scheduled-events/state\n\
+                      Example:  scheduled-events doctor --policy drain.toml --prepare ./drain --rehearse reboot\n\n\
+                      It prints a line a check: ok, warn or FAIL, what was found, and what to do. Nothing is approved or \
+                      written, and no command is run without --rehearse. Exit codes: 0 no failure; 1 a failure; 2 usage error."
+    )]
+    Doctor(DoctorArgs),
     /// Serve a scenario as Azure's metadata service would
     #[command(after_help = "Example:  scheduled-events replay preempt --speed 10\n\
                       Example:  scheduled-events replay live-migration --fault post.status:500@1-3 --fault empty@5\n\

@@ -18,4 +18,4 @@ pub(crate) use capture::capture;
 pub(crate) use contract::contract;
 pub(crate) use demo::demo;
 pub(crate) use record::record;
-pub(crate) use replay::{replay, scenarios};
+pub(crate) use replay::{load, replay, scenarios};

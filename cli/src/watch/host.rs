@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::{Change, GateAnswer, GatePhase, Policy, Preparation};
+use scheduled_events_core::{Change, GateAnswer, GatePhase, Policy, Preparation, RequestOutcome};
 
+use crate::doctor::NameCheck;
 use crate::output::format::printable;
 use crate::output::{self, diagnose};
 use crate::systemd::Supervisor;
@@ -30,6 +31,7 @@ pub(crate) struct CommandHost {
     pub(crate) printer: RecordPrinter,
     pub(crate) audit: Option<Audit>,
     pub(crate) metrics: Option<(Metrics, MetricsFile)>,
+    pub(crate) name_check: Option<NameCheck>,
     pub(crate) prepare: Option<CommandLine>,
     pub(crate) recover: Option<CommandLine>,
     pub(crate) gate: Option<CommandLine>,
@@ -142,6 +144,7 @@ impl CommandHost {
             printer,
             audit: None,
             metrics: None,
+            name_check: None,
             prepare: None,
             recover: None,
             gate: None,
@@ -237,6 +240,13 @@ impl Host for CommandHost {
     fn polled(&mut self, poll: &Poll<'_>) {
         if let Some((metrics, _)) = &mut self.metrics {
             metrics.polled(poll);
+        }
+        let has_document = matches!(
+            poll.outcome,
+            RequestOutcome::Document | RequestOutcome::Unchanged
+        );
+        if let Some(check) = self.name_check.as_mut().filter(|_| has_document) {
+            check.on_document();
         }
     }
 

@@ -6,7 +6,7 @@
 //! says again out of the log.
 
 mod gate_lines;
-mod host;
+pub(crate) mod host;
 mod others_summary;
 pub(crate) mod printer;
 mod reload;
@@ -15,11 +15,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use scheduled_events_core::{Action, Change, Policy};
+use scheduled_events_core::{Change, Policy};
 
-use crate::api_version::policy_warning;
 use crate::args::WatchArgs;
 use crate::config::load_policy_with;
+use crate::doctor::{NameCheck, check_arguments};
 use crate::endpoint::connect;
 use crate::error::CommandError;
 #[cfg(windows)]
@@ -95,6 +95,7 @@ pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), Comma
         .map(open_metrics)
         .transpose()
         .map_err(CommandError::usage)?;
+    let name_check = NameCheck::new(&imds, &args.machine.vm_name);
     let options = WatcherOptions {
         api_version: args.service.api_version,
         advice: needs_advice(&args.on),
@@ -138,6 +139,7 @@ pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), Comma
     let endpoint = imds.endpoint().to_owned();
     let mut host = CommandHost::new(printer);
     host.audit = audit;
+    host.name_check = name_check;
     host.metrics = metrics_file.map(|file| (metrics, file));
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     if runs_commands {
@@ -191,7 +193,7 @@ pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
 }
 
 /// Whether a command waits for advice.
-fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
+pub(crate) fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
     on.iter()
         .any(|(change, _)| matches!(change, Change::Advised | Change::AdviceWithdrawn))
 }
@@ -206,38 +208,8 @@ pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
 
 /// Warns about arguments that are valid, but most likely not intended.
 pub(crate) fn warn(args: &WatchArgs, policy: &Policy) {
-    if let Some(warning) = policy_warning(policy, &args.service.api_version) {
-        diagnose("warning", &warning);
-    }
-    if let Some(file) = args
-        .metrics_file
-        .as_ref()
-        .filter(|file| file.extension().is_none_or(|end| end != "prom"))
-    {
-        let text = format!(
-            "node_exporter reads only files that end in .prom, and not {}",
-            file.display()
-        );
-        diagnose("warning", &text);
-    }
-    let prepares = policy
-        .rules()
-        .iter()
-        .any(|rule| rule.action == Action::Prepare);
-    if prepares && args.prepare.is_none() && !args.dry_run {
-        diagnose(
-            "warning",
-            "the policy has a rule with action `prepare`, but there is no --prepare COMMAND: events that match it are held",
-        );
-    }
-    if !prepares && (args.prepare.is_some() || args.recover.is_some()) {
-        diagnose(
-            "warning",
-            &format!(
-                "the policy {} has no rule with action `prepare`: --prepare and --recover are never run",
-                args.policy.policy
-            ),
-        );
+    for finding in check_arguments(args, policy) {
+        diagnose("warning", &finding.sentence());
     }
     let on_changes = args.on.iter().map(|(_, command)| command);
     for command in [&args.prepare, &args.recover]

@@ -5,6 +5,8 @@ mod advice;
 mod api_versions;
 mod command_line;
 mod config;
+#[cfg(unix)]
+mod doctor;
 mod field_faults;
 #[cfg(unix)]
 mod guide;

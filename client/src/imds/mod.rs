@@ -39,6 +39,9 @@ pub const AUTO_API_VERSION: &str = "auto";
 /// The API version whose resource names start with an underscore.
 pub const UNDERSCORED_API_VERSION: &str = wire::UNDERSCORED_API_VERSION;
 
+/// The path and the query of what the instance's metadata has about the machine, as JSON.
+const COMPUTE_PATH: &str = "/metadata/instance/compute?api-version=2021-02-01";
+
 /// The request buffer, in bytes. A longer request is sent in parts; those of a watcher have at most 3 KiB.
 const REQUEST_BUFFER: usize = 4 * 1024;
 
@@ -589,6 +592,28 @@ impl Imds {
             return Err(MetadataError::NotAnId(id.chars().take(60).collect()));
         }
         Ok(id.to_owned())
+    }
+
+    /// Requests what the instance's metadata has about the machine, its object `compute`, as JSON: its name, its scale set, whether it
+    /// is a Spot machine.
+    ///
+    /// # Errors
+    /// [`MetadataError`]: why there is none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let scenario = Scenario::builtin("preempt").ok_or("a built-in name")?;
+    /// let server = Server::start(ServerConfig::new(scenario).vm_name("web_0"))?;
+    /// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+    /// assert!(imds.compute(Duration::from_secs(5))?.contains(r#""vmScaleSetName":"web""#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn compute(&self, timeout: Duration) -> Result<String, MetadataError> {
+        self.text(COMPUTE_PATH, timeout)
     }
 
     /// Requests one member of the instance's metadata, as text.

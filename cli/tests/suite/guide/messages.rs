@@ -12,12 +12,15 @@ use crate::pages::documentation::{ROOT, read};
 const PAGE: &str = "docs/run/troubleshooting.md";
 
 /// The calls whose texts are messages.
-const CALLS: [&str; 18] = [
+const CALLS: [&str; 21] = [
     "CommandError::usage(",
     "CommandError::endpoint(",
     "CommandError::document(",
     "CommandError::time_over(",
     "diagnose(",
+    "Finding::caution(",
+    "Finding::warn(",
+    "Finding::fail(",
     "log(",
     "refused(",
     "Err(",
@@ -34,7 +37,7 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 33] = [
+const OTHERS: [(&str, &str); 41] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -119,6 +122,14 @@ const OTHERS: [(&str, &str); 33] = [
         "the output of `check` without a document",
     ),
     ("cli/src/look/status.rs", "the output of `status`"),
+    ("cli/src/rehearse.rs", "the output of `doctor --rehearse`"),
+    ("cli/src/doctor/files.rs", "the output of `doctor`"),
+    ("cli/src/doctor/finding.rs", "the output of `doctor`"),
+    ("cli/src/doctor/hooks.rs", "the output of `doctor`"),
+    ("cli/src/doctor/policy.rs", "the output of `doctor`"),
+    ("cli/src/doctor/polkit.rs", "the output of `doctor`"),
+    ("cli/src/doctor/service.rs", "the output of `doctor`"),
+    ("cli/src/doctor/others.rs", "the output of `doctor`"),
     ("cli/src/output/table.rs", "the output of `list`"),
     (
         "cli/src/operate/simulate_eviction.rs",
@@ -140,7 +151,12 @@ const OTHERS: [(&str, &str); 33] = [
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 24] = [
+const NO_MESSAGES: [&str; 29] = [
+    "Report of scheduled-events doctor. Names, ids and addresses are replaced; look at it before you send it.  == Versions scheduled-events … … == Findings ",
+    "none: there is no --audit FILE, or nothing in it",
+    " (mode …, of user …)",
+    "add --state FILE",
+    "write … \"sh -c '...'\", or a script",
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
     "…; start Azurite first: npx azurite-queue",
