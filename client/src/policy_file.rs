@@ -310,7 +310,7 @@ pub fn parse_within(text: &str, is_other: impl Fn(&str) -> bool) -> Result<Polic
             "invalid type: map, expected a sequence" => {
                 "found `[rule]`, expected `[[rule]]`: a policy is a list of rules".to_owned()
             }
-            message => message.to_owned(),
+            message => with_suggestion(message),
         },
     })?;
     let error_at = |rule: &Spanned<RuleEntry>, message| {
@@ -346,6 +346,24 @@ pub fn parse_within(text: &str, is_other: impl Fn(&str) -> bool) -> Result<Polic
     })?;
     policy.leader = file.leader.map(|entry| entry.0);
     Ok(policy)
+}
+
+/// Serde's message, with what may have been meant.
+fn with_suggestion(message: &str) -> String {
+    if message == "invalid type: map, expected a sequence" {
+        return format!("{message}: write `[[…]]` instead of `[…]`");
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let parts = message
+        .strip_prefix("unknown field ")
+        .and_then(|rest| rest.split_once(", "));
+    match (parts, quoted.next()) {
+        (Some((_, expected)), Some(unknown)) => {
+            let suggestion = did_you_mean(nearest(unknown, quoted));
+            format!("unknown key `{unknown}`; {suggestion}{expected}")
+        }
+        _ => message.to_owned(),
+    }
 }
 
 fn read(text: &str, is_other: &dyn Fn(&str) -> bool) -> Result<PolicyFile, toml::de::Error> {
@@ -800,7 +818,17 @@ mod tests {
             (
                 "[[rule]]\nevents = [\"Freeze\"]\naction = \"hold\"",
                 "2:1",
-                "events",
+                "unknown key `events`; did you mean `event`? expected one of `event`, ",
+            ),
+            (
+                "leaders = \"rank\"",
+                "1:1",
+                "unknown key `leaders`; did you mean `leader`? expected ",
+            ),
+            (
+                "[rule]\naction = \"hold\"",
+                "1:1",
+                "write `[[…]]` instead of `[…]`",
             ),
             (
                 "[[rule]]\naction = \"Approve\"",

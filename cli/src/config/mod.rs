@@ -8,9 +8,11 @@ mod file;
 #[cfg(all(test, unix))]
 mod schema;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use scheduled_events::policy_file::{self, PolicySource};
@@ -18,12 +20,13 @@ use scheduled_events_core::Policy;
 
 use crate::args::{Cli, Command, WatchArgs};
 use crate::error::CommandError;
-use file::ConfigFile;
+use file::{ConfigFile, Setting};
 
 /// The id of `--config`.
 const CONFIG: &str = "config";
 
 /// Why a command line cannot be used.
+#[derive(Debug)]
 pub(crate) enum ParseError {
     /// What is on the command line: clap's message, help or version.
     Arguments(clap::Error),
@@ -159,19 +162,31 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Merged, ParseError> {
             Some(ValueSource::CommandLine | ValueSource::EnvVariable)
         )
     });
-    let merged = |without: Option<usize>| {
-        let settings = file.settings.iter().enumerate();
-        let kept = settings.filter(|(index, _)| Some(*index) != without);
-        let from_file: Vec<_> = kept.map(|(_, setting)| &setting.argument).collect();
+    let merged = |without: &dyn Fn(&Setting) -> bool| {
+        let kept = file.settings.iter().filter(|setting| !without(setting));
+        let from_file: Vec<_> = kept.map(|setting| &setting.argument).collect();
         // The options of `watch` come after its name; global ones may precede it.
         let at = arguments.iter().skip(1).position(|word| word == name);
         let (before, after) = arguments.split_at(at.map_or(arguments.len(), |at| at + 2));
         let words = before.iter().chain(from_file).chain(after);
         Cli::command().try_get_matches_from(words)
     };
-    let matches = merged(None).map_err(|error| in_file(error, &file, &merged))?;
+    let error = match merged(&|_| false) {
+        Ok(matches) => return merge(matches, Some(file)),
+        Err(error) => error,
+    };
+    let Some(excluded) = in_conflict(&error, &file, &merged) else {
+        return Err(in_file(error, &file, &merged));
+    };
+    // The command line replaces what it excludes, too.
+    let matches = merged(&|setting| setting.key == excluded)
+        .map_err(|error| in_file(error, &file, &merged))?;
+    file.settings.retain(|setting| setting.key != excluded);
     merge(matches, Some(file))
 }
+
+/// Reads the command line with the settings of the file for which the function is false.
+type Merge<'a> = dyn Fn(&dyn Fn(&Setting) -> bool) -> Result<ArgMatches, clap::Error> + 'a;
 
 fn merge(matches: ArgMatches, file: Option<ConfigFile>) -> Result<Merged, ParseError> {
     Ok(Merged {
@@ -189,25 +204,35 @@ fn with_config(matches: &ArgMatches) -> Option<(&str, &Path, &ArgMatches)> {
     (!is_default || path.exists()).then_some((name, path, own))
 }
 
+/// The key that an option on the command line excludes, if that is the error.
+fn in_conflict(error: &clap::Error, file: &ConfigFile, merged: &Merge<'_>) -> Option<String> {
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    let keys: BTreeSet<_> = file.settings.iter().map(|setting| &setting.key).collect();
+    let mut resolving = keys.into_iter().filter(|key| {
+        merged(&|setting| setting.key == **key)
+            .err()
+            .is_none_or(|other| other.kind() != ErrorKind::ArgumentConflict)
+    });
+    let first = resolving.next()?;
+    // Two keys of the file exclude each other.
+    resolving.next().is_none().then(|| first.clone())
+}
+
 /// The error with its place in the file, if a value of the file is the reason: without that value, it is another one or none.
-fn in_file(
-    error: clap::Error,
-    file: &ConfigFile,
-    merged: &dyn Fn(Option<usize>) -> Result<ArgMatches, clap::Error>,
-) -> ParseError {
+fn in_file(error: clap::Error, file: &ConfigFile, merged: &Merge<'_>) -> ParseError {
     if !error.use_stderr() {
         return error.into();
     }
     let message = error.render().to_string();
-    let culprit = file.settings.iter().enumerate().find(|(index, _)| {
-        merged(Some(*index))
+    let culprit = file.settings.iter().find(|culprit| {
+        merged(&|setting| setting.position == culprit.position)
             .err()
             .is_none_or(|other| other.render().to_string() != message)
     });
     match culprit {
-        Some((_, setting)) => {
-            ParseError::File(file.error_at(setting.position, &one_line(&message)))
-        }
+        Some(setting) => ParseError::File(file.error_at(setting.position, &one_line(&message))),
         None => error.into(),
     }
 }

@@ -177,6 +177,33 @@ fn run_reads_its_options_from_a_file() {
     ])
     .with_code(0);
     assert_eq!(lines(&log), ["warm"]);
+    // The command line replaces what it excludes, and one file has not both.
+    let worker = ["--policy", "observe", "--endpoint", &endpoint, "--", "true"];
+    run(&[&["run", "--config", &config], &worker[..]].concat()).with_code(0);
+    let both = folder.file(
+        "run.toml",
+        "stop_on = \"Preempt\"\n[[rule]]\naction = \"hold\"\n",
+    );
+    let finished = run(&["run", "--config", &both, "--", "true"]).with_code(2);
+    assert!(
+        finished
+            .stderr
+            .starts_with(&format!("error: {both}:1:11: "))
+            && finished.stderr.contains("cannot be used with"),
+        "{}",
+        finished.stderr
+    );
+    let rules = folder.file("run.toml", "[[rule]]\naction = \"prepare\"\n");
+    run(&[
+        "run",
+        "--config",
+        &rules,
+        "--endpoint",
+        &endpoint,
+        "--",
+        "true",
+    ])
+    .with_code(0);
     let config = folder.file("run.toml", "stop_on = [\"Preempt\", \"Reset\"]\n");
     let finished = run(&[
         "run",
