@@ -47,7 +47,8 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) to: PathBuf,
     /// Replace the names of machines and groups, ids, subscriptions and addresses before they are
-    /// written, each by the same one every time
+    /// written, each by the same one every time. FILE.names keeps what was replaced, for the next
+    /// run: keep it to yourself
     #[arg(long)]
     pub(crate) mask: bool,
     /// Also send what the service should refuse, such as a request without its header, and ask for

@@ -3,6 +3,8 @@
 //! A watcher that does nothing polls, so that the capture shows what a client of this project meets. Its requests, and those of
 //! `probe`, go through one trace, which writes the lines of the file.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,6 +15,7 @@ use scheduled_events_core::{Change, Policy, Preparation, RequestOutcome, UnixSec
 
 use super::probe::{Probe, run_probes};
 use crate::args::{CaptureArgs, OutputArgs};
+use crate::audit_lines::read_audit;
 use crate::endpoint::connect;
 use crate::error::CommandError;
 use crate::output::format::count;
@@ -30,9 +33,11 @@ use scheduled_events_replay::capture::{CapturedExchange, CapturedFailure, Mask};
 pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
+    check_whole(&args)?;
     // It is an audit file of exchanges: private, locked, bounded, and numbered.
     let audit = Arc::new(Audit::open(&args.to, print_note).map_err(CommandError::usage)?);
-    let captured = Arc::new(Mutex::new((args.mask.then(Mask::default), 0_usize)));
+    let masker = args.mask.then(|| Masker::open(&args.to)).transpose()?;
+    let captured = Arc::new(Mutex::new((masker, 0_usize)));
     let imds = {
         let (audit, captured) = (Arc::clone(&audit), Arc::clone(&captured));
         imds.with_trace(move |exchange| {
@@ -40,9 +45,9 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
             let time = UnixSeconds(exchange.unix_ms.div_euclid(1000));
             {
                 let mut captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
-                let (mask, number) = &mut *captured;
-                if let Some(mask) = mask {
-                    mask.exchange(&mut exchange);
+                let (masker, number) = &mut *captured;
+                if let Some(masker) = masker {
+                    masker.exchange(&mut exchange);
                 }
                 *number += 1;
                 audit.record_as(&exchange, time);
@@ -92,7 +97,10 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     }
     host.printer.finish();
     audit.finish();
-    let (_, number) = &*captured.lock().unwrap_or_else(PoisonError::into_inner);
+    let (masker, number) = &*captured.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(masker) = masker {
+        masker.names.finish();
+    }
     let file = args.to.display();
     host.printer.message(&format!(
         "{} in {file}; see `scheduled-events contract {file}`",
@@ -100,6 +108,59 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     ));
     output::flush_on_exit();
     check_written()
+}
+
+/// The file that has what the mask replaces, beside the capture.
+fn names_file(capture: &Path) -> PathBuf {
+    let mut name = capture.as_os_str().to_owned();
+    name.push(".names");
+    name.into()
+}
+
+/// Checks that a capture which is continued stays masked by the same names, or not masked.
+fn check_whole(args: &CaptureArgs) -> Result<(), CommandError> {
+    let has_lines = fs::metadata(&args.to).is_ok_and(|file| file.len() > 0);
+    let names = names_file(&args.to);
+    if !has_lines || names.exists() == args.mask {
+        return Ok(());
+    }
+    let (file, names) = (args.to.display(), names.display());
+    Err(CommandError::usage(if args.mask {
+        format!(
+            "{file} has lines, but {names}, which has what replaces their names, is missing; use another file"
+        )
+    } else {
+        format!("{file} is masked; add --mask, or use another file")
+    }))
+}
+
+/// Masks exchanges, and keeps what it replaces, so that the next run replaces it by the same.
+struct Masker {
+    mask: Mask,
+    names: Audit,
+}
+
+impl Masker {
+    fn open(capture: &Path) -> Result<Self, CommandError> {
+        let file = names_file(capture);
+        // Private, locked and bounded, too.
+        let names = Audit::open(&file, print_note).map_err(CommandError::usage)?;
+        let mut mask = Mask::default();
+        read_audit(&file, &mut |line| mask.restore(line))?;
+        Ok(Self { mask, names })
+    }
+
+    fn exchange(&mut self, exchange: &mut CapturedExchange) {
+        self.mask.exchange(exchange);
+        let new = self.mask.take_new();
+        let time = UnixSeconds(exchange.unix_ms.div_euclid(1000));
+        for replacement in &new {
+            self.names.record_as(replacement, time);
+        }
+        if !new.is_empty() {
+            self.names.sync_unless_stalled();
+        }
+    }
 }
 
 /// An exchange that has just ended, for the file.

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
+use serde::Serialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::CapturedExchange;
 
@@ -90,15 +92,90 @@ const BEFORE_NAMES: [&str; 5] = [
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
-    /// The number of each name and of each id that is no GUID, in lower case.
-    names: HashMap<String, usize>,
-    ids: HashMap<String, usize>,
-    /// The number of each GUID, in lower case.
-    guids: HashMap<String, usize>,
-    addresses: HashMap<String, usize>,
+    /// For each kind the number of each text, in lower case.
+    known: [HashMap<String, u64>; 4],
+    /// What was replaced for the first time since it was asked for.
+    new: Vec<Replacement>,
 }
 
+/// What is replaced, and by which number. A file of them lets the next run replace the same texts by the same ones. It tells what
+/// the mask hides, so it must stay private.
+///
+/// ```
+/// use scheduled_events_replay::capture::Mask;
+///
+/// let mut first = Mask::default();
+/// assert_eq!([first.name("db"), first.name("web_3")], ["vm_1", "vm_2"]);
+/// let lines: Vec<_> = first.take_new().iter().map(|new| serde_json::to_string(new).unwrap()).collect();
+/// assert_eq!(lines[1], r#"{"record":"masked","kind":"name","number":2,"text":"web_3"}"#);
+///
+/// let mut next = Mask::default();
+/// lines.iter().for_each(|line| next.restore(line));
+/// assert_eq!([next.name("web_3"), next.name("new")], ["vm_2", "vm_3"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "record", rename = "masked")]
+pub struct Replacement {
+    /// `name`, `id`, `guid` or `address`.
+    pub kind: &'static str,
+    /// The number in the text that replaces it.
+    pub number: u64,
+    /// What is replaced, in lower case.
+    pub text: String,
+}
+
+/// The kinds of texts that are replaced.
+#[derive(Clone, Copy)]
+enum Kind {
+    Name,
+    Id,
+    Guid,
+    Address,
+}
+
+const KINDS: [(Kind, &str); 4] = [
+    (Kind::Name, "name"),
+    (Kind::Id, "id"),
+    (Kind::Guid, "guid"),
+    (Kind::Address, "address"),
+];
+
 impl Mask {
+    /// Restores a replacement from a line that an earlier run kept. Other lines change nothing.
+    pub fn restore(&mut self, line: &str) {
+        let value: Value = serde_json::from_str(line).unwrap_or_default();
+        let kind = KINDS
+            .into_iter()
+            .find(|(_, word)| value["record"] == "masked" && value["kind"] == *word);
+        if let (Some((kind, _)), Some(text), Some(number)) =
+            (kind, value["text"].as_str(), value["number"].as_u64())
+        {
+            self.known[kind as usize].insert(text.to_owned(), number);
+        }
+    }
+
+    /// What was replaced for the first time since the last call.
+    pub fn take_new(&mut self) -> Vec<Replacement> {
+        std::mem::take(&mut self.new)
+    }
+
+    fn knows(&self, kind: Kind, text: &str) -> bool {
+        self.known[kind as usize].contains_key(text)
+    }
+
+    fn number(&mut self, kind: Kind, text: &str) -> u64 {
+        let text = text.to_ascii_lowercase();
+        let known = &mut self.known[kind as usize];
+        if let Some(number) = known.get(&text) {
+            return *number;
+        }
+        let number = known.values().max().map_or(1, |max| max.saturating_add(1));
+        known.insert(text.clone(), number);
+        let (_, kind) = KINDS[kind as usize];
+        self.new.push(Replacement { kind, number, text });
+        number
+    }
+
     /// Masks a request and what came back.
     pub fn exchange(&mut self, exchange: &mut CapturedExchange) {
         let is_underscored = exchange.api_version() == Some(UNDERSCORED_API_VERSION);
@@ -135,7 +212,7 @@ impl Mask {
     /// assert_eq!([mask.name("web_3"), mask.name("db"), mask.name("WEB_3")], ["vm_1", "vm_2", "vm_1"]);
     /// ```
     pub fn name(&mut self, name: &str) -> String {
-        format!("vm_{}", number(&mut self.names, name.to_ascii_lowercase()))
+        format!("vm_{}", self.number(Kind::Name, name))
     }
 
     /// Masks the names, ids and addresses in a text: those names that were seen as names, or that follow their kind in a resource id.
@@ -182,10 +259,10 @@ impl Mask {
         // The whole token, or the first label of a host name.
         for known in [token, token.split('.').next().unwrap_or_default()] {
             let lower = known.to_ascii_lowercase();
-            if self.names.contains_key(&lower) {
+            if self.knows(Kind::Name, &lower) {
                 return (Some(self.name(known)), known.len());
             }
-            if self.ids.contains_key(&lower) {
+            if self.knows(Kind::Id, &lower) {
                 return (Some(self.id(known)), known.len());
             }
         }
@@ -211,7 +288,7 @@ impl Mask {
             let masked = self.value(&key, &literal, is_underscored);
             if masked != literal {
                 out.push_str(&body[copied..range.0]);
-                out.push_str(&serde_json::Value::from(masked).to_string());
+                out.push_str(&Value::from(masked).to_string());
                 copied = range.1;
             }
         }
@@ -234,12 +311,12 @@ impl Mask {
     }
 
     fn id(&mut self, id: &str) -> String {
-        format!("id-{}", number(&mut self.ids, id.to_ascii_lowercase()))
+        format!("id-{}", self.number(Kind::Id, id))
     }
 
     /// It keeps whether it has lower case, which is a fact about the service.
     fn guid(&mut self, guid: &str) -> String {
-        let number = number(&mut self.guids, guid.to_ascii_lowercase());
+        let number = self.number(Kind::Guid, guid);
         let is_lower = guid.bytes().any(|byte| byte.is_ascii_lowercase());
         let start = if is_lower { "aaaaaaaa" } else { "AAAAAAAA" };
         format!("{start}-0000-4000-8000-{number:012}")
@@ -254,17 +331,12 @@ impl Mask {
         if is_known {
             return None;
         }
-        let number = number(&mut self.addresses, address.to_string());
+        let number = self.number(Kind::Address, &address.to_string());
         Some(match address {
             IpAddr::V4(_) => format!("192.0.2.{}", number % 256),
             IpAddr::V6(_) => format!("2001:db8::{number:x}"),
         })
     }
-}
-
-fn number(known: &mut HashMap<String, usize>, key: String) -> usize {
-    let next = known.len() + 1;
-    *known.entry(key).or_insert(next)
 }
 
 const GUID_LENGTH: usize = 36;

@@ -11,8 +11,8 @@ use scheduled_events_core::wire::{NAME_PATH, PATH};
 use serde::Serialize;
 use serde_json::Value;
 
-pub use mask::Mask;
 pub(crate) use mask::is_guid;
+pub use mask::{Mask, Replacement};
 
 /// Why there is no whole response.
 ///

@@ -301,7 +301,9 @@ fn notice(event: &ObservedEvent, before: Option<UnixSeconds>, sightings: &mut Si
     let at_most = before.map(|before| not_before.since(before));
     if notice >= minimum - TOLERANCE {
         sightings.note(rule, true, String::new);
-    } else if at_most.is_some_and(|at_most| at_most < minimum - TOLERANCE) {
-        sightings.note(rule, false, || format!("found {notice} s"));
+    } else if let Some(at_most) = at_most.filter(|at_most| *at_most < minimum - TOLERANCE) {
+        sightings.note(rule, false, || {
+            format!("found {notice} s, and {at_most} s from the document before, which lacks it")
+        });
     }
 }

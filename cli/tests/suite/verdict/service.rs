@@ -133,15 +133,51 @@ fn a_masked_capture_shows_the_rules_and_names_nobody() {
         recorded.stdout
     );
 
-    // The next run continues the file.
+    // The next run, as after a restart, continues the file, and the machine has the same name in it.
     let before = exchanges(&file).len();
-    capture(&serve(&[]), &file, &["--approve"]).with_code(0);
+    capture(&serve(&[]), &file, &["--mask", "--approve"]).with_code(0);
     let after = exchanges(&file);
     assert_eq!(after[before]["sequence"], before + 1);
+    let names = |lines: &[Value]| {
+        let bodies = lines
+            .iter()
+            .filter(|line| line["target"].as_str().unwrap().contains("/compute/name"));
+        bodies.map(|line| line["body"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&after[..before]), names(&after[before..]));
+    // The second server began to count again, which the service does only after a day without requests.
+    let judged = run(&["contract", &file, "--json"]).with_code(1);
+    let ids: Vec<_> = judged
+        .of_kind("observed")
+        .iter()
+        .map(|event| event["event_id"].clone())
+        .collect();
+    assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
+    let names = format!("{file}.names");
     assert!(
-        after.iter().skip(before).any(|line| line["body"] == NAME),
-        "it was not masked"
+        fs::read_to_string(&names)
+            .expect("the names")
+            .contains(&NAME.to_ascii_lowercase())
     );
+    let mode = fs::metadata(&names).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // No line of it is unmasked, or masked by other names.
+    let refused = capture(&serve(&[]), &file, &[]).with_code(2);
+    assert!(
+        refused
+            .stderr
+            .contains("is masked; add --mask, or use another file"),
+        "{}",
+        refused.stderr
+    );
+    fs::remove_file(&names).expect("the names");
+    let refused = capture(&serve(&[]), &file, &["--mask"]).with_code(2);
+    assert!(
+        refused.stderr.contains("is missing; use another file"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(exchanges(&file).len(), after.len());
 }
 
 #[test]
