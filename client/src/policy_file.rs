@@ -823,7 +823,7 @@ mod tests {
             (
                 "[rule]\naction = \"hold\"",
                 "1:1",
-                "write `[[…]]` instead of `[…]`",
+                "found `[rule]`, expected `[[rule]]`",
             ),
             (
                 "[[rule]]\naction = \"Approve\"",
