@@ -7,6 +7,8 @@ use scheduled_events::hooks::CommandLine;
 
 use super::arguments::commands;
 use super::finding::{Check, Finding};
+#[cfg(unix)]
+use super::polkit::Asking;
 use super::polkit::{self, Question};
 use crate::args::WatchArgs;
 use crate::platform;
@@ -95,6 +97,21 @@ fn raises_rights(check: Check, option: &str, command: &CommandLine) -> Option<Fi
             "let polkit allow the action, or run the unit as root: docs/run/systemd.md",
         )
     })
+}
+
+/// What polkit has to be asked about these commands.
+#[cfg(unix)]
+pub(super) fn questions(args: &WatchArgs) -> Vec<Asking> {
+    commands(args)
+        .filter_map(|(check, option, command)| {
+            let question = Question::of(command)?;
+            Some(Asking {
+                check,
+                option,
+                question,
+            })
+        })
+        .collect()
 }
 
 /// Whether polkit lets this user do what `systemctl` is to do.

@@ -25,6 +25,8 @@ mod unit;
 use crate::args::DoctorArgs;
 use crate::config::load_policy;
 use crate::error::CommandError;
+#[cfg(unix)]
+use crate::output::print_record;
 
 pub(crate) use arguments::{check_arguments, commands};
 pub(crate) use finding::{Check, Finding};
@@ -40,16 +42,22 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<(), CommandError> {
         #[cfg(unix)]
         Some(name) => {
             let unit = unit::read(name)?;
-            let findings = unit::check(name, &unit)?;
-            let with_unit =
-                |report: ReportRequest| report.with_unit(unit::text(name), unit.options());
+            let (findings, inside) = unit::check(name, &unit)?;
+            let with_unit = |report: ReportRequest| report.with_unit(unit::text(name), inside);
             finish(findings, json, report.map(with_unit).as_ref())
         }
         #[cfg(not(unix))]
         Some(_) => Err(CommandError::usage(
             "--unit needs systemd; give the options of `watch`",
         )),
-        None => finish(check(args), json, report.as_ref()),
+        None => {
+            let finished = finish(check(args), json, report.as_ref());
+            #[cfg(unix)]
+            if args.unit_process.is_some() {
+                print_record(&unit::Inside::of(&args.watch))?;
+            }
+            finished
+        }
     }
 }
 

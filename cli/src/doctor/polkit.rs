@@ -3,6 +3,10 @@
 use std::path::Path;
 
 use scheduled_events::hooks::CommandLine;
+use serde::{Deserialize, Serialize};
+
+#[cfg(unix)]
+use super::finding::Check;
 
 /// How root asks for the user of a unit.
 pub(super) const ADVICE: &str = "scheduled-events doctor --unit UNIT";
@@ -39,7 +43,7 @@ const WITH_VALUE: [&str; 10] = [
 ];
 
 /// What a hook asks systemd to do.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Question {
     verb: String,
     units: Vec<String>,
@@ -111,6 +115,15 @@ impl Question {
     }
 }
 
+/// A command that leads to a question.
+#[cfg(unix)]
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Asking {
+    pub(super) check: Check,
+    pub(super) option: String,
+    pub(super) question: Question,
+}
+
 /// The units that a `systemctl` in this command changes.
 pub(crate) fn managed_units(command: &CommandLine) -> Vec<String> {
     Question::of(command)
@@ -136,10 +149,8 @@ mod asking {
     use std::io::ErrorKind;
     use std::process::{Command, Stdio};
 
-    use scheduled_events::hooks::CommandLine;
-
-    use super::super::finding::{Check, Finding};
-    use super::{Answer, Question};
+    use super::super::finding::Finding;
+    use super::{Answer, Asking, Question};
 
     /// A process that polkit is asked about: one with the unit's user, who may exist only while such a
     /// process runs. It ends after a minute at the latest.
@@ -191,14 +202,10 @@ mod asking {
         Err(format!("{program}: {first}"))
     }
 
-    /// What polkit answers for the commands in these options of `watch`, to a process with these
-    /// properties of `systemd-run`.
-    pub(in crate::doctor) fn answers_for(
-        options: &[String],
-        properties: &[String],
-    ) -> Vec<Finding> {
+    /// What polkit answers for these commands, to a process with these properties of `systemd-run`.
+    pub(in crate::doctor) fn answers_for(asking: &[Asking], properties: &[String]) -> Vec<Finding> {
         let mut subject = None;
-        answers(options, &mut |question| {
+        answers(asking, &mut |question| {
             let subject = subject.get_or_insert_with(|| Subject::start(properties));
             match subject {
                 Ok(subject) => ask(question, subject.process),
@@ -207,21 +214,14 @@ mod asking {
         })
     }
 
-    /// What polkit answers for the commands in these options.
+    /// What polkit answers for these commands.
     pub(super) fn answers(
-        options: &[String],
+        asking: &[Asking],
         ask: &mut dyn FnMut(&Question) -> Answer,
     ) -> Vec<Finding> {
-        let mut answers = Vec::new();
-        for (check, option, text) in command_options(options) {
-            let Some(question) = CommandLine::parse(text)
-                .ok()
-                .and_then(|command| Question::of(&command))
-            else {
-                continue;
-            };
-            let words = question.words();
-            answers.push(match ask(&question) {
+        let answer = |asking: &Asking| {
+            let (check, option, words) = (asking.check, &asking.option, asking.question.words());
+            match ask(&asking.question) {
                 Answer::Allowed => Finding::ok(check, format!("polkit allows {words}")),
                 Answer::Refused => Finding::fail(
                     check,
@@ -233,35 +233,9 @@ mod asking {
                     format!("{option}: whether polkit allows {words} is unknown: {reason}"),
                     "try it as the unit's user",
                 ),
-            });
-        }
-        answers
-    }
-
-    /// The options that are commands: `--prepare 'systemctl stop app'`, `--prepare=…`.
-    fn command_options(options: &[String]) -> Vec<(Check, &'static str, &str)> {
-        let named = [
-            (Check::Prepare, "--prepare"),
-            (Check::Recover, "--recover"),
-            (Check::On, "--on"),
-            (Check::Gate, "--gate"),
-        ];
-        let mut found = Vec::new();
-        for (at, option) in options.iter().enumerate() {
-            for (check, name) in named {
-                let value = match option.strip_prefix(name) {
-                    Some("") => options.get(at + 1).map(String::as_str),
-                    Some(rest) => rest.strip_prefix('='),
-                    None => None,
-                };
-                let value = match check {
-                    Check::On => value.and_then(|value| Some(value.split_once('=')?.1)),
-                    _ => value,
-                };
-                found.extend(value.map(|value| (check, name, value)));
             }
-        }
-        found
+        };
+        asking.iter().map(answer).collect()
     }
 
     /// Asks polkit whether this process may do it. Only root gets an answer.
@@ -308,7 +282,7 @@ mod tests {
     use super::asking::answers;
     use super::*;
     #[cfg(unix)]
-    use crate::doctor::finding::{Check, Outcome};
+    use crate::doctor::finding::Outcome;
 
     fn question(text: &str) -> Option<Question> {
         Question::of(&CommandLine::parse(text).unwrap())
@@ -355,17 +329,17 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn what_polkit_refuses_is_a_failure() {
-        let options = [
-            "--prepare",
-            "systemctl stop a",
-            "--recover=systemctl start b",
-            "--on",
-            "completed=systemctl restart c",
-            "--state",
-            "/s",
+        let asking = [
+            (Check::Prepare, "systemctl stop a"),
+            (Check::Recover, "systemctl start b"),
+            (Check::On, "systemctl restart c"),
         ]
-        .map(str::to_owned);
-        let answers = answers(&options, &mut |question| {
+        .map(|(check, text)| Asking {
+            check,
+            option: "--option".to_owned(),
+            question: question(text).unwrap(),
+        });
+        let answers = answers(&asking, &mut |question| {
             let words = question.words();
             if words.contains(" a.") {
                 Answer::Refused

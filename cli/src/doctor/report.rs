@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use super::finding::{Check, Finding, text};
 use super::name::names_in;
+#[cfg(unix)]
+use super::unit::Inside;
 use crate::args::DoctorArgs;
 use crate::error::CommandError;
 use crate::output::diagnose;
@@ -44,12 +46,11 @@ impl ReportRequest {
         })
     }
 
-    /// The same about a unit with these options of `watch`.
+    /// The same about a unit.
     #[cfg(unix)]
-    pub(super) fn with_unit(mut self, text: String, options: &[String]) -> Self {
-        let values = |name: &str| super::unit::values_of(options, name);
-        self.audit = values("--audit").first().map(PathBuf::from);
-        self.names = values("--vm-name");
+    pub(super) fn with_unit(mut self, text: String, inside: Inside) -> Self {
+        self.audit = inside.audit;
+        self.names = inside.names;
         self.unit = Some(text);
         self
     }

@@ -5,13 +5,18 @@
 //! that `systemd-run` takes; what `systemctl show` prints is not. Settings about starting, stopping
 //! and watching the process are left out.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use scheduled_events::hooks::CommandLine;
 
-use super::finding::{Check, Finding, by_check};
+use serde::{Deserialize, Serialize};
+
+use super::finding::{Check, Finding};
+use super::hooks::questions;
 use super::others::check_others;
-use super::polkit::answers_for;
+use super::polkit::{Asking, answers_for};
+use crate::args::WatchArgs;
 use crate::error::CommandError;
 
 /// Settings of `[Service]` that do not belong to the environment of its process.
@@ -102,7 +107,9 @@ impl Unit {
         arguments.push("--".to_owned());
         arguments.extend(self.command.first().cloned());
         arguments.extend_from_slice(own);
-        arguments.extend(self.command.iter().skip(2).cloned());
+        // It may be among its own already, and must not be there twice.
+        let options = self.command.iter().skip(2);
+        arguments.extend(options.filter(|option| *option != "--json").cloned());
         arguments
     }
 
@@ -129,11 +136,6 @@ impl Unit {
         Some(value)
             .filter(|value| !value.is_empty())
             .map(String::as_str)
-    }
-
-    /// The options of the unit's `watch`.
-    pub(super) fn options(&self) -> &[String] {
-        self.command.get(2..).unwrap_or_default()
     }
 }
 
@@ -201,11 +203,39 @@ pub(super) fn read(name: &str) -> Result<Unit, CommandError> {
     Unit::parse(&full, &output)
 }
 
+/// What the checks print after their findings for root, who runs them as a unit: the options are
+/// known only there, since they may be in a file.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Inside {
+    asking: Vec<Asking>,
+    /// The values of `--audit` and `--vm-name`.
+    pub(super) audit: Option<PathBuf>,
+    pub(super) names: Vec<String>,
+}
+
+impl Inside {
+    pub(super) fn of(args: &WatchArgs) -> Self {
+        Self {
+            asking: questions(args),
+            audit: args.audit.clone(),
+            names: args.machine.vm_name.clone(),
+        }
+    }
+}
+
+/// A line of the output of the checks inside a unit.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Finding(Finding),
+    Inside(Inside),
+}
+
 /// Runs the checks as the unit would, and adds those that only root can do.
 ///
 /// # Errors
 /// `systemd-run` fails, or the program in it does not print findings.
-pub(super) fn check(name: &str, unit: &Unit) -> Result<Vec<Finding>, CommandError> {
+pub(super) fn check(name: &str, unit: &Unit) -> Result<(Vec<Finding>, Inside), CommandError> {
     let full = full_name(name);
     let main = systemctl(&["show", "--property=MainPID", "--value", "--", &full])?;
     let main: u32 = main.trim().parse().unwrap_or_default();
@@ -219,32 +249,28 @@ pub(super) fn check(name: &str, unit: &Unit) -> Result<Vec<Finding>, CommandErro
         .stdin(Stdio::null())
         .output()
         .map_err(|error| CommandError::usage(format!("cannot run systemd-run: {error}")))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let findings: Result<Vec<Finding>, _> = text.lines().map(serde_json::from_str).collect();
-    let mut findings = match findings {
-        Ok(findings) if !findings.is_empty() => findings,
-        _ => {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            let first = errors.lines().next().unwrap_or("it printed nothing");
-            return Err(CommandError::usage(format!(
-                "cannot run the checks as the unit {full} does: {first}"
-            )));
+    let (mut findings, mut inside) = (Vec::new(), None);
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        match serde_json::from_str(line) {
+            Ok(Line::Finding(finding)) => findings.push(finding),
+            Ok(Line::Inside(last)) => inside = Some(last),
+            Err(_) => {}
         }
+    }
+    let Some(inside) = inside else {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let first = errors.lines().next().unwrap_or("it printed nothing");
+        return Err(CommandError::usage(format!(
+            "cannot run the checks as the unit {full} does: {first}"
+        )));
     };
     // The sandbox hides other processes, and polkit answers only root.
     findings.retain(|finding| finding.check != Check::Others);
     findings.push(check_others());
-    Ok(with_polkit(findings, unit))
-}
-
-/// The findings, with polkit's answers in the place of the questions that only root may ask.
-fn with_polkit(mut findings: Vec<Finding>, unit: &Unit) -> Vec<Finding> {
-    if unit.is_root() {
-        return findings;
+    if !unit.is_root() {
+        findings.extend(answers_for(&inside.asking, &unit.properties()));
     }
-    let answers = answers_for(unit.options(), &unit.properties());
-    findings.extend(answers);
-    by_check(findings)
+    Ok((findings, inside))
 }
 
 /// Runs the rehearsal as the unit would run the watcher. The service of the rehearsal is on this
@@ -269,15 +295,6 @@ pub(super) fn rehearse(unit: &Unit, own: &[String]) -> Result<(), CommandError> 
 /// The text of the unit's files.
 pub(super) fn text(name: &str) -> String {
     systemctl(&["cat", "--no-pager", "--", &full_name(name)]).unwrap_or_default()
-}
-
-/// The values of an option among those of a command line: `--audit FILE`, `--audit=FILE`.
-pub(super) fn values_of(options: &[String], name: &str) -> Vec<String> {
-    let value = |(at, option): (usize, &String)| match option.strip_prefix(name)? {
-        "" => options.get(at + 1).cloned(),
-        rest => rest.strip_prefix('=').map(str::to_owned),
-    };
-    options.iter().enumerate().filter_map(value).collect()
 }
 
 fn full_name(name: &str) -> String {

@@ -733,6 +733,26 @@ fn a_report_says_what_was_found_and_not_whose_machine_it_is() {
 }
 
 #[test]
+fn checks_inside_a_unit_leave_what_only_root_can_do_to_root() {
+    let service = service();
+    let options = [
+        "--unit-process=0",
+        "--on",
+        "completed=systemctl start app",
+        "--audit",
+        "/no/audit",
+        "--vm-name",
+        VM,
+    ];
+    let finished = doctor(&service.url(), &options).with_code(1);
+    let last = finished.records().pop().expect("a record");
+    assert_eq!(
+        last.to_string(),
+        r#"{"asking":[{"check":"on","option":"--on completed=","question":{"units":["app.service"],"verb":"start"}}],"audit":"/no/audit","names":["WestNO_0"]}"#
+    );
+}
+
+#[test]
 fn fault_39_a_name_that_is_not_the_metadatas_is_reported_at_the_start() {
     let service = service();
     let wrong = Run::watch(&service.url(), &["--vm-name", "other_7"]);
