@@ -3,10 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::ArgPredicate::IsPresent;
 
+use super::shared::CONFIG_FILE;
 use super::watch::WatchArgs;
 
+// A unit says itself whether it has a configuration file.
 #[derive(Args)]
+#[command(mut_arg("config", |config| config
+    .default_value(CONFIG_FILE)
+    .default_value_ifs([("unit", IsPresent, None), ("unit_process", IsPresent, None)])))]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 pub(crate) struct DoctorArgs {
     /// Check as this unit of systemd runs the watcher: with its command line, its user and its

@@ -188,7 +188,7 @@ pub(crate) enum Command {
     /// Check what a watcher with these options needs, before an event does: the metadata service,
     /// this machine's name, the policy, the commands, the files
     #[command(
-        override_usage = "scheduled-events doctor [OPTIONS OF WATCH] [--report <FILE>] [--rehearse <SCENARIO> [--yes]]\n       \
+        override_usage = "scheduled-events doctor [--config <FILE>] [OPTIONS OF WATCH] [--report <FILE>] [--rehearse <SCENARIO> [--yes]]\n       \
                           scheduled-events doctor --unit <UNIT> [--report <FILE>] [--rehearse <SCENARIO> [--yes]]",
         after_help = "Example:  sudo scheduled-events doctor --unit scheduled-events\n\
                       Example:  scheduled-events doctor --policy drain.toml --prepare 'systemctl stop app' \\\n          \

@@ -107,6 +107,7 @@ pub(crate) fn rehearse_as_unit(
         "doctor".to_owned(),
         format!("--rehearse={scenario}"),
         "--yes".to_owned(),
+        "--unit-process=0".to_owned(),
     ];
     if args.watch.output.json {
         own.push("--json".to_owned());
