@@ -657,7 +657,8 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
                     )));
                     EventMembers::from_tracked(event).with_newest(newest)
                 });
-                reach(Record::from_report(&report, Some(input)).at(UnixSeconds(number)));
+                let record = Record::from_report(&report, Some(input)).at(UnixSeconds(number));
+                reach(record.of_machine(black_box(Some("vm")), black_box(None)));
             }
             other => reach(other),
         }
