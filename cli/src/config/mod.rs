@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches};
 use scheduled_events::policy_file;
 use scheduled_events_core::Policy;
 
@@ -70,6 +70,8 @@ pub(crate) struct Value {
     pub(crate) texts: Option<Vec<String>>,
     /// Whether the texts are commands.
     pub(crate) is_command: bool,
+    /// Whether the option may be given several times.
+    pub(crate) is_list: bool,
     pub(crate) origin: Origin,
 }
 
@@ -106,6 +108,7 @@ impl InForce {
                     key: key.to_owned(),
                     texts: texts.filter(|_| takes_values),
                     is_command: file::is_command(option),
+                    is_list: matches!(option.get_action(), ArgAction::Append),
                     origin: self.origin(key, source, option),
                 }),
                 _ => unset.push(key.to_owned()),

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use scheduled_events::hooks::{self, CommandLine};
+use scheduled_events::watch::WatcherHandle;
 use scheduled_events_core::{Change, Policy};
 
 use crate::args::{Command, WatchArgs};
@@ -40,6 +42,8 @@ pub(crate) type Pending = Arc<Mutex<Option<Result<Reloaded, String>>>>;
 pub(crate) struct Reloader {
     arguments: Vec<OsString>,
     pending: Pending,
+    /// One reading at a time, so that the last one counts.
+    reading: Mutex<()>,
     has_gate: bool,
     /// The options that only a restart applies.
     fixed: Vec<(String, Vec<String>)>,
@@ -56,6 +60,7 @@ impl Reloader {
         Some(Self {
             arguments: arguments.to_vec(),
             pending: Pending::default(),
+            reading: Mutex::default(),
             has_gate: args.gate.is_some(),
             fixed: fixed(&merged.in_force, args),
         })
@@ -65,8 +70,23 @@ impl Reloader {
         Arc::clone(&self.pending)
     }
 
-    /// Reads the file, on the thread that calls this. The watcher takes the result.
-    pub(crate) fn read(&self) {
+    /// Reads the file on a thread of its own, since a disk may not answer, and lets the watcher take the result.
+    pub(crate) fn start(self: &Arc<Self>, handle: &WatcherHandle) {
+        let (reloader, handle) = (Arc::clone(self), handle.clone());
+        let started = thread::Builder::new().spawn(move || {
+            reloader.read();
+            handle.reload();
+        });
+        if let Err(error) = started {
+            diagnose(
+                "error",
+                &format!("cannot read the configuration again: {error}"),
+            );
+        }
+    }
+
+    fn read(&self) {
+        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let result = self.try_read();
         *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     }
