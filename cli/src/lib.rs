@@ -75,6 +75,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(error.exit_code);
         }
     };
+    // A watcher runs for months.
+    let in_force = matches!(cli.command, Command::Config(_)).then_some(in_force);
     anstream::ColorChoice::from(cli.color).write_global();
     if cli.quiet {
         output::be_quiet();
@@ -92,7 +94,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Status(args) => look::status(&args),
         #[cfg(unix)]
         Command::Run(args) => return run::run(args),
-        Command::Config(args) => look::config(&args.watch, &in_force),
+        Command::Config(args) => {
+            in_force.map_or(Ok(()), |in_force| look::config(&args.watch, &in_force))
+        }
         Command::Check(args) => look::check(&args),
         Command::Doctor(args) => doctor_or_rehearsal(args),
         Command::Replay(args) => test::replay(args),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches};
 use scheduled_events::policy_file::{self, PolicySource};
 use scheduled_events_core::Policy;
 
@@ -70,6 +70,8 @@ pub(crate) struct Value {
     pub(crate) texts: Option<Vec<String>>,
     /// Whether the texts are commands.
     pub(crate) is_command: bool,
+    /// Whether the option may be given several times.
+    pub(crate) is_list: bool,
     pub(crate) origin: Origin,
 }
 
@@ -106,6 +108,7 @@ impl InForce {
                     key: key.to_owned(),
                     texts: texts.filter(|_| takes_values),
                     is_command: file::is_command(option),
+                    is_list: matches!(option.get_action(), ArgAction::Append),
                     origin: self.origin(key, source, option),
                 }),
                 _ => unset.push(key.to_owned()),
@@ -140,16 +143,25 @@ impl InForce {
 /// # Errors
 /// [`ParseError`]. A mistake in the file is reported with line and column.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Merged, ParseError> {
-    let mut command = Cli::command();
-    command.build();
+    // A watcher without a file keeps no memory for what reads one.
+    let plain = Cli::command().try_get_matches_from(arguments);
+    let is_plain = match &plain {
+        Ok(matches) => with_config(matches).is_none(),
+        Err(error) => !error.use_stderr(),
+    };
+    if is_plain {
+        return merge(plain?, None);
+    }
     // The file may have what the command line lacks. A mistake shows below.
     let given = Cli::command()
         .ignore_errors(true)
         .try_get_matches_from(arguments)
         .unwrap_or_default();
     let Some((name, path, given)) = with_config(&given) else {
-        return merge(Cli::command().try_get_matches_from(arguments)?, None);
+        return merge(plain?, None);
     };
+    let mut command = Cli::command();
+    command.build();
     let own = command.find_subcommand(name).unwrap_or(&command);
     let others = ["watch", "run"].into_iter();
     let others: Vec<_> = others

@@ -41,7 +41,7 @@ pub(crate) fn config(args: &WatchArgs, in_force: &InForce) -> Result<(), Command
             None => "true".to_owned(),
             Some(texts) if value.is_command => texts.iter().map(|text| command(text)).collect(),
             // What is repeatable is a list, which may have one word.
-            Some(texts) if value.key == "vm_name" => list(texts.iter().map(|text| quoted(text))),
+            Some(texts) if value.is_list => list(texts.iter().map(|text| quoted(text))),
             Some(texts) => texts.first().map_or_else(String::new, |text| scalar(text)),
         };
         let origin = origin(&value.origin, 0, in_force);

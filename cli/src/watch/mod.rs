@@ -149,11 +149,8 @@ pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), Comma
     host.reloaded = reloader.as_ref().map(Reloader::pending);
     let handle = watch.handle();
     let reload = reloader.map(|reloader| -> Arc<dyn Fn() + Send + Sync> {
-        let handle = handle.clone();
-        Arc::new(move || {
-            reloader.read();
-            handle.reload();
-        })
+        let (reloader, handle) = (Arc::new(reloader), handle.clone());
+        Arc::new(move || reloader.start(&handle))
     });
     stop_on_signals(&handle, reload.as_ref())?;
     host.prepare = args.prepare;

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use scheduled_events::hooks::{self, CommandLine};
 use scheduled_events::metrics::CommandMetrics;
 use scheduled_events::policy_file::PolicySource;
+use scheduled_events::watch::WatcherHandle;
 use scheduled_events_core::{Change, Policy};
 
 use crate::args::{Command, WatchArgs};
@@ -43,6 +45,8 @@ pub(crate) struct Reloader {
     arguments: Vec<OsString>,
     metrics: CommandMetrics,
     pending: Pending,
+    /// One reading at a time, so that the last one counts.
+    reading: Mutex<()>,
     has_gate: bool,
     /// The options that only a restart applies.
     fixed: Vec<(String, Vec<String>)>,
@@ -64,6 +68,7 @@ impl Reloader {
             arguments: arguments.to_vec(),
             metrics,
             pending: Pending::default(),
+            reading: Mutex::default(),
             has_gate: args.gate.is_some(),
             fixed: fixed(&merged.in_force, args),
         })
@@ -73,8 +78,23 @@ impl Reloader {
         Arc::clone(&self.pending)
     }
 
-    /// Reads the file, on the thread that calls this. The watcher takes the result.
-    pub(crate) fn read(&self) {
+    /// Reads the file on a thread of its own, since a disk may not answer, and lets the watcher take the result.
+    pub(crate) fn start(self: &Arc<Self>, handle: &WatcherHandle) {
+        let (reloader, handle) = (Arc::clone(self), handle.clone());
+        let started = thread::Builder::new().spawn(move || {
+            reloader.read();
+            handle.reload();
+        });
+        if let Err(error) = started {
+            diagnose(
+                "error",
+                &format!("cannot read the configuration again: {error}"),
+            );
+        }
+    }
+
+    fn read(&self) {
+        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let result = self.try_read();
         *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     }

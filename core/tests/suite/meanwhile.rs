@@ -1,8 +1,8 @@
 //! Notifications that arrive while a request is in progress, beside documents, and in a session that is full.
 
 use scheduled_events_core::{
-    Action, Change, NotificationOutcome, Report, Response, SessionConfig, SessionSource, Step,
-    VmNames,
+    Action, Change, NotificationOutcome, Policy, Report, Response, Rule, SessionConfig,
+    SessionSource, Step, VmNames,
 };
 
 use crate::notified::{Host, START, config, document, message};
@@ -195,6 +195,26 @@ fn other_names_beside_documents_need_another_look_at_what_they_do_not_have() {
     );
     for _ in 0..3 {
         host.poll(document(2, &[]));
+    }
+    assert_eq!(host.posts, 1);
+}
+
+/// The document does not change, and its event is decided about again.
+#[test]
+fn a_changed_policy_decides_about_open_events_at_the_next_poll_and_not_before() {
+    let policy = |action| Policy::new(&[Rule::new(action)]).unwrap();
+    let mut host = Host::new(&config(SessionSource::Documents, Action::Approve));
+    host.session.set_policy(policy(Action::Hold));
+    let body = document(1, &[("a", "Scheduled")]);
+    for _ in 0..3 {
+        host.poll(body.clone());
+    }
+    assert_eq!(host.posts, 0, "the rule that held it came first");
+    host.session.set_policy(policy(Action::Approve));
+    host.work();
+    assert_eq!(host.posts, 0, "no document was read with the new rule");
+    for _ in 0..3 {
+        host.poll(body.clone());
     }
     assert_eq!(host.posts, 1);
 }

@@ -1,8 +1,8 @@
 //! `check` without a document: what a policy or a configuration does, in words.
 
+use crate::support::{Folder, run, run_with_input};
 #[cfg(unix)]
-use crate::support::Terminal;
-use crate::support::{Folder, Run, command, run, run_with_input};
+use crate::support::{Run, Terminal, command};
 
 const CONFIG: &str = "prepare = \"systemctl stop 'the app'\"\nrecover = [\"systemctl\", \"start\", \"the app\"]\n\
     [on]\nscheduled = \"logger ahead\"\n\
