@@ -320,9 +320,10 @@ commands-page: ## write docs/use/commands.md from the definition of the argument
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_COMMANDS_PAGE=1 $(CARGO) test --locked -p scheduled-events-cli --lib commands_page::
 
-policy-schema: ## write docs/use/policy.schema.json and its page from the keys and words of a policy
+policy-schema: ## write docs/use/policy.schema.json, its page and docs/use/watch.schema.json from the keys and words
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA=1 $(CARGO) test $(WORKSPACE) --test suite policy_schema::
+	SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA=1 $(CARGO) test --locked -p scheduled-events-cli --lib config::schema::
 
 python-page: ## write docs/program/python-api.md from the type stubs of the Python package
 	@tests/setup python-page

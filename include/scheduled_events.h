@@ -1062,7 +1062,7 @@ typedef enum schedev_problem_kind {
    * compared.
    */
   SCHEDEV_PROBLEM_REPEATED = 2,
-  /** The EventId is empty. */
+  /** The EventId, the EventType or the EventStatus is empty. An empty type or status is read as absent. */
   SCHEDEV_PROBLEM_EMPTY = 3,
   /** The EventId has more than SCHEDEV_EVENT_ID_MAX_BYTES bytes. */
   SCHEDEV_PROBLEM_TOO_LONG = 4,
@@ -2054,7 +2054,12 @@ SCHEDEV_API const char *schedev_gate_phase_word(uint32_t phase);
 typedef struct schedev_step {
   /** A schedev_step_kind. Ignore a step of an unknown kind. */
   uint32_t kind;
-  /** GET, POST: the time-out of the request in milliseconds. For the first request it is over two minutes. */
+  /**
+   * GET, POST: the time-out of the request in milliseconds. For the first request it is over two minutes: then do not rely on one
+   * connection. After 5 s send the GET again beside it, and then every 10 s, at most three at a time, each with the version of
+   * schedev_session_repeat_version(). The first answer counts; if it is one to such a request, call schedev_session_repeat_answered()
+   * before schedev_session_on_response().
+   */
   uint32_t timeout_ms;
   /** All kinds: the now_ms of the call that returned the step. */
   int64_t now_ms;
@@ -2246,6 +2251,24 @@ typedef struct schedev_outcome {
  */
 SCHEDEV_API schedev_status schedev_session_on_response(schedev_session *session, const schedev_response *response,
                                                        int64_t now_ms, schedev_outcome *outcome);
+
+/**
+ * Returns the version of the API for the requests that are sent beside the GET in progress while it has no answer: the one that every
+ * service knows. See timeout_ms of schedev_step.
+ *
+ * @param session  the session.
+ * @return the version, valid until the session is initialised again; empty if session is NULL or not initialised.
+ */
+SCHEDEV_API schedev_text schedev_session_repeat_version(const schedev_session *session);
+
+/**
+ * Says that the response which is passed on next is one to such a request, and so in that version: what it does not have may still be
+ * there. Call it before schedev_session_on_response().
+ *
+ * @param session  the session.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+ */
+SCHEDEV_API schedev_status schedev_session_repeat_answered(schedev_session *session);
 
 /**
  * Reports that the request in progress got no response.
@@ -2451,6 +2474,18 @@ SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_session_out_of_service_since(const schedev_session *session, int64_t *since_ms);
 
 /**
+ * Returns since when advice cannot be seen: the version of the API that has it brings no documents, several times in a row, while the
+ * other one does. It is asked for again after a minute, then less often. Advice that was announced holds for an hour.
+ *
+ * @param session   the session.
+ * @param since_ms  receives the time, on the clock of schedev_session_next().
+ * @return SCHEDEV_OK; SCHEDEV_END if advice can be seen, or nothing needs it; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the
+ *         session is not initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_advice_unseen_since(const schedev_session *session, int64_t *since_ms);
+
+/**
  * Returns the id of an event that the POST in progress approves, and after its result of one that it was for, until the
  * next call of schedev_session_next() or schedev_session_on_notification().
  *
@@ -2502,7 +2537,7 @@ SCHEDEV_API bool schedev_session_is_idle(const schedev_session *session);
  * How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
  * than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
  */
-#define SCHEDEV_STATE_READ_BYTES 163840
+#define SCHEDEV_STATE_READ_BYTES 196608
 
 /**
  * Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when

@@ -595,6 +595,13 @@ public:
     const schedev_status status = schedev_session_on_response(c_.get(), &c, detail::millis(now), &made);
     return detail::value_if(status, outcome(made));
   }
+  /// The version of the API for the requests that are sent beside a step::get while it has no answer: after 5 s, then every 10 s.
+  std::string_view repeat_version() const {
+    const schedev_text version = schedev_session_repeat_version(c_.get());
+    return {version.data, version.len};
+  }
+  /// The answer that is passed on next is one to such a request.
+  void repeat_answered() { (void)schedev_session_repeat_answered(c_.get()); }
   result<outcome> try_on_failure(cause why, millis_point now) {
     schedev_outcome made{};
     const schedev_status status =
@@ -645,12 +652,11 @@ public:
   result<std::vector<std::string>> try_recovering() const { return ids_of(schedev_session_recovering); }
   /// Since when this machine is out of service; nothing if it is in service.
   result<std::optional<millis_point>> try_out_of_service_since() const {
-    std::int64_t since = 0;
-    const schedev_status status = schedev_session_out_of_service_since(c_.get(), &since);
-    if (status == SCHEDEV_END) {
-      return std::optional<millis_point>();
-    }
-    return detail::value_if(status, std::optional(millis_point(std::chrono::milliseconds(since))));
+    return since(schedev_session_out_of_service_since);
+  }
+  /// Since when advice cannot be seen; nothing if it can, or if nothing needs it.
+  result<std::optional<millis_point>> try_advice_unseen_since() const {
+    return since(schedev_session_advice_unseen_since);
   }
   /// The ids of the events that the POST in progress approves.
   result<std::vector<std::string>> try_posted() const { return ids_of(schedev_session_posted); }
@@ -704,6 +710,7 @@ public:
   void set_machine_id(std::string_view id) { detail::check(try_set_machine_id(id)); }
   std::vector<std::string> recovering() const { return detail::checked(try_recovering()); }
   std::optional<millis_point> out_of_service_since() const { return detail::checked(try_out_of_service_since()); }
+  std::optional<millis_point> advice_unseen_since() const { return detail::checked(try_advice_unseen_since()); }
   std::vector<std::string> posted() const { return detail::checked(try_posted()); }
   std::vector<tracked_event> events() const { return detail::checked(try_events()); }
   std::string snapshot() const { return detail::checked(try_snapshot()); }
@@ -712,6 +719,15 @@ public:
 
 private:
   session() : memory_(new unsigned char[schedev_session_size()]) {}
+
+  result<std::optional<millis_point>> since(schedev_status (*get)(const schedev_session *, std::int64_t *)) const {
+    std::int64_t time = 0;
+    const schedev_status status = get(c_.get(), &time);
+    if (status == SCHEDEV_END) {
+      return std::optional<millis_point>();
+    }
+    return detail::value_if(status, std::optional(millis_point(std::chrono::milliseconds(time))));
+  }
 
   schedev_status begin(const config &options) {
     const schedev_policy policy = options.policy.c();

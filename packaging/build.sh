@@ -83,7 +83,7 @@ program() { # PROCESSOR
     local name=scheduled-events-$version-linux-$1
     rm -rf "$work/archive"
     mkdir -p "$work/archive"
-    cp -r "$stage"/{bin,policy.toml,systemd,man,completions,doc,examples} LICENSE-* CHANGELOG.md packaging/container/Containerfile \
+    cp -r "$stage"/{bin,watch.toml,policy.toml,systemd,man,completions,doc,examples} LICENSE-* CHANGELOG.md packaging/container/Containerfile \
         "$work/archive/"
     mkdir "$work/archive/state" # for the Containerfile
     archive "$name" "$work/archive"
@@ -106,19 +106,16 @@ lay_out() { # PROCESSOR
     "$run" completions zsh >"$stage/completions/_scheduled-events"
     "$run" completions fish >"$stage/completions/scheduled-events.fish"
 
-    # The units as in the source, with the paths of a package and its policy, and without the lines on how to copy them.
+    # The units as in the source, with the paths of a package, and without the lines on how to copy them.
     for name in scheduled-events.service scheduled-events-run@.service; do
-        sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' \
-            -e 's|^\(ExecStart=[^ ]*\) watch |\1 watch --policy /etc/scheduled-events/policy.toml |' \
-            -e 's|drain.conf in this folder|/usr/share/doc/scheduled-events/examples/drain.conf|' \
-            "cli/systemd/$name" >"$stage/systemd/$name"
+        sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' "cli/systemd/$name" >"$stage/systemd/$name"
     done
-    for name in drain.conf root.conf scheduled-events.rules scheduled-events.pkla; do
+    for name in drain.toml root.conf scheduled-events.rules scheduled-events.pkla; do
         sed 's|/usr/local/bin/|/usr/bin/|g' "cli/systemd/$name" >"$stage/examples/$name"
     done
     # What the guide's pages name: docs.py has the same list.
     cp -r packaging/prometheus examples/agents examples/gate examples/node-problem-detector examples/queue-worker packaging/rollout "$stage/examples/"
-    cp packaging/system/policy.toml "$stage/"
+    cp packaging/system/watch.toml packaging/system/policy.toml "$stage/" # the policy is the container's
     cp packaging/system/run-README "$stage/run/README"
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
     packaging/docs.py write "$stage/doc"

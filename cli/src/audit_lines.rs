@@ -8,6 +8,7 @@ use scheduled_events::audit::earlier_files;
 use scheduled_events::limits::RECORDING_MAX;
 
 use crate::error::CommandError;
+use crate::output::diagnose;
 
 /// Reads the lines of an audit file and of the files before it, or of standard input. Returns its
 /// name for messages.
@@ -34,6 +35,18 @@ pub(crate) fn read_audit(path: &Path, add: &mut dyn FnMut(&str)) -> Result<Strin
     let file = File::open(path).map_err(|error| failed(&name, error))?;
     read(add, BufReader::new(file), &mut left).map_err(|error| failed(&name, error))?;
     Ok(name)
+}
+
+/// Warns of lines that the file lacks, and of those that are no records.
+pub(crate) fn warn_of_missing_lines(name: &str, lost: u64, unreadable: u64) {
+    if lost > 0 {
+        let text = format!("{name}: {lost} records were lost when it was written");
+        diagnose("warning", &text);
+    }
+    if unreadable > 0 {
+        let text = format!("{name}: {unreadable} lines are no record, and were left out");
+        diagnose("warning", &text);
+    }
 }
 
 /// Adds the lines, up to `left` bytes.

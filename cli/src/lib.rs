@@ -2,18 +2,19 @@
 //!
 //! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success;
 //! 1 the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be
-//! written; 2 usage error; 3 the input is not a valid document; 4 `wait`: the time is over. `run`
+//! written, or the service contradicts a rule; 2 usage error; 3 the input is not a valid document; 4 `wait`: the time is over. `run`
 //! ends with the exit code of its worker.
 //!
 //! [`run()`] runs a command line. The files are in folders by task:
 //!
-//! - `args` defines the command line.
-//! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws the output
+//! - `args` defines the command line. `config` merges it with a configuration file.
+//! - `look`: `list`, `wait`, `status`, `config`, `check`, `discover`, `timeline`. `picture` draws the output
 //!   of `timeline`.
 //! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
+//! - `doctor`: `doctor`. `rehearse`: its `--rehearse`.
 //! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`,
 //!   `man`.
-//! - `test`: `replay`, `record`, `scenarios`, `demo`.
+//! - `test`: `replay`, `record`, `scenarios`, `demo`, `capture`, `contract`.
 //! - `output` formats and writes text. `endpoint` finds the metadata service and sends requests to
 //!   it. `startup`, `systemd` and `platform` integrate the command with the system.
 #![forbid(unsafe_code)]
@@ -22,6 +23,8 @@
 mod api_version;
 mod args;
 mod audit_lines;
+mod config;
+mod doctor;
 mod endpoint;
 mod error;
 mod event_filter;
@@ -31,6 +34,7 @@ mod output;
 mod own_files;
 mod picture;
 mod platform;
+mod rehearse;
 #[cfg(unix)]
 mod run;
 mod startup;
@@ -41,9 +45,9 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Cli, Command};
+use args::{Command, DoctorArgs};
+use config::{Merged, ParseError};
+use error::CommandError;
 #[cfg(windows)]
 use output::event_log;
 
@@ -58,12 +62,17 @@ use output::event_log;
 /// assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
 /// ```
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(error) => {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let Merged { cli, in_force } = match config::parse(&arguments) {
+        Ok(merged) => merged,
+        Err(ParseError::Arguments(error)) => {
             // Help and version are not errors, and go to standard output.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+        Err(ParseError::File(error)) => {
+            output::diagnose("error", &error.message);
+            return ExitCode::from(error.exit_code);
         }
     };
     anstream::ColorChoice::from(cli.color).write_global();
@@ -79,14 +88,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Watch(args) if watch::runs_commands(&args) && run::is_first_process() => {
             return run::in_first_process();
         }
-        Command::Watch(args) => watch::watch(args),
+        Command::Watch(args) => watch::watch(args, &arguments),
         Command::Status(args) => look::status(&args),
         #[cfg(unix)]
         Command::Run(args) => return run::run(args),
+        Command::Config(args) => look::config(&args.watch, &in_force),
         Command::Check(args) => look::check(&args),
+        Command::Doctor(args) => doctor_or_rehearsal(args),
         Command::Replay(args) => test::replay(args),
         Command::Discover(args) => look::discover(&args),
         Command::Record(args) => test::record(&args),
+        Command::Capture(args) => test::capture(args),
+        Command::Contract(args) => test::contract(&args),
         Command::Timeline(args) => look::timeline(&args),
         Command::Scenarios(args) => test::scenarios(&args),
         Command::Demo(args) => test::demo(&args),
@@ -109,4 +122,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     #[cfg(windows)]
     event_log::flush_on_exit();
     code
+}
+
+/// Runs the checks, or rehearses an event.
+fn doctor_or_rehearsal(args: DoctorArgs) -> Result<(), CommandError> {
+    let Some(scenario) = args.rehearse.clone() else {
+        return doctor::doctor(&args);
+    };
+    #[cfg(unix)]
+    if let Some(unit) = &args.unit {
+        return doctor::rehearse_as_unit(unit, &scenario, &args);
+    }
+    rehearse::rehearse(args, &scenario)
 }

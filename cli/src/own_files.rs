@@ -42,6 +42,12 @@ impl OwnFiles {
             .with("--state", state, [".phase", ".phase.tmp"])
     }
 
+    /// The file of `--config`. It is only read, and a link to it is followed.
+    pub(crate) fn config(self, config: Option<&Path>) -> Self {
+        let file = config.and_then(|file| fs::canonicalize(file).ok());
+        self.with("--config", file.as_deref(), [""])
+    }
+
     /// The file of `--policy`, which may be the name of a preset. It is only read, and a link to it
     /// is followed.
     pub(crate) fn policy(self, policy: &str) -> Self {
@@ -70,7 +76,10 @@ impl OwnFiles {
     pub(crate) fn check(mut self) -> Result<(), CommandError> {
         self.files.sort();
         let Some([(file, one, path), (_, other, other_path)]) =
-            self.files.windows(2).find(|pair| pair[0].0 == pair[1].0)
+            // The policy may be in the configuration file.
+            self.files
+                .windows(2)
+                .find(|pair| pair[0].0 == pair[1].0 && (pair[0].1, pair[1].1) != ("--config", "--policy"))
         else {
             return Ok(());
         };

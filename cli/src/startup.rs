@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 
 use scheduled_events::failure_log::FailureLog;
@@ -16,11 +17,14 @@ use crate::output::diagnose;
 use crate::platform;
 
 /// Stops the watcher on the signals that ask a process to end. The watcher saves its state, and
-/// running commands are terminated.
-pub(crate) fn stop_on_signals(handle: &WatcherHandle) -> Result<(), CommandError> {
+/// running commands are terminated. On SIGHUP, `reload` is called in place of that.
+pub(crate) fn stop_on_signals(
+    handle: &WatcherHandle,
+    reload: Option<&Arc<dyn Fn() + Send + Sync>>,
+) -> Result<(), CommandError> {
     patiently(|| {
         let handle = handle.clone();
-        platform::on_stop_signal(move || handle.stop())
+        platform::on_stop_signal(move || handle.stop(), reload.cloned())
     })
 }
 

@@ -121,12 +121,10 @@ mod tests {
         for is_polling in [true, false] {
             let watch = WatchStatus {
                 answered: true,
-                blind_since: None,
                 events: 0,
                 failure: None,
                 is_polling,
-                out_of_service: false,
-                save_failures: 0,
+                ..WatchStatus::default()
             };
             assert_eq!(supervisor.reports_alive(watch), is_polling);
         }
@@ -136,12 +134,10 @@ mod tests {
     fn the_status_is_one_line() {
         let watch = WatchStatus {
             answered: false,
-            blind_since: None,
             events: 0,
             failure: Some("status 500\nREADY=1"),
             is_polling: true,
-            out_of_service: false,
-            save_failures: 0,
+            ..WatchStatus::default()
         };
         assert_eq!(
             status(watch).lines().collect::<Vec<_>>().len(),
@@ -160,12 +156,10 @@ mod tests {
         ] {
             let watch = WatchStatus {
                 answered: true,
-                blind_since: None,
                 events,
                 failure: None,
                 is_polling: true,
-                out_of_service: false,
-                save_failures: 0,
+                ..WatchStatus::default()
             };
             assert_eq!(status(watch), expected);
             let out = WatchStatus {

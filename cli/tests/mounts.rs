@@ -1,4 +1,4 @@
-//! The state file on a full and on a read-only file system. `make test-mounts` runs it, since it
+//! The state file on a full and on a read-only file system, and `doctor`, which finds both. `make test-mounts` runs it, since it
 //! needs to mount.
 
 #[path = "suite/support/mod.rs"]
@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use support::{
-    FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval,
-    watch_wrapped,
+    FakeService, Folder, Run, STATE_NOT_WRITTEN, command, eventually, freeze, started,
+    wait_for_approval, watch_wrapped, wrap,
 };
 
 /// A wrapper that mounts a file system of 64 KiB with these options for its program.
@@ -103,4 +103,39 @@ fn a_read_only_disk_is_rejected_at_the_start_even_for_root() {
     );
     assert_eq!(rejected.stderr.lines().count(), 1, "{}", rejected.stderr);
     assert!(service.requests().is_empty());
+}
+
+#[test]
+fn doctor_finds_a_full_disk_and_a_read_only_one() {
+    let folder = Folder::new();
+    let place = folder.path("disk");
+    fs::create_dir(&place).expect("a folder");
+    let service = FakeService::start();
+    let (url, state) = (service.url(), format!("{place}/state"));
+    let found = |options: &str, then: &str| {
+        let plain = command(&["doctor", "--json", "--endpoint", &url, "--state", &state]);
+        let wrapper = on_a_small_disk(&place, options, then);
+        let finished = Run::start(wrap(&wrapper, &plain)).finish();
+        let mut records = finished.records();
+        records.retain(|finding| finding["check"] == "state");
+        (finished.code, records.remove(0))
+    };
+    let (code, full) = found("", &format!("cat /dev/zero > {place}/filler 2>/dev/null;"));
+    assert_eq!(
+        (code, &full["outcome"]),
+        (Some(1), &"fail".into()),
+        "{full}"
+    );
+    assert!(
+        full["found"].to_string().contains("0 KiB are free there"),
+        "{full}"
+    );
+    let (code, read_only) = found(",ro", "");
+    assert_eq!((code, &read_only["outcome"]), (Some(1), &"fail".into()));
+    assert!(
+        read_only["found"]
+            .to_string()
+            .contains("Read-only file system"),
+        "{read_only}"
+    );
 }

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::{UnixMillis, UnixSeconds};
 
-use crate::limits::{CLOCK_DEVIATION_MIN, CLOCK_SAMPLES, CLOCK_STEP_MAX};
+use crate::limits::{
+    CLOCK_AGREEMENT, CLOCK_DEVIATION_MIN, CLOCK_DOUBT, CLOCK_DOUBT_ONCE, CLOCK_SAMPLES,
+    CLOCK_STEP_MAX, CLOCK_WITNESSES,
+};
 use crate::platform::{self, boot_time};
 
 /// A clock that never steps.
@@ -124,7 +127,7 @@ pub fn boot_id() -> String {
 }
 
 /// The time of day that an event's `NotBefore` refers to, by the `Date` of one answer: the service's if this machine's differs from it
-/// by more than [`CLOCK_DEVIATION_MIN`].
+/// by more than [`CLOCK_DEVIATION_MIN`], unless it is [doubtful](is_doubtful).
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -134,13 +137,31 @@ pub fn boot_id() -> String {
 /// let own = time_of_day_by(None);
 /// let hour = Duration::from_secs(3600);
 /// assert!(time_of_day_by(Some(SystemTime::now() + hour)).since(own) > 3500);
+/// assert!(time_of_day_by(Some(SystemTime::now() + 1_000 * hour)).since(own) < 3500);
 /// ```
 pub fn time_of_day_by(date: Option<SystemTime>) -> UnixSeconds {
     let mut monitor = ClockMonitor::new(Clock::start());
-    if let Some(date) = date {
-        let _ = monitor.on_service_time(date);
+    if let Some(date) = date.filter(|date| !is_doubtful(*date)) {
+        for _ in 0..CLOCK_WITNESSES {
+            let _ = monitor.on_service_time(date);
+        }
     }
     monitor.time_of_day().seconds()
+}
+
+/// Whether the `Date` of one answer differs by more than [`CLOCK_DOUBT_ONCE`] from this machine's clock: one of the two is wrong, and
+/// a single answer does not say which. It does not count then.
+///
+/// ```
+/// use std::time::{Duration, SystemTime, UNIX_EPOCH};
+///
+/// use scheduled_events::clock::is_doubtful;
+///
+/// assert!(is_doubtful(UNIX_EPOCH));
+/// assert!(!is_doubtful(SystemTime::now() + Duration::from_secs(3 * 3600)));
+/// ```
+pub fn is_doubtful(date: SystemTime) -> bool {
+    unix_ms(date).abs_diff(wall_ms()) > millis(CLOCK_DOUBT_ONCE).unsigned_abs()
 }
 
 /// A [`Clock`] that reports when the wall clock was set too far to be believed, and that knows the service's time of day.
@@ -150,6 +171,8 @@ pub(crate) struct ClockMonitor {
     rejects_step: bool,
     /// How far the service's time of day was ahead of the clock at its last answers, in milliseconds.
     service_ahead_ms: VecDeque<i64>,
+    /// The same of answers in a row that are too far from what is believed, and agree with each other.
+    doubtful_ms: Vec<i64>,
     deviates: bool,
 }
 
@@ -166,6 +189,7 @@ impl ClockMonitor {
             clock,
             rejects_step: false,
             service_ahead_ms: VecDeque::new(),
+            doubtful_ms: Vec::new(),
             deviates: false,
         }
     }
@@ -199,14 +223,46 @@ impl ClockMonitor {
         if self.clock.speed > 1 {
             return None;
         }
-        if self.service_ahead_ms.len() == CLOCK_SAMPLES {
-            self.service_ahead_ms.pop_front();
-        }
         let ahead_ms = unix_ms(date).saturating_sub(self.clock.now().0);
-        self.service_ahead_ms.push_back(ahead_ms);
+        self.add_sample(ahead_ms);
         let deviation = self.deviation();
         let before = std::mem::replace(&mut self.deviates, deviation.is_some());
         deviation.filter(|_| !before)
+    }
+
+    /// One answer that is far from what is believed may be wrong; several in a row that agree are the service's clock from now on.
+    fn add_sample(&mut self, ahead_ms: i64) {
+        let own = self.clock.accepted_step_ms();
+        let believed = self.service_ahead_ms.iter().max().copied().unwrap_or(own);
+        if ahead_ms.abs_diff(believed) <= millis(CLOCK_DOUBT).unsigned_abs() {
+            self.doubtful_ms.clear();
+            if self.service_ahead_ms.len() == CLOCK_SAMPLES {
+                self.service_ahead_ms.pop_front();
+            }
+            self.service_ahead_ms.push_back(ahead_ms);
+            return;
+        }
+        let span = millis(CLOCK_AGREEMENT).unsigned_abs();
+        let agree = |other: &i64| other.abs_diff(ahead_ms) <= span;
+        if !self.doubtful_ms.iter().all(agree) {
+            self.doubtful_ms.clear();
+        }
+        self.doubtful_ms.push(ahead_ms);
+        if self.doubtful_ms.len() >= CLOCK_WITNESSES {
+            self.service_ahead_ms = std::mem::take(&mut self.doubtful_ms).into();
+        }
+    }
+
+    /// By how many seconds this machine's time of day is ahead of the service's, less than zero if it lags: zero as long as it differs
+    /// by no more than [`CLOCK_DEVIATION_MIN`]. `None` if no answer had a date.
+    pub(crate) fn offset_seconds(&self) -> Option<i64> {
+        self.service_ahead_ms.front()?;
+        let seconds = |time: Duration| millis(time).saturating_add(500) / 1_000;
+        Some(match self.deviation() {
+            Some(Deviation::Lags(time)) => seconds(time).saturating_neg(),
+            Some(Deviation::Ahead(time)) => seconds(time),
+            None => 0,
+        })
     }
 
     /// How this machine's time of day differs from the service's, if it does by more than [`CLOCK_DEVIATION_MIN`].
@@ -299,6 +355,39 @@ mod tests {
         let (reported, ahead) = after(Clock::start(), &corrected);
         assert_eq!((reported.trim_end_matches('-'), ahead), ("b", 0));
         assert_eq!(after(Clock::at_speed(60), &[1_200]), ("-".into(), 0));
+    }
+
+    /// Fault 31 of `tests/field-faults.md`.
+    #[test]
+    fn fault_31_one_date_that_is_wrong_by_years_counts_for_nothing() {
+        const YEARS: i64 = 10 * 365 * 86_400;
+        // How many seconds the time of day is ahead of the clock after each of these dates, in tens.
+        let after = |dates: &[i64]| -> Vec<i64> {
+            let mut monitor = ClockMonitor::new(Clock::start());
+            let each = |ahead: &i64| {
+                let _ = monitor.on_service_time(
+                    UNIX_EPOCH + Duration::from_millis((wall_ms() + ahead * 1_000).unsigned_abs()),
+                );
+                (monitor.ahead_ms() + 5_000).div_euclid(10_000) * 10
+            };
+            dates.iter().map(each).collect()
+        };
+        for lie in [YEARS, -YEARS, 7_200, -7_200] {
+            assert_eq!(after(&[lie]), [0]);
+            assert_eq!(after(&[0, lie, 0, lie, 0]), [0; 5]);
+            assert_eq!(after(&[0, lie, lie, 0, lie]), [0; 5]);
+            assert_eq!(after(&[600, lie, 600]), [600; 3]);
+            // Lies that do not agree.
+            assert_eq!(after(&[lie, -lie, 2 * lie, lie]), [0; 4]);
+        }
+        // A clock that is steadily wrong is that of the service, and one that is corrected is, too.
+        for wrong in [10_800, -10_800, YEARS] {
+            assert_eq!(after(&[wrong; 5]), [0, 0, wrong, wrong, wrong]);
+            let corrected = [wrong, wrong, wrong, 0, wrong, 0, 0, 0];
+            let expected = [0, 0, wrong, wrong, wrong, wrong, wrong, 0];
+            assert_eq!(after(&corrected), expected);
+        }
+        assert_eq!(after(&[10_800, 10_797, 10_802]), [0, 0, 10_800]);
     }
 
     #[test]

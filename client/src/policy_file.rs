@@ -12,6 +12,7 @@ use scheduled_events_core::{
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
+use toml::de::DeTable;
 
 use crate::limits::TAKE_OVER_AFTER_SECONDS;
 use crate::suggest::nearest;
@@ -208,16 +209,56 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 /// # Ok::<(), scheduled_events::Error>(())
 /// ```
 pub fn load(name: &str) -> Result<Policy, LoadError> {
-    match name {
-        "observe" => return Ok(Policy::observe()),
-        "sample" => return Ok(Policy::sample()),
-        _ => {}
+    load_with(name, |_| ())
+}
+
+/// Where the policy is from: see [`load_with`].
+///
+/// ```
+/// use scheduled_events::policy_file::PolicySource;
+///
+/// let of = |name, content| if name == "sample" { PolicySource::Preset("sample") } else { PolicySource::File(content) };
+/// assert!(matches!(of("policy.toml", b"[[rule]]"), PolicySource::File(_)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicySource<'a> {
+    /// A policy that is built in, with its name.
+    Preset(&'static str),
+    /// The content of a file.
+    File(&'a [u8]),
+}
+
+/// The same, and passes on where the policy is from: [`Metrics::set_policy`](crate::metrics::Metrics::set_policy) takes it.
+///
+/// # Errors
+/// Those of [`load`].
+///
+/// ```
+/// use scheduled_events::metrics::Metrics;
+/// use scheduled_events::policy_file::load_with;
+///
+/// let mut metrics = Metrics::new();
+/// let policy = load_with("sample", |source| metrics.set_policy(source))?;
+/// assert_eq!(policy.rules().len(), 2);
+/// assert!(metrics.text().contains("policy=\"sample\""));
+/// # Ok::<(), scheduled_events::policy_file::LoadError>(())
+/// ```
+pub fn load_with(name: &str, source: impl FnOnce(PolicySource<'_>)) -> Result<Policy, LoadError> {
+    let preset = match name {
+        "observe" => Some(("observe", Policy::observe())),
+        "sample" => Some(("sample", Policy::sample())),
+        _ => None,
+    };
+    if let Some((name, policy)) = preset {
+        source(PolicySource::Preset(name));
+        return Ok(policy);
     }
     let text = std::fs::read_to_string(Path::new(name)).map_err(|error| LoadError::Unreadable {
         name: name.to_owned(),
         nearest: nearest(name, PRESETS.into_iter()).filter(|_| error.kind() == ErrorKind::NotFound),
         error,
     })?;
+    source(PolicySource::File(text.as_bytes()));
     parse(&text).map_err(|error| LoadError::Invalid {
         name: name.to_owned(),
         error,
@@ -245,11 +286,27 @@ pub fn load(name: &str) -> Result<Policy, LoadError> {
 /// assert_eq!(error.position.unwrap().to_string(), "2:10");
 /// ```
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
-    let file: PolicyFile = toml::from_str(text).map_err(|error| PolicyError {
+    parse_within(text, |_| false)
+}
+
+/// Reads a policy from the tables `[[rule]]` and `leader` of a file that has other keys, too: those for which `is_other` is true.
+///
+/// # Errors
+/// [`PolicyError`] as from [`parse`].
+///
+/// ```
+/// use scheduled_events::policy_file::parse_within;
+///
+/// let text = "prepare = \"drain\"\n[[rule]]\naction = \"prepare\"\n";
+/// assert_eq!(parse_within(text, |key| key == "prepare").unwrap().rules().len(), 1);
+/// assert!(parse_within(text, |_| false).unwrap_err().message.contains("prepare"));
+/// ```
+pub fn parse_within(text: &str, is_other: impl Fn(&str) -> bool) -> Result<Policy, PolicyError> {
+    let file = read(text, &is_other).map_err(|error| PolicyError {
         position: error
             .span()
             .map(|span| Position::of(text.as_bytes(), span.start)),
-        message: error.message().to_owned(),
+        message: with_suggestion(error.message().trim_end()),
     })?;
     let error_at = |rule: &Spanned<RuleEntry>, message| {
         Err(PolicyError {
@@ -284,6 +341,32 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     })?;
     policy.leader = file.leader.map(|entry| entry.0);
     Ok(policy)
+}
+
+/// Serde's message, with what may have been meant.
+fn with_suggestion(message: &str) -> String {
+    if message == "invalid type: map, expected a sequence" {
+        return "found `[rule]`, expected `[[rule]]`: a policy is a list of rules".to_owned();
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let parts = message
+        .strip_prefix("unknown field ")
+        .and_then(|rest| rest.split_once(", "));
+    match (parts, quoted.next()) {
+        (Some((_, expected)), Some(unknown)) => {
+            let suggestion = did_you_mean(nearest(unknown, quoted));
+            format!("unknown key `{unknown}`; {suggestion}{expected}")
+        }
+        _ => message.to_owned(),
+    }
+}
+
+fn read(text: &str, is_other: &dyn Fn(&str) -> bool) -> Result<PolicyFile, toml::de::Error> {
+    let table = DeTable::parse(text)?;
+    let span = table.span();
+    let own = table.into_inner().into_iter();
+    let own = own.filter(|(key, _)| !is_other(key.as_ref())).collect();
+    PolicyFile::deserialize(toml::Deserializer::from(Spanned::new(span, own)))
 }
 
 #[derive(Deserialize)]
@@ -721,6 +804,7 @@ mod tests {
     fn errors_have_a_position_and_name_the_mistake() {
         for (text, place, words) in [
             ("[[rule]]\naction = \"aprove\"", "2:10", "approve"),
+            ("[rule]\naction = \"hold\"", "1:1", "expected `[[rule]]`"),
             (
                 "[[rule]]\nevent = [\"Frezee\"]\naction = \"hold\"",
                 "2:10",
@@ -729,7 +813,17 @@ mod tests {
             (
                 "[[rule]]\nevents = [\"Freeze\"]\naction = \"hold\"",
                 "2:1",
-                "events",
+                "unknown key `events`; did you mean `event`? expected one of `event`, ",
+            ),
+            (
+                "leaders = \"rank\"",
+                "1:1",
+                "unknown key `leaders`; did you mean `leader`? expected ",
+            ),
+            (
+                "[rule]\naction = \"hold\"",
+                "1:1",
+                "write `[[…]]` instead of `[…]`",
             ),
             (
                 "[[rule]]\naction = \"Approve\"",

@@ -148,9 +148,9 @@ pub use policy::{
 };
 pub use session::{
     AnswerOutcome, ApiVersion, Cause, GateAnswer, GatePhase, LastCall, NotificationOutcome,
-    Preparation, Recovering, RecoveryStatus, Report, RequestOutcome, Response, Session,
-    SessionConfig, SessionConfigError, SessionSource, SnapshotError, Step, Untracked, Waiting,
-    WaitsFor, WouldPrepare, limits, snapshot_length,
+    OpenFailures, Preparation, Recovering, RecoveryStatus, Report, RequestOutcome, Response,
+    Session, SessionConfig, SessionConfigError, SessionSource, SnapshotError, Step, Untracked,
+    Waiting, WaitsFor, WouldPrepare, limits, snapshot_length,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

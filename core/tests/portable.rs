@@ -88,7 +88,7 @@ fn a_snapshot_has_the_same_bytes_on_every_platform() {
 
     let mut snapshot = [0; 512];
     let length = session.snapshot(&mut snapshot).unwrap();
-    // Version 3. A change of the format must change the version.
+    // Version 4. A change of the format must change the version.
     assert_eq!(
         hexadecimal(&snapshot[..length]),
         include_str!("portable.snapshot.hex").trim()
@@ -98,4 +98,16 @@ fn a_snapshot_has_the_same_bytes_on_every_platform() {
     restarted.restore(&snapshot[..length]).unwrap();
     assert_eq!(restarted.events().count(), 2);
     assert!(restarted.events().any(TrackedEvent::is_approved));
+
+    // What version 3 wrote is read, and written as version 4.
+    let old: Vec<u8> = include_str!("portable.snapshot-3.hex")
+        .trim()
+        .as_bytes()
+        .chunks_exact(2)
+        .map(|pair| u8::from_str_radix(core::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect();
+    restarted.restore(&old).unwrap();
+    let mut again = [0; 512];
+    let again_length = restarted.snapshot(&mut again).unwrap();
+    assert_eq!(again[..again_length], snapshot[..length]);
 }

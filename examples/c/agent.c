@@ -122,6 +122,9 @@ static void identify(const struct answer *answer) {
 static void finish(const struct answer *answer) {
   schedev_response response = SCHEDEV_RESPONSE_INIT;
   schedev_outcome outcome;
+  if (answer->repeated) {
+    check(schedev_session_repeat_answered(session));
+  }
   if (answer->code != CURLE_OK) {
     uint32_t cause = answer->code == CURLE_OPERATION_TIMEDOUT ? SCHEDEV_CAUSE_TIMEOUT
                      : answer->code == CURLE_COULDNT_CONNECT  ? SCHEDEV_CAUSE_UNREACHABLE
@@ -212,10 +215,11 @@ int main(int argc, char **argv) {
     log_step(&step);
     save();
     switch (step.kind) {
-    case SCHEDEV_STEP_POST:
     case SCHEDEV_STEP_GET:
-      requests_send(step.api_version, step.kind == SCHEDEV_STEP_POST ? step.body : NULL, step.body_len,
-                    step.timeout_ms);
+      requests_get(step.api_version, schedev_session_repeat_version(session), step.timeout_ms);
+      break;
+    case SCHEDEV_STEP_POST:
+      requests_post(step.api_version, step.body, step.body_len, step.timeout_ms);
       break;
     case SCHEDEV_STEP_PREPARE:
     case SCHEDEV_STEP_RECOVER:

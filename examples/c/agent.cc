@@ -80,10 +80,10 @@ public:
 
 private:
   void perform(const se::step::get &step) {
-    requests_send(text(step.api_version), nullptr, 0, milliseconds_of(step.timeout));
+    requests_get(text(step.api_version), text(session_.repeat_version()), milliseconds_of(step.timeout));
   }
   void perform(const se::step::post &step) {
-    requests_send(text(step.api_version), step.body.data(), step.body.size(), milliseconds_of(step.timeout));
+    requests_post(text(step.api_version), step.body.data(), step.body.size(), milliseconds_of(step.timeout));
   }
   void perform(const se::step::prepare &step) { start(prepare_, step.event, step.attempt, false); }
   void perform(const se::step::recover &step) { start(recover_, step.event, step.attempt, true); }
@@ -114,6 +114,9 @@ private:
   static std::uint32_t milliseconds_of(milliseconds time) { return static_cast<std::uint32_t>(time.count()); }
 
   void finish(const answer &answer) {
+    if (answer.repeated) {
+      session_.repeat_answered();
+    }
     const se::outcome outcome = answer.code == CURLE_OK ? session_.on_response(response(answer), now())
                                                         : session_.on_failure(cause_of(answer.code), now());
     if (outcome.kind() == se::outcome_kind::document) {

@@ -10,11 +10,13 @@
 #define ID_TIMEOUT_MS 5000
 #define REPEAT_AFTER_MS 5000
 #define REPEAT_EVERY_MS 10000
+#define REPEAT_TIMEOUT_MS 19500 /* So that the next one can always be sent. */
 
 struct transfer {
   CURL *curl;
   size_t len;
   bool open;
+  bool repeated;
   char body[REQUESTS_BODY_MAX];
 };
 
@@ -24,8 +26,7 @@ static struct curl_slist *headers;
 static const char *service;
 static char id_url[1024];
 static int64_t repeat_at = -1; /* When to send a GET beside those that have no answer; -1 for never. */
-static uint32_t repeat_timeout_ms;
-static char repeat_version[33];
+static char repeat_version_text[33];
 
 static size_t on_body(char *data, size_t size, size_t count, void *context) {
   struct transfer *transfer = context;
@@ -82,7 +83,8 @@ bool requests_open(const char *endpoint) {
   return opened;
 }
 
-void requests_send(schedev_text api_version, const char *body, size_t body_len, uint32_t timeout_ms) {
+static void send_request(schedev_text api_version, const char *body, size_t body_len, uint32_t timeout_ms,
+                         bool repeated) {
   char url[1024];
   struct transfer *transfer = transfers;
   while (transfer < ID && transfer->open) {
@@ -91,13 +93,22 @@ void requests_send(schedev_text api_version, const char *body, size_t body_len, 
   if (transfer < ID) { /* Otherwise enough requests have no answer. */
     (void)snprintf(url, sizeof url, "%s%s?api-version=%.*s", service, SCHEDEV_PATH, (int)api_version.len,
                    api_version.data);
+    transfer->repeated = repeated;
     open_transfer(transfer, url, body, body_len, timeout_ms);
   }
-  if (body == NULL && timeout_ms > REPEAT_AFTER_MS) {
-    repeat_at = now_ms() + (repeat_at < 0 ? REPEAT_AFTER_MS : REPEAT_EVERY_MS);
-    repeat_timeout_ms = timeout_ms;
-    (void)snprintf(repeat_version, sizeof repeat_version, "%.*s", (int)api_version.len, api_version.data);
+}
+
+void requests_get(schedev_text api_version, schedev_text repeat_version, uint32_t timeout_ms) {
+  send_request(api_version, NULL, 0, timeout_ms, false);
+  if (timeout_ms > REPEAT_AFTER_MS) {
+    repeat_at = now_ms() + REPEAT_AFTER_MS;
+    (void)snprintf(repeat_version_text, sizeof repeat_version_text, "%.*s", (int)repeat_version.len,
+                   repeat_version.data);
   }
+}
+
+void requests_post(schedev_text api_version, const char *body, size_t body_len, uint32_t timeout_ms) {
+  send_request(api_version, body, body_len, timeout_ms, false);
 }
 
 void requests_send_id(void) { open_transfer(ID, id_url, NULL, 0, ID_TIMEOUT_MS); }
@@ -116,7 +127,8 @@ bool requests_answer(struct answer *answer) {
   CURLMsg *message;
   int count;
   if (repeat_at >= 0 && now_ms() >= repeat_at) {
-    requests_send(schedev_text_from(repeat_version), NULL, 0, repeat_timeout_ms);
+    send_request(schedev_text_from(repeat_version_text), NULL, 0, REPEAT_TIMEOUT_MS, true);
+    repeat_at = now_ms() + REPEAT_EVERY_MS;
   }
   curl_multi_perform(multi, &count);
   while ((message = curl_multi_info_read(multi, &count)) != NULL) {
@@ -135,7 +147,8 @@ bool requests_answer(struct answer *answer) {
         close_transfer(other);
       }
       repeat_at = ended == ID ? repeat_at : -1;
-      *answer = (struct answer){ended == ID, code, (uint32_t)status, 0, ended->body, ended->len};
+      bool repeated = ended != ID && ended->repeated;
+      *answer = (struct answer){ended == ID, repeated, code, (uint32_t)status, 0, ended->body, ended->len};
       answer->retry_after_seconds = retry_after > 3600 ? 3600u : retry_after > 0 ? (uint32_t)retry_after : 0;
       return true;
     }

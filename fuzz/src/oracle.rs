@@ -324,6 +324,9 @@ fn event(index: usize, members: &[(String, Node)]) -> Option<(EventReading, Even
                 }
                 event.id = text;
             }
+            Member::EventType | Member::EventStatus if text.is_empty() => {
+                problem(ProblemKind::Empty);
+            }
             Member::EventType => event.event_type = Some(text),
             Member::EventStatus => event.status = Some(text),
             Member::EventSource => event.source = Some(text),

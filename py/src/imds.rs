@@ -13,6 +13,7 @@ use scheduled_events::imds::{
     API_VERSION, ENDPOINT, Imds, ImdsError, RequestFailure, name_unknown,
 };
 use scheduled_events::limits::NAME_TIMEOUT;
+use scheduled_events::watch::Poller;
 use scheduled_events_core::{StartRequests, limits};
 
 use crate::convert::span;
@@ -100,8 +101,13 @@ impl PyImds {
 
     fn poll(&self, py: Python<'_>) -> PyResult<PyDocument> {
         let (transport, timeout) = (self.transport.clone(), self.timeout());
-        let answer = wait_for(py, move || transport.events(timeout))?
-            .map_err(|failure| failed(py, &failure))?;
+        // Nobody waits for one connection: a request that may take two minutes is sent again beside the first one.
+        let poll = move || {
+            let version = transport.api_version();
+            let polled = Poller::new(&transport).poll(version, version, timeout, &mut |_| ());
+            polled.answer
+        };
+        let answer = wait_for(py, poll)?.map_err(|failure| failed(py, &failure))?;
         self.answered.store(true, Ordering::Relaxed);
         match answer.status {
             200 if !answer.body.trim_ascii().is_empty() => PyDocument::from_bytes(py, &answer.body),

@@ -12,6 +12,7 @@
 //! | Place | Content |
 //! |---|---|
 //! | `suggest`, [`markup`] | suggestions for misspelled words; text as XML and HTML, for reports and pictures |
+//! | [`capture`], [`contract`] | exchanges with a real service, masked or not; which rules of the wire contract they show it to keep |
 //! | [`scenario`] | parse, write and record scenarios; the table of built-in ones |
 //! | [`timeline`] | play a scenario: a pure state machine with time as an argument, and what it produces |
 //! | [`fault`] | the table of fault kinds; parse a fault; combine the faults of a request |
@@ -27,6 +28,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod capture;
+pub mod contract;
 mod control_plane;
 pub mod fault;
 mod http;

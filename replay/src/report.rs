@@ -1,5 +1,6 @@
 //! The reports of a server: the requests that it received, and the course of the scenario.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::{Instant, SystemTime};
 
@@ -221,9 +222,15 @@ fn write_faults(f: &mut fmt::Formatter<'_>, faults: &[String]) -> fmt::Result {
 
 /// Names one or two resources, or one and the number of the others.
 fn summary(resources: &[String]) -> String {
-    match resources {
+    // A machine that is named twice is one machine.
+    let mut seen = HashSet::new();
+    let resources: Vec<_> = resources
+        .iter()
+        .filter(|name| seen.insert(name.to_ascii_lowercase()))
+        .collect();
+    match &resources[..] {
         [] => "no VM".to_owned(),
-        [one] => one.clone(),
+        [one] => (*one).clone(),
         [one, two] => format!("{one} and {two}"),
         [one, rest @ ..] => format!("{one} and {} more", rest.len()),
     }
@@ -249,6 +256,10 @@ mod tests {
 
     #[test]
     fn displays_an_event() {
+        assert_eq!(
+            event(TransitionKind::Approved, &["a", "A"]),
+            "Freeze ID of a is approved"
+        );
         assert_eq!(
             event(TransitionKind::Appeared, &["a", "b"]),
             "Freeze ID of a and b appears, Scheduled, not before Thu, 01 Jan 1970 00:00:00 GMT"

@@ -50,9 +50,17 @@ pub(crate) fn target_id(resources: &[String]) -> String {
     let mut sets = resources
         .iter()
         .map(|name| uniform(name).map(|(set, _)| set));
+    let is_one = |names: &[String]| {
+        let mut pairs = names.windows(2);
+        pairs.all(|pair| pair[0].eq_ignore_ascii_case(&pair[1]))
+    };
     match (sets.next().flatten(), resources) {
-        (Some(first), _) if sets.all(|set| set == Some(first)) => scale_set_id(first),
-        (None, [only]) => machine_id(only),
+        (Some(first), _)
+            if sets.all(|set| set.is_some_and(|set| set.eq_ignore_ascii_case(first))) =>
+        {
+            scale_set_id(first)
+        }
+        (None, [first, ..]) if is_one(resources) => machine_id(first),
         _ => compute_id("availabilitySets", AVAILABILITY_SET),
     }
 }
@@ -85,6 +93,8 @@ mod tests {
             "/virtualMachineScaleSets/WestNO",
         );
         ends(&["db-node"], "/virtualMachines/db-node");
+        ends(&["db-node", "DB-node"], "/virtualMachines/db-node");
+        ends(&["WestNO_0", "westno_0"], "/virtualMachineScaleSets/WestNO");
         ends(&["db-node", "db-node_1"], "/availabilitySets/replay");
         ends(&["WestNO_0", "EastNO_0"], "/availabilitySets/replay");
         ends(&[], "/availabilitySets/replay");

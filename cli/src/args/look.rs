@@ -8,9 +8,7 @@ use clap::Args;
 use scheduled_events::imds::AUTO_API_VERSION;
 use scheduled_events_core::{EventKind, UnixSeconds};
 
-use super::shared::{
-    MachineArgs, OutputArgs, PolicyArgs, STATE_FILE, ServiceArgs, timeout, vm_name,
-};
+use super::shared::{MachineArgs, OutputArgs, STATE_FILE, ServiceArgs, timeout, vm_name};
 use crate::event_filter::event_kind;
 
 #[derive(Args)]
@@ -59,14 +57,19 @@ pub(crate) struct StatusArgs {
 
 #[derive(Args)]
 pub(crate) struct CheckArgs {
-    /// The document; `-` is standard input
-    #[arg(default_value = "-", value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    /// The document; `-` is standard input. Without it, --config and --policy print what would be
+    /// done about events; --policy reads a document if standard input is a file or a pipe [default: -]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Check a configuration file of `watch`, and decide as a watcher with it
+    #[arg(long = "config", value_name = "FILE", conflicts_with = "policy")]
+    pub(crate) config_file: Option<PathBuf>,
     /// This machine's name in the Resources of events (repeatable). Without it, all events are held
     #[arg(long, value_name = "NAME", value_parser = vm_name)]
     pub(crate) vm_name: Vec<String>,
-    #[command(flatten)]
-    pub(crate) policy: PolicyArgs,
+    /// The policy: a TOML file, or a preset [default: observe]
+    #[arg(long, value_name = "observe|sample|FILE.toml")]
+    pub(crate) policy: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// API version of the document; `auto` is one that has all that the policy names

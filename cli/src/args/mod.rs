@@ -4,6 +4,7 @@
 //! the folders of these names, and `shared` those that several of them accept. `commands_page`
 //! writes them all to a page of the guide.
 
+mod doctor;
 mod look;
 mod operate;
 #[cfg(unix)]
@@ -19,6 +20,7 @@ mod commands_page;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use look::{
     CheckArgs, DiscoverArgs, Language, ListArgs, StatusArgs, TimelineArgs, WaitArgs,
 };
@@ -33,9 +35,9 @@ pub(crate) use scheduled_events::resource_name::Name;
 pub(crate) use service::{ServiceCommand, WindowsServiceArgs};
 #[cfg(windows)]
 pub(crate) use shared::STATE_FILE;
-pub(crate) use shared::{ENDPOINT_VARIABLE, OutputArgs, ServiceArgs};
-pub(crate) use test::{DemoArgs, RecordArgs, ReplayArgs, ScenariosArgs};
-pub(crate) use watch::WatchArgs;
+pub(crate) use shared::{ENDPOINT_VARIABLE, MachineArgs, OutputArgs, ServiceArgs};
+pub(crate) use test::{CaptureArgs, ContractArgs, DemoArgs, RecordArgs, ReplayArgs, ScenariosArgs};
+pub(crate) use watch::{ConfiguredArgs, WatchArgs};
 
 /// Watch Azure Scheduled Events: decide, prepare, approve and recover
 #[derive(Parser)]
@@ -50,7 +52,7 @@ pub(crate) use watch::WatchArgs;
                   Exit codes:\n  \
                   0  success\n  \
                   1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written; \
-                      status: nothing watches, or no document arrives\n  \
+                      status: nothing watches, or no document arrives; contract: the service contradicts a rule\n  \
                   2  usage error\n  \
                   3  the input is not a valid document\n  \
                   4  wait: the time is over\n\n\
@@ -168,12 +170,34 @@ pub(crate) enum Command {
                       first: with --state, the next run resumes."
     )]
     Run(RunArgs),
-    /// Validate a saved document and show the decisions, without network
+    /// Print the options of `watch` that are in force, as a configuration file, and where each comes
+    /// from
+    #[command(after_help = "Example:  scheduled-events config\n\
+                      Example:  scheduled-events config --config watch.toml --policy sample > merged.toml\n\n\
+                      Each line has its origin in a comment: the line of the file, the command line, an environment \
+                      variable or a default. `watch --config` reads what is printed.")]
+    Config(ConfiguredArgs),
+    /// Validate a configuration, a policy or a saved document, and show what would be done, without
+    /// network
     #[command(
-        after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z\n\
+        after_help = "Example:  scheduled-events check --config /etc/scheduled-events/watch.toml\n\
+                      Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z\n\
                       Example:  scheduled-events check --policy drain.toml --as c > policy.h"
     )]
     Check(CheckArgs),
+    /// Check what a watcher with these options needs, before an event does: the metadata service,
+    /// this machine's name, the policy, the commands, the files
+    #[command(
+        override_usage = "scheduled-events doctor [OPTIONS OF WATCH] [--report <FILE>] [--rehearse <SCENARIO> [--yes]]\n       \
+                          scheduled-events doctor --unit <UNIT> [--report <FILE>] [--rehearse <SCENARIO> [--yes]]",
+        after_help = "Example:  sudo scheduled-events doctor --unit scheduled-events\n\
+                      Example:  scheduled-events doctor --policy drain.toml --prepare 'systemctl stop app' \\\n          \
+                      --recover 'systemctl start app' --state /var/lib/scheduled-events/state\n\
+                      Example:  scheduled-events doctor --policy drain.toml --prepare ./drain --rehearse reboot\n\n\
+                      It prints a line a check: ok, warn or FAIL, what was found, and what to do. Nothing is approved or \
+                      written, and no command is run without --rehearse. Exit codes: 0 no failure; 1 a failure; 2 usage error."
+    )]
+    Doctor(DoctorArgs),
     /// Serve a scenario as Azure's metadata service would
     #[command(after_help = "Example:  scheduled-events replay preempt --speed 10\n\
                       Example:  scheduled-events replay live-migration --fault post.status:500@1-3 --fault empty@5\n\
@@ -192,6 +216,18 @@ pub(crate) enum Command {
                       Then:     scheduled-events replay seen.toml"
     )]
     Record(RecordArgs),
+    /// Keep every exchange with the service, as evidence of what it does
+    #[command(
+        after_help = "Example:  scheduled-events capture --to capture.jsonl --mask --probe\n\n\
+                      It polls as `watch` does, and does nothing about what it sees. `contract` judges the file, and `record` makes \
+                      a scenario of it."
+    )]
+    Capture(CaptureArgs),
+    /// Check which rules of the wire contract a capture shows the service to keep
+    #[command(after_help = "Example:  scheduled-events contract capture.jsonl\n\n\
+                      Each rule is seen, contradicted or not-seen, with the sequence number of the exchange that shows it. It exits \
+                      with 1 if the service contradicts a rule, and uses no network.")]
+    Contract(ContractArgs),
     /// Draw a maintenance of one or several machines as a picture, for a post-mortem
     #[command(
         after_help = "Example:  scheduled-events timeline /var/lib/scheduled-events/audit > maintenance.svg\n\

@@ -9,7 +9,7 @@ use scheduled_events::hooks::CommandLine;
 use scheduled_events::limits::{RUN_GRACE_MAX, RUN_STOP_BEFORE_MAX};
 use scheduled_events_core::EventKind;
 
-use super::shared::{MachineArgs, ServiceArgs, command_line, interval, timeout};
+use super::shared::{ConfigArgs, MachineArgs, ServiceArgs, command_line, interval, timeout};
 use crate::event_filter::event_kind;
 
 #[cfg(unix)]
@@ -19,6 +19,8 @@ pub(crate) struct RunArgs {
     /// terminal
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) worker: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
     /// Stop the worker for events of these types, separated by commas: Freeze, Reboot, Redeploy,
     /// Preempt, Terminate, or Other for any other type. The default is every type that ends the
     /// processes of this machine; a Freeze only pauses them

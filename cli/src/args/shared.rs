@@ -1,5 +1,6 @@
 //! Arguments of several subcommands, and parsers for the values of options.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -18,6 +19,12 @@ pub(crate) const STATE_FILE: &str = "/var/lib/scheduled-events/state";
 #[cfg(windows)]
 pub(crate) const STATE_FILE: &str = r"C:\ProgramData\scheduled-events\state";
 
+/// The configuration file of the systemd unit.
+#[cfg(not(windows))]
+pub(crate) const CONFIG_FILE: &str = "/etc/scheduled-events/watch.toml";
+#[cfg(windows)]
+pub(crate) const CONFIG_FILE: &str = r"C:\ProgramData\scheduled-events\watch.toml";
+
 /// The metadata service.
 #[derive(Args)]
 pub(crate) struct ServiceArgs {
@@ -33,6 +40,16 @@ pub(crate) struct ServiceArgs {
     /// needs it, if the service has it
     #[arg(long, value_name = "auto|VERSION", default_value = AUTO_API_VERSION)]
     pub(crate) api_version: String,
+}
+
+/// The configuration file.
+#[derive(Args)]
+pub(crate) struct ConfigArgs {
+    /// Read options from FILE, in TOML. The key of each is its name with `_` for `-`; a table
+    /// `[on]` has a command for each change, and the tables of a policy may be in the same file.
+    /// Options on the command line replace those of the file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// The names of this machine.

@@ -1,4 +1,4 @@
-//! The arguments of commands that test: `replay`, `record`, `scenarios`, `demo`.
+//! The arguments of commands that test: `replay`, `record`, `scenarios`, `demo`, `capture`, `contract`.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use scheduled_events_core::wire::API_VERSION;
 use scheduled_events_replay::server::MAX_MACHINES;
 use scheduled_events_replay::{Fault, fault};
 
-use super::shared::{LogArgs, OutputArgs, speed, timeout};
+use super::shared::{LogArgs, MachineArgs, OutputArgs, ServiceArgs, interval, speed, timeout};
 
 #[derive(Args)]
 pub(crate) struct ScenariosArgs {
@@ -39,9 +39,55 @@ pub(crate) struct DemoArgs {
 
 #[derive(Args)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
-pub(crate) struct RecordArgs {
-    /// The file of `watch --audit`; the files before it, FILE.4 to FILE.1, are read first. `-` is
+#[allow(clippy::struct_excessive_bools)] // Each is an option of its own.
+pub(crate) struct CaptureArgs {
+    /// Append every exchange with the service to FILE, as a line of JSON with a sequence number:
+    /// when it was, method, path, status, header and body of both. Only you can read the file. At
+    /// 8 MiB it is renamed to FILE.1, that one to FILE.2, up to FILE.4
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: PathBuf,
+    /// Replace the names of machines and groups, ids, subscriptions and addresses before they are
+    /// written, each by the same one every time. FILE.names keeps what was replaced, for the next
+    /// run: keep it to yourself
+    #[arg(long)]
+    pub(crate) mask: bool,
+    /// Also send what the service should refuse, such as a request without its header, and ask for
+    /// every version: once at the start, and the versions again when an event is announced or
+    /// starts
+    #[arg(long)]
+    pub(crate) probe: bool,
+    /// Approve each event of this machine, twice, which starts it: only on a machine that nobody
+    /// needs. An event that names other machines as well is not approved
+    #[arg(long)]
+    pub(crate) approve: bool,
+    /// Time between two polls, at least 200ms
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub(crate) interval: Duration,
+    /// Exit when at least one event was seen, and all have ended [default: on Ctrl-C]
+    #[arg(long)]
+    pub(crate) until_idle: bool,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+}
+
+#[derive(Args)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
+pub(crate) struct ContractArgs {
+    /// The file of `capture --to`; the files before it, FILE.4 to FILE.1, are read first. `-` is
     /// standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Args)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
+pub(crate) struct RecordArgs {
+    /// The file of `watch --audit` or of `capture --to`; the files before it, FILE.4 to FILE.1, are
+    /// read first. `-` is standard input
     #[arg(value_name = "AUDIT")]
     pub(crate) audit: PathBuf,
     /// Leave out names of machines, ids of events and times of the day

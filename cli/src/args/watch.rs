@@ -9,13 +9,25 @@ use scheduled_events::policy_file::duration_in_seconds;
 use scheduled_events_core::{Change, LastCall};
 
 use super::shared::{
-    LogArgs, MachineArgs, OutputArgs, PolicyArgs, ServiceArgs, command_line, interval, timeout,
+    CONFIG_FILE, ConfigArgs, LogArgs, MachineArgs, OutputArgs, PolicyArgs, ServiceArgs,
+    command_line, interval, timeout,
 };
+
+/// The arguments of a command about what `watch` would do: those of `watch`, and by default the
+/// configuration file of the unit.
+#[derive(Args)]
+#[command(mut_arg("config", |config| config.default_value(CONFIG_FILE)))]
+pub(crate) struct ConfiguredArgs {
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
+}
 
 #[derive(Args)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 #[allow(clippy::struct_excessive_bools)] // Each is an option of its own.
 pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
     #[command(flatten)]
     pub(crate) service: ServiceArgs,
     #[command(flatten)]

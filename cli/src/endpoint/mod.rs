@@ -6,28 +6,27 @@ pub(crate) mod automatic;
 pub(crate) mod leases;
 
 use std::fmt;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use scheduled_events_core::wire::ADVICE_API_VERSION;
-use scheduled_events_core::{Cause, Document, EventKind, StartRequests, limits};
+use scheduled_events_core::wire::{ADVICE_API_VERSION, API_VERSION};
+use scheduled_events_core::{Cause, Document, EventKind, StartRequests, UnixSeconds, limits};
 
 use crate::api_version::type_warning;
 use crate::args::{ENDPOINT_VARIABLE, ServiceArgs};
 use crate::error::CommandError;
 use crate::output::diagnose;
 use automatic::{AUTO, automatic};
+use scheduled_events::clock;
 use scheduled_events::imds::{self, HttpResponse, Imds, ImdsError};
+use scheduled_events::limits::REPEAT_AFTER;
+use scheduled_events::watch::{Note, Polled, Poller};
 
 /// The first request enables the service for this machine, which takes up to two minutes.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS as u64);
 
-/// An approval follows a document, so the service is enabled.
+/// An approval follows a document, so the service is enabled. It is posted once: whether one without an
+/// answer arrived, `list` shows, and a second one beside it could only say less.
 const POST_TIMEOUT: Duration = Duration::from_millis(limits::TIMEOUT_MS as u64);
-
-/// How long a request takes before the command explains the delay.
-const EXPLAIN_AFTER: Duration = Duration::from_secs(3);
 
 pub(crate) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
     // A variable that is set to the empty string counts as unset.
@@ -59,20 +58,48 @@ pub(crate) fn warn_of_missing_types(types: &[EventKind], service: &ServiceArgs) 
 }
 
 /// Polls once in the version that shows advice, and once more in another one if that brings no
-/// document: most services do not have it.
+/// document: most services do not have it, and some may accept its requests and never answer.
 pub(crate) fn request_with_advice(imds: &Imds) -> Result<HttpResponse, CommandError> {
-    let answer = patiently(|| imds.events_in(ADVICE_API_VERSION, FIRST_TIMEOUT))
-        .map_err(|failure| unreachable(imds, &failure))?;
-    if answer.status == 200 && Document::parse(&answer.body).is_ok() {
+    let mut poller = Poller::new(imds);
+    let reply = patiently(
+        &mut poller,
+        ADVICE_API_VERSION,
+        API_VERSION,
+        FIRST_TIMEOUT,
+        &mut |_| (),
+    );
+    // A failure in that version says nothing about the other one.
+    if let Ok(answer) = reply.answer
+        && answer.status == 200
+        && Document::parse(&answer.body).is_ok()
+    {
+        if reply.repeated {
+            let text = format!(
+                "advice is not shown, if there is any: no answer in API version {ADVICE_API_VERSION}"
+            );
+            diagnose("warning", &text);
+        }
         return Ok(answer);
     }
-    request_document(imds)
+    request_with(imds, &mut poller)
 }
 
 /// Polls once. The answer has a body, which need not be a document.
 pub(crate) fn request_document(imds: &Imds) -> Result<HttpResponse, CommandError> {
-    let answer =
-        patiently(|| imds.events(FIRST_TIMEOUT)).map_err(|failure| unreachable(imds, &failure))?;
+    request_with(imds, &mut Poller::new(imds))
+}
+
+fn request_with(imds: &Imds, poller: &mut Poller) -> Result<HttpResponse, CommandError> {
+    let version = imds.api_version();
+    let reply = patiently(poller, version, version, FIRST_TIMEOUT, &mut |_| ());
+    let answer = reply
+        .answer
+        .map_err(|failure| unreachable(imds, &failure))?;
+    accepted(imds, answer)
+}
+
+/// The answer, if it has status 200 and a body.
+fn accepted(imds: &Imds, answer: HttpResponse) -> Result<HttpResponse, CommandError> {
     if answer.status != 200 {
         return Err(refused(imds, &answer));
     }
@@ -83,6 +110,17 @@ pub(crate) fn request_document(imds: &Imds) -> Result<HttpResponse, CommandError
         )));
     }
     Ok(answer)
+}
+
+/// The time of day by the `Date` of one answer. Says so if that is too far off to be believed.
+pub(crate) fn time_of_day_by(date: Option<SystemTime>) -> UnixSeconds {
+    if date.is_some_and(clock::is_doubtful) {
+        diagnose(
+            "warning",
+            "the metadata service's clock and this machine's differ by more than a day; times are by this machine's",
+        );
+    }
+    clock::time_of_day_by(date)
 }
 
 /// Parses the body of a poll.
@@ -119,21 +157,23 @@ pub(crate) fn name_unknown(why: &dyn fmt::Display, advice: &str) -> CommandError
     CommandError::endpoint(format!("{}; {advice}", imds::name_unknown(why)))
 }
 
-/// Sends a request that may take two minutes, and explains the delay if it does.
-pub(crate) fn patiently<T>(request: impl FnOnce() -> T) -> T {
-    let (done, waiting) = mpsc::channel::<()>();
-    // Without a thread, the delay stays unexplained.
-    let _ = thread::Builder::new().spawn(move || {
-        if waiting.recv_timeout(EXPLAIN_AFTER) == Err(RecvTimeoutError::Timeout) {
-            diagnose(
-                "note",
-                "no answer yet; the first request in 24 hours can take two minutes",
-            );
+/// Polls as a watcher does: a request that may take two minutes is sent again beside the first one,
+/// in `repeat_version`, and the delay is explained. `waiting` is called each second.
+pub(crate) fn patiently(
+    poller: &mut Poller,
+    version: &str,
+    repeat_version: &str,
+    timeout: Duration,
+    waiting: &mut dyn FnMut(Duration),
+) -> Polled {
+    let mut is_explained = false;
+    poller.poll(version, repeat_version, timeout, &mut |waited| {
+        if waited >= REPEAT_AFTER && timeout > REPEAT_AFTER && !is_explained {
+            is_explained = true;
+            diagnose("warning", &Note::NoAnswerYet.to_string());
         }
-    });
-    let result = request();
-    drop(done);
-    result
+        waiting(waited);
+    })
 }
 
 fn unreachable(imds: &Imds, failure: &imds::RequestFailure) -> CommandError {

@@ -1,13 +1,13 @@
 //! `list`: polls once and prints the announced events.
 
-use scheduled_events::clock::time_of_day_by;
 use scheduled_events::imds::{AUTO_API_VERSION, HttpResponse, names_for};
 use scheduled_events::limits::NAME_TIMEOUT;
 
 use super::document::Listing;
 use crate::args::ListArgs;
 use crate::endpoint::{
-    connect, name_unknown, parse, request_document, request_with_advice, warn_of_missing_types,
+    connect, name_unknown, parse, request_document, request_with_advice, time_of_day_by,
+    warn_of_missing_types,
 };
 use crate::error::CommandError;
 use crate::event_filter::EventFilter;

@@ -19,6 +19,7 @@ use crate::output::terminal;
 use crate::output::{print, print_record};
 use scheduled_events::record::{EventRecord, Record, event_key};
 use scheduled_events::state::{InspectError, Inspection, Sight, WaitingEvent};
+use scheduled_events_core::wire::ADVICE_API_VERSION;
 
 pub(crate) fn status(args: &StatusArgs) -> Result<(), CommandError> {
     let inspection = Inspection::of(&args.state).map_err(|error| explain(&args.state, &error))?;
@@ -150,6 +151,14 @@ impl Report {
         Some(format!("{since}; {polls} failed, {cause}"))
     }
 
+    /// Since when the watcher sees no advice, if it wants to.
+    fn advice_unseen_since(&self) -> Option<UnixSeconds> {
+        let sight = self.inspection.sight.as_ref();
+        sight
+            .filter(|_| self.inspection.watched)?
+            .advice_unseen_since
+    }
+
     fn print_records(&self) -> Result<(), CommandError> {
         let status = &self.inspection.state.status;
         let sight = self.inspection.sight.as_ref();
@@ -170,6 +179,9 @@ impl Report {
             failed_polls: sight.map(|sight| sight.failed_polls),
             cause: sight
                 .and_then(|sight| sight.cause.as_deref())
+                .map(Text::plain),
+            config_reload_failed: sight
+                .and_then(|sight| sight.reload_failure.as_deref())
                 .map(Text::plain),
         })?;
         for (event, waits) in &self.events {
@@ -198,6 +210,21 @@ impl Report {
             writeln!(
                 output,
                 "{CAUTION}unknown whether documents arrive{CAUTION:#}: the watcher has not reported it"
+            )?;
+        }
+        if let Some(since) = self.advice_unseen_since() {
+            writeln!(
+                output,
+                "{CAUTION}advice cannot be seen{CAUTION:#} since {}: the service brings no document in API version {ADVICE_API_VERSION}",
+                moment(since, now)
+            )?;
+        }
+        let sight = self.inspection.sight.as_ref();
+        if let Some(why) = sight.and_then(|sight| sight.reload_failure.as_deref()) {
+            writeln!(
+                output,
+                "{CAUTION}the configuration was not read again{CAUTION:#}, and the one before counts: {}",
+                printable(why)
             )?;
         }
         let (word, style) = if status.out_of_service {

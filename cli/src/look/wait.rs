@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::wire::ADVICE_API_VERSION;
 use scheduled_events_core::{
     ApiVersion, Cause, Document, EventKind, ProblemKind, Report, RequestOutcome, Response, Session,
-    SessionConfig, SessionConfigError, Step, VmNames, limits,
+    SessionConfig, SessionConfigError, Step, VmNames,
 };
 
 use crate::args::WaitArgs;
-use crate::endpoint::{connect, name_unknown, patiently, warn_of_missing_types};
+use crate::endpoint::{connect, name_unknown, patiently, time_of_day_by, warn_of_missing_types};
 use crate::error::CommandError;
 use crate::event_filter::EventFilter;
 use crate::look::document::Listing;
 use crate::output::diagnose;
 use crate::output::format::duration;
-use scheduled_events::clock::{Clock, time_of_day_by};
+use scheduled_events::clock::Clock;
 use scheduled_events::imds::{AUTO_API_VERSION, HttpResponse, Imds, names_for};
 use scheduled_events::limits::{BLIND_AFTER, EVENTS_MAX, NAME_TIMEOUT};
-use scheduled_events::watch::Note;
+use scheduled_events::watch::{Note, Poller};
 
 /// The shortest timeout of a request at the end of the waiting time.
 const REQUEST_MIN: Duration = Duration::from_millis(100);
@@ -47,7 +47,9 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     };
     let mut pace = pacing_session(args).map_err(|error| CommandError::usage(error.to_string()))?;
     let clock = Clock::start();
+    let mut poller = Poller::new(&imds);
     let (mut answered, mut last_failure) = (false, String::new());
+    let mut no_advice_said = false;
     let mut sight = Sight::new();
     loop {
         match pace.take_step(clock.now()) {
@@ -58,10 +60,16 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                 let timeout = Duration::from_millis(timeout_ms.into())
                     .min(left())
                     .max(REQUEST_MIN);
-                let version = api_version.to_owned();
-                let poll = || imds.events_in(&version, timeout);
-                let is_first = timeout_ms == limits::FIRST_TIMEOUT_MS;
-                let (outcome, detail) = match if is_first { patiently(poll) } else { poll() } {
+                let mut version = api_version.to_owned();
+                let repeat_version = pace.repeat_version().to_owned();
+                let reply = patiently(&mut poller, &version, &repeat_version, timeout, &mut |_| {
+                    sight.check(&last_failure);
+                });
+                if reply.repeated {
+                    pace.repeat_answered();
+                    version = repeat_version;
+                }
+                let (outcome, detail) = match reply.answer {
                     Ok(answer) => {
                         if answer.status == 200
                             && let Ok(document) = Document::parse(&answer.body)
@@ -120,9 +128,16 @@ pub(crate) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                 sight.check(&last_failure);
             }
             Step::Wait { until } => {
+                if !no_advice_said && pace.advice_unseen_since().is_some() {
+                    no_advice_said = true;
+                    diagnose("warning", &Note::AdviceUnseen.to_string());
+                }
                 thread::sleep(Duration::from_millis(until.millis_since(clock.now())).min(left()));
             }
-            Step::Report(report @ Report::NoAdvice) => diagnose("warning", &report.to_string()),
+            Step::Report(report @ Report::NoAdvice) => {
+                no_advice_said = true;
+                diagnose("warning", &report.to_string());
+            }
             // The session only observes, so there is nothing to prepare, to approve or to recover
             // from.
             _ => {}
@@ -201,7 +216,7 @@ impl Sight {
             let note = Note::Blind {
                 after,
                 failed_polls: self.failed_polls,
-                cause: Some(last_failure.to_owned()),
+                cause: Some(last_failure.to_owned()).filter(|cause| !cause.is_empty()),
             };
             diagnose("warning", &note.to_string());
         }

@@ -3,23 +3,29 @@
 use std::ffi::OsString;
 use std::path::{self, Path};
 
-use clap::Parser;
 use scheduled_events_windows::service::{self, Installation};
 use scheduled_events_windows::{event_log as log_source, files};
 
-use crate::args::{Cli, Command, STATE_FILE, ServiceCommand, WatchArgs, WindowsServiceArgs};
+use crate::args::{Command, STATE_FILE, ServiceCommand, WatchArgs, WindowsServiceArgs};
+use crate::config::{self, ParseError, load_policy};
 use crate::error::CommandError;
 use crate::output::event_log::{self, Entry};
 use crate::output::{diagnose, print};
 use crate::startup::patiently;
 use crate::watch::{check_files, watch};
-use scheduled_events::policy_file::{self, PRESETS};
+use scheduled_events::policy_file::PRESETS;
 
 /// The name of the service.
 const NAME: &str = event_log::SOURCE;
 
 /// The options of `watch` whose values are paths.
-const PATH_OPTIONS: [&str; 4] = ["--state", "--audit", "--metrics-file", "--policy"];
+const PATH_OPTIONS: [&str; 5] = [
+    "--config",
+    "--state",
+    "--audit",
+    "--metrics-file",
+    "--policy",
+];
 
 pub(crate) fn service(args: WindowsServiceArgs) -> Result<(), CommandError> {
     let done = match args.command {
@@ -46,13 +52,17 @@ pub(crate) fn service(args: WindowsServiceArgs) -> Result<(), CommandError> {
 fn install(options: Vec<OsString>) -> Result<(), CommandError> {
     let mut options = absolute(options).map_err(CommandError::usage)?;
     // Prints messages, and the help of `watch`, in the same form as `watch`.
-    let mut watch = parse(&options).unwrap_or_else(|error| error.exit());
+    let mut watch = match parse(&options) {
+        Ok(watch) => watch,
+        Err(ParseError::Arguments(error)) => error.exit(),
+        Err(ParseError::File(error)) => return Err(error),
+    };
     if watch.state.is_none() {
         watch.state = Some(STATE_FILE.into());
         options.extend(["--state", STATE_FILE].map(OsString::from));
     }
     check_files(&watch)?;
-    policy_file::load(&watch.policy.policy).map_err(CommandError::usage)?;
+    load_policy(&watch.policy.policy, watch.config.config.as_deref())?;
     check_commands(&watch)?;
     let program = std::env::current_exe().map_err(|error| {
         CommandError::usage(format!("cannot find this program's file: {error}"))
@@ -94,14 +104,19 @@ fn run(options: &[OsString]) -> u32 {
     // Without it, the service still watches.
     let _ = patiently(|| event_log::open(diagnose));
     let result = parse(options)
-        .map_err(|error| {
-            CommandError::usage(error.render().to_string().trim_start_matches("error: "))
+        .map_err(|error| match error {
+            ParseError::Arguments(error) => {
+                CommandError::usage(error.render().to_string().trim_start_matches("error: "))
+            }
+            ParseError::File(error) => error,
         })
         .and_then(|args| {
-            watch(WatchArgs {
+            let args = WatchArgs {
                 event_log: true,
                 ..args
-            })
+            };
+            // Windows has no signal to read a file again: restart the service.
+            watch(args, &[])
         });
     let code = match result {
         Ok(()) => 0,
@@ -114,12 +129,13 @@ fn run(options: &[OsString]) -> u32 {
     code
 }
 
-fn parse(options: &[OsString]) -> Result<WatchArgs, clap::Error> {
+fn parse(options: &[OsString]) -> Result<WatchArgs, ParseError> {
     let words = [NAME, "watch"].map(OsString::from);
-    match Cli::try_parse_from(words.iter().chain(options))?.command {
+    let words: Vec<_> = words.iter().chain(options).cloned().collect();
+    match config::parse(&words)?.cli.command {
         Command::Watch(args) => Ok(args),
         // The second word decides.
-        _ => Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
+        _ => Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand).into()),
     }
 }
 

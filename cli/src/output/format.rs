@@ -1,5 +1,6 @@
 //! Text for people: times in words, and no character that is unsafe to print.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -28,15 +29,20 @@ pub(crate) fn sentence(text: &str) -> String {
     cut(&printable(text), TEXT_MAX).into_owned()
 }
 
+/// The names without repetitions, in any case: a machine that is named twice is one machine.
+pub(crate) fn distinct(names: impl IntoIterator<Item = impl Display>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let names = names.into_iter().map(|name| name.to_string());
+    names
+        .filter(|name| seen.insert(name.to_ascii_lowercase()))
+        .collect()
+}
+
 /// The names of machines, the first few of them.
 pub(crate) fn names(names: impl IntoIterator<Item = impl Display>) -> String {
     const FEW: usize = 3;
-    let mut names = names.into_iter();
-    let mut list: Vec<_> = names
-        .by_ref()
-        .take(FEW)
-        .map(|name| cell(&name.to_string()))
-        .collect();
+    let mut names = distinct(names).into_iter();
+    let mut list: Vec<_> = names.by_ref().take(FEW).map(|name| cell(&name)).collect();
     match names.count() {
         0 if list.is_empty() => return "-".into(),
         0 => {}
@@ -116,6 +122,17 @@ mod tests {
         }
         assert_eq!(from_now(UnixSeconds(10), UnixSeconds(75)), "1 min 5 s ago");
         assert_eq!(from_now(UnixSeconds(75), UnixSeconds(10)), "in 1 min 5 s");
+    }
+
+    #[test]
+    fn a_machine_that_is_named_twice_counts_once() {
+        for (given, expected) in [
+            (&["vm_0", "VM_0"][..], "vm_0"),
+            (&["a", "b", "A", "c", "B"], "a, b, c"),
+            (&["a", "b", "c", "d", "D"], "a, b, c, and 1 more"),
+        ] {
+            assert_eq!(names(given), expected);
+        }
     }
 
     #[test]

@@ -12,8 +12,10 @@ const PAUSE_MAX: i64 = 60 * 60;
 
 /// The records of one machine's watcher.
 pub(crate) struct AuditLane {
-    /// The machine's name if no event has it: the file's name.
+    /// The machine's name if neither records nor events have it: the file's name.
     fallback: String,
+    /// The machine that the records name.
+    named: Option<String>,
     events: Vec<Drawn>,
     /// The index of each event, by its key.
     index: HashMap<String, usize>,
@@ -77,11 +79,31 @@ impl AuditLane {
     pub(crate) fn new(fallback: String) -> Self {
         Self {
             fallback,
+            named: None,
             events: Vec::new(),
             index: HashMap::new(),
             last: UnixSeconds(i64::MIN),
             unreadable: 0,
         }
+    }
+
+    /// The same lane, of the machine that its records name.
+    pub(crate) fn of(self, machine: String) -> Self {
+        Self {
+            named: Some(machine),
+            ..self
+        }
+    }
+
+    /// Whether it has no events.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Whether its records name this machine.
+    pub(crate) fn is_of(&self, machine: &str) -> bool {
+        let named = self.named.as_ref();
+        named.is_some_and(|named| named.eq_ignore_ascii_case(machine))
     }
 
     /// Adds a line of an audit file.
@@ -191,8 +213,11 @@ impl AuditLane {
         }
     }
 
-    /// The name that all of its own events have and no other event has.
+    /// The name that the records have, or else the one that all of its own events have and no other event has.
     fn machine(&self) -> String {
+        if let Some(named) = &self.named {
+            return named.clone();
+        }
         let has = |event: &Drawn, name: &String| {
             event
                 .members

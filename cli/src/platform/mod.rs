@@ -11,3 +11,12 @@ mod windows;
 pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
+
+/// Who has the lock of a file.
+pub(crate) enum LockState {
+    /// Nobody, or it cannot be known.
+    Free,
+    /// A process, with its id if the lock file has it.
+    #[cfg_attr(windows, allow(dead_code))]
+    Held(Option<u32>),
+}

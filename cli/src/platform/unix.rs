@@ -1,8 +1,9 @@
 //! Unix: signals, systemd, the journal's socket.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -11,9 +12,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::fstat;
+use super::LockState;
+use rustix::fs::{Access, AtFlags, CWD, FileType, FlockOperation, accessat, flock, fstat, statvfs};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use rustix::process::{Pid, Signal, WaitOptions, geteuid, kill_process, wait};
+use scheduled_events::files::open_no_link;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -52,6 +55,11 @@ pub(crate) fn be_first_process(mut command: Command) -> io::Result<u8> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether standard input is a device, such as `/dev/null`, and neither a file nor a pipe.
+pub(crate) fn is_stdin_null() -> bool {
+    fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device())
 }
 
 /// The signal that ended a process, if one did.
@@ -105,6 +113,78 @@ impl DatagramSocket {
     }
 }
 
+/// Whether this user may execute the file.
+pub(crate) fn may_execute(path: &Path) -> bool {
+    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// The names under which a program is found in a folder of PATH.
+pub(crate) fn program_names(program: &str) -> Vec<String> {
+    vec![program.to_owned()]
+}
+
+/// The access rights and the owner of a file: ` (mode 644, of user 0)`.
+pub(crate) fn mode_in_words(path: &Path) -> String {
+    fs::metadata(path).map_or(String::new(), |found| {
+        format!(
+            " (mode {:o}, of user {})",
+            found.mode() & 0o7777,
+            found.uid()
+        )
+    })
+}
+
+/// Checks that this user may write the file or folder, and that its file system is writable.
+pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
+    let mut wanted = Access::WRITE_OK;
+    if path.is_dir() {
+        wanted |= Access::EXEC_OK;
+    }
+    accessat(CWD, path, wanted, AtFlags::EACCESS).map_err(Into::into)
+}
+
+/// The bytes that this user may still write to the file system; none if it has no room for another
+/// file.
+pub(crate) fn free_space(folder: &Path) -> Option<u64> {
+    let found = statvfs(folder).ok()?;
+    let out_of_files = found.f_files > 0 && found.f_favail == 0;
+    Some(if out_of_files {
+        0
+    } else {
+        found.f_bavail.saturating_mul(found.f_frsize)
+    })
+}
+
+/// Whether a process has the lock of this file, and its id if the file has it. This process has the
+/// lock for a moment if nobody else does.
+pub(crate) fn locked_by(lock: &Path) -> LockState {
+    let Ok(mut file) = open_no_link(lock) else {
+        return LockState::Free;
+    };
+    if flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK) {
+        return LockState::Free;
+    }
+    let mut text = [0; 16];
+    let length = file.read(&mut text).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text[..length]);
+    let first = text.lines().next();
+    LockState::Held(first.and_then(|first| first.trim().parse().ok()))
+}
+
+/// Whether no program that this process starts gains rights, as `sudo` does.
+pub(crate) fn gains_no_rights() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NoNewPrivs:"));
+    line.is_some_and(|value| value.trim() == "1")
+}
+
+/// Whether this process runs as root.
+pub(crate) fn is_root() -> bool {
+    geteuid().is_root()
+}
+
 /// From now on, a write beyond the limit on file sizes fails and does not end the process.
 pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
@@ -112,14 +192,21 @@ pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
 
 /// Calls the function on another thread each time a signal asks the process to stop: SIGINT,
 /// SIGTERM, and SIGHUP unless the process was started with SIGHUP ignored, as by nohup. A signal
-/// that arrives when the process should have stopped ends it.
-pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+/// that arrives when the process should have stopped ends it. On SIGHUP, `reload` is called if
+/// there is one, and the process goes on.
+pub(crate) fn on_stop_signal(
+    stop: impl Fn() + Send + 'static,
+    reload: Option<Arc<dyn Fn() + Send + Sync>>,
+) -> io::Result<()> {
     let mut stop_signals = vec![SIGINT, SIGTERM];
     if !hang_up_is_ignored() {
         stop_signals.push(SIGHUP);
     }
     let mut first: Option<Instant> = None;
     on_signals(stop_signals, move |signal| {
+        if let Some(reload) = reload.as_ref().filter(|_| hangs_up(signal)) {
+            return reload();
+        }
         if first.get_or_insert_with(Instant::now).elapsed() > STOP_TIMEOUT {
             let _ = emulate_default_handler(signal);
         }

@@ -3,9 +3,17 @@
 use std::io;
 use std::os::windows::io::AsHandle;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use scheduled_events_windows::{service, stop};
+
+use super::LockState;
+
+/// A device is not distinguished from a file.
+pub(crate) fn is_stdin_null() -> bool {
+    false
+}
 
 /// There is no journal.
 pub(crate) fn is_stream(_stream: &impl AsHandle, _named: &str) -> bool {
@@ -31,7 +39,11 @@ impl DatagramSocket {
 
 /// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown
 /// or the service manager asks the process to stop. A second Ctrl-C ends it at once.
-pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+/// There is no SIGHUP, so that nothing is read again.
+pub(crate) fn on_stop_signal(
+    stop: impl Fn() + Send + 'static,
+    _reload: Option<Arc<dyn Fn() + Send + Sync>>,
+) -> io::Result<()> {
     stop::on_stop(stop)
 }
 
@@ -60,4 +72,47 @@ pub(crate) fn notify_supervisor(_ready: bool, _status: Option<&str>, _alive: boo
 /// Reports to the service manager that the service is about to end.
 pub(crate) fn notify_stopping() {
     service::report_stopping();
+}
+
+/// Whether the system may run the file: its name decides.
+pub(crate) fn may_execute(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// The names under which a program is found in a folder of PATH.
+pub(crate) fn program_names(program: &str) -> Vec<String> {
+    let extensions = std::env::var("PATHEXT").unwrap_or_else(|_| ".COM;.EXE;.BAT;.CMD".to_owned());
+    let with = extensions.split(';').map(|end| format!("{program}{end}"));
+    std::iter::once(program.to_owned()).chain(with).collect()
+}
+
+/// Access rights are not shown here.
+pub(crate) fn mode_in_words(_path: &Path) -> String {
+    String::new()
+}
+
+/// Access rights are not checked here: opening the file reports them.
+#[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
+pub(crate) fn check_writable(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Not known here.
+pub(crate) fn free_space(_folder: &Path) -> Option<u64> {
+    None
+}
+
+/// Not known here.
+pub(crate) fn locked_by(_lock: &Path) -> LockState {
+    LockState::Free
+}
+
+/// There is no such setting.
+pub(crate) fn gains_no_rights() -> bool {
+    false
+}
+
+/// There is no polkit.
+pub(crate) fn is_root() -> bool {
+    true
 }

@@ -78,6 +78,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         .state(args.state.as_deref())
         .run(args.lock.as_deref(), args.state.as_deref());
     files
+        .config(args.config.config.as_deref())
         .policy(args.policy.as_deref().unwrap_or_default())
         .check()?;
     let policy = policy(&args)?;
@@ -91,7 +92,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         waits: waits.collect(),
         by_stop_on: args.policy.is_none(),
         approve: args.approve,
-        checkpoint: args.checkpoint.is_some(),
+        ignores_advice: args.on_advice == Some(OnAdvice::Ignore),
     };
     let ending_types = ending_types(&policy);
     let imds = connect(&args.service)?;
@@ -237,6 +238,8 @@ struct RunHost {
     on_advice: OnAdvice,
     /// Advice that was first seen in this run, until a checkpoint is saved for it.
     advised: HashSet<String>,
+    /// The event that was announced last, which is reported with its time, and when.
+    announced: Option<(String, UnixSeconds)>,
     /// The types of events that stop the worker even if they had started when they were first seen:
     /// those that end the machine.
     ending_types: Vec<&'static str>,
@@ -263,6 +266,7 @@ impl RunHost {
             configured,
             on_advice,
             advised: HashSet::new(),
+            announced: None,
             ending_types,
             started: HashSet::new(),
             poll_failures: FailureLog::default(),
@@ -307,9 +311,13 @@ impl RunHost {
     }
 
     /// Says how an event goes on.
-    fn say_change(&self, change: Change, event: &EventRecord, now: UnixSeconds) {
+    fn say_change(&mut self, change: Change, event: &EventRecord, now: UnixSeconds) {
         let kind = kind(event);
+        let this = Some((event_key(&event.event_id), now));
         let what = match change {
+            // Advice that has become an eviction changes in several ways at once.
+            Change::Scheduled => return self.announced = this,
+            Change::Rescheduled if self.announced == this => return,
             Change::Rescheduled => match event.not_before {
                 Some(start) => format!("rescheduled, and may start {}", from_now(start, now)),
                 None => "rescheduled, for an unknown time".to_owned(),

@@ -47,8 +47,9 @@ pub(super) struct Configured {
     /// Whether `--stop-on` decides, not a `--policy`.
     pub(super) by_stop_on: bool,
     pub(super) approve: bool,
-    /// Whether there is a checkpoint command.
-    pub(super) checkpoint: bool,
+    /// Whether `--on-advice ignore` was given. Otherwise, advice is ignored because there is no checkpoint
+    /// command.
+    pub(super) ignores_advice: bool,
 }
 
 /// The line about an announced event for which the worker is not stopped now; `None` if it is, which
@@ -80,7 +81,9 @@ pub(super) fn goes_on(
             ", and the policy approves the event".to_owned()
         }
         (Action::Approve, _) => ", and nothing is approved without --approve".to_owned(),
-        (_, Reason::Advice) if configured.checkpoint => ", since --on-advice says so".to_owned(),
+        (_, Reason::Advice) if configured.ignores_advice => {
+            ", since --on-advice says so".to_owned()
+        }
         (_, Reason::Advice) => ", since there is no --checkpoint".to_owned(),
         (_, Reason::NoRule) if configured.by_stop_on => {
             ", since --stop-on does not name this type".to_owned()
@@ -109,7 +112,7 @@ mod tests {
             waits: vec![None, Some(38)],
             by_stop_on,
             approve: false,
-            checkpoint: false,
+            ignores_advice: false,
         }
     }
 

@@ -45,8 +45,11 @@ impl RunOptions {
         let until = checkpoint_deadline(announcement.start, self.grace);
         let for_checkpoint = until.saturating_duration_since(now);
         if saves && !for_checkpoint.is_zero() {
-            let most = duration(rounded(for_checkpoint));
-            format!("saving a checkpoint for {most} at most, then stopping the worker")
+            let most = match rounded(for_checkpoint) {
+                0 => "less than a second".to_owned(),
+                seconds => format!("{} at most", duration(seconds)),
+            };
+            format!("saving a checkpoint for {most}, then stopping the worker")
         } else {
             stopping(announcement.start, now, self.grace)
         }
@@ -60,4 +63,46 @@ pub(crate) struct RunCommands {
     pub(crate) checkpoint: Option<CommandLine>,
     pub(crate) stop: Option<CommandLine>,
     pub(crate) resume: Option<CommandLine>,
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduled_events::limits::COMMAND_GRACE;
+    use scheduled_events::record::EventRecord;
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_has_hardly_any_time_is_not_said_to_have_none() {
+        let grace = Duration::from_secs(10);
+        let options = RunOptions {
+            worker: Vec::new(),
+            grace,
+            every: None,
+            commands: RunCommands {
+                checkpoint: Some(CommandLine::parse("true").expect("a command")),
+                ..RunCommands::default()
+            },
+            approve: false,
+            lock: None,
+            phase_file: None,
+            state_file: None,
+            log: |_, _| {},
+            on_phase: Box::new(|_| {}),
+        };
+        for (millis, expected) in [
+            (400, "saving a checkpoint for less than a second, "),
+            (20_400, "saving a checkpoint for 20 s at most, "),
+        ] {
+            let start = Instant::now() + grace + COMMAND_GRACE + Duration::from_millis(millis);
+            let announcement = Announcement {
+                event: EventRecord::default(),
+                start: Some(start),
+            };
+            let said = options.stopping(&announcement);
+            // A slow machine has none left.
+            let is_late = said.starts_with("stopping the worker");
+            assert!(said.starts_with(expected) || is_late, "{said}");
+        }
+    }
 }

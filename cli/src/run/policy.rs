@@ -5,9 +5,9 @@ use std::time::Duration;
 use scheduled_events_core::{Action, EventKind, EventTypes, Policy, Rule, TooManyRules};
 
 use crate::args::{OnAdvice, RunArgs};
+use crate::config::load_policy;
 use crate::error::CommandError;
 use scheduled_events::limits::{RUN_NOTICE, RUN_SHORT_NOTICE};
-use scheduled_events::policy_file;
 
 /// The rules: `--policy`, or rules by which events of the types in `--stop-on` stop the worker.
 pub(super) fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
@@ -15,7 +15,7 @@ pub(super) fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
     let Some(file) = &args.policy else {
         return Policy::new(&stop_on(args, before)).map_err(usage);
     };
-    let policy = policy_file::load(file).map_err(CommandError::usage)?;
+    let policy = load_policy(file, args.config.config.as_deref())?;
     let waits = |rule: &Rule| Rule {
         prepare_before: match rule.action {
             Action::Prepare => rule.prepare_before.or(before),

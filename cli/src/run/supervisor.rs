@@ -600,6 +600,10 @@ impl Supervisor {
     /// asked to end, the end of all processes of the worker.
     pub(super) fn on_own_end(&mut self, status: ExitStatus) {
         self.state = State::IDLE;
+        // An exit code is the worker's own answer. A signal, as of the system when memory is short, is not.
+        if self.ending.is_none() && platform::ending_signal(status).is_some() {
+            self.log("warning", &format!("the worker was ended ({status})"));
+        }
         // A checkpoint is complete only if the worker reports so and nobody asked it to end.
         if status.success()
             && self.ending.is_none()

@@ -93,7 +93,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         ..WatcherOptions::default()
     };
     let mut watch = Watcher::new(imds, watch_options, None).map_err(CommandError::usage)?;
-    stop_on_signals(&watch.handle())?;
+    stop_on_signals(&watch.handle(), None)?;
     let mut host = DemoHost {
         printer,
         server,

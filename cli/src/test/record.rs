@@ -1,11 +1,11 @@
-//! `record`: converts a watcher's records to a scenario.
+//! `record`: converts a watcher's records, or captured exchanges, to a scenario.
 
 use std::path::Path;
 
 use crate::args::RecordArgs;
-use crate::audit_lines::read_audit;
+use crate::audit_lines::{read_audit, warn_of_missing_lines};
 use crate::error::CommandError;
-use crate::output::{diagnose, print};
+use crate::output::print;
 use scheduled_events_replay::scenario::{Recording, RecordingError};
 
 pub(crate) fn record(args: &RecordArgs) -> Result<(), CommandError> {
@@ -19,29 +19,12 @@ pub(crate) fn recorded(audit: &Path, mask: bool) -> Result<String, CommandError>
     let text = recording.scenario(mask).map_err(|error| {
         let advice = match error {
             RecordingError::NoRecord => {
-                "; expected the file of `watch --audit`, or the output of `watch --json`"
+                "; expected the file of `watch --audit` or `capture --to`, or the output of `watch --json`"
             }
             _ => "",
         };
         CommandError::document(format!("{name}: {error}{advice}"))
     })?;
-    if recording.lost > 0 {
-        diagnose(
-            "warning",
-            &format!(
-                "{name}: {} records were lost when it was written",
-                recording.lost
-            ),
-        );
-    }
-    if recording.unreadable > 0 {
-        diagnose(
-            "warning",
-            &format!(
-                "{name}: {} lines are no record, and were left out",
-                recording.unreadable
-            ),
-        );
-    }
+    warn_of_missing_lines(&name, recording.lost, recording.unreadable);
     Ok(text)
 }

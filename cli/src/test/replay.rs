@@ -227,7 +227,7 @@ impl ReplayRun {
     ) -> Result<Clients, CommandError> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_stopped);
-        platform::on_stop_signal(move || flag.store(true, Ordering::SeqCst))
+        platform::on_stop_signal(move || flag.store(true, Ordering::SeqCst), None)
             .map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
         let machines = if command.is_empty() {
             &[]

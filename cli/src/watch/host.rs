@@ -1,16 +1,19 @@
 //! The host of `watch`: prints records and runs the user's commands.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
+use scheduled_events_core::{Change, GateAnswer, GatePhase, Policy, Preparation, RequestOutcome};
 
+use crate::doctor::NameCheck;
 use crate::output::format::printable;
 use crate::output::{self, diagnose};
 use crate::systemd::Supervisor;
+use crate::watch::gate_lines::GateLines;
 use crate::watch::printer::{RecordPrinter, print_note};
+use crate::watch::reload::Pending;
 use scheduled_events::audit::Audit;
 use scheduled_events::hooks::{
     CommandEvent, CommandLine, CommandOutcome, RunningCommand, end_all, log_refused,
@@ -28,13 +31,17 @@ pub(crate) struct CommandHost {
     pub(crate) printer: RecordPrinter,
     pub(crate) audit: Option<Audit>,
     pub(crate) metrics: Option<(Metrics, MetricsFile)>,
+    pub(crate) name_check: Option<NameCheck>,
     pub(crate) prepare: Option<CommandLine>,
     pub(crate) recover: Option<CommandLine>,
     pub(crate) gate: Option<CommandLine>,
     /// How long a preparation may run; `None` for the default.
     pub(crate) prepare_timeout: Option<Duration>,
     pub(crate) on: Vec<(Change, CommandLine)>,
+    /// What was read again, if the configuration is.
+    pub(crate) reloaded: Option<Pending>,
     supervisor: Supervisor,
+    gate_lines: GateLines,
     /// Running preparations, recoveries and questions to the gate, by attempt.
     running: HashMap<u32, RunningCommand>,
     /// Commands for changes of this machine's events, and of others'.
@@ -137,12 +144,15 @@ impl CommandHost {
             printer,
             audit: None,
             metrics: None,
+            name_check: None,
             prepare: None,
             recover: None,
             gate: None,
             prepare_timeout: None,
             on: Vec::new(),
+            reloaded: None,
             supervisor: Supervisor::new(),
+            gate_lines: GateLines::default(),
             running: HashMap::new(),
             on_own: CommandQueue::default(),
             on_others: CommandQueue::default(),
@@ -231,6 +241,13 @@ impl Host for CommandHost {
         if let Some((metrics, _)) = &mut self.metrics {
             metrics.polled(poll);
         }
+        let has_document = matches!(
+            poll.outcome,
+            RequestOutcome::Document | RequestOutcome::Unchanged
+        );
+        if let Some(check) = self.name_check.as_mut().filter(|_| has_document) {
+            check.on_document();
+        }
     }
 
     fn before_approval(&mut self) {
@@ -241,6 +258,26 @@ impl Host for CommandHost {
 
     fn note(&mut self, note: &Note) {
         print_note(note);
+    }
+
+    fn reload(&mut self) -> Option<Result<Policy, String>> {
+        let pending = self.reloaded.as_ref()?;
+        let result = pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
+        if let Some((metrics, _)) = &mut self.metrics {
+            metrics.reloaded(result.is_ok());
+        }
+        Some(result.map(|new| {
+            // Commands that run go on.
+            self.prepare = new.prepare;
+            self.recover = new.recover;
+            self.gate = new.gate;
+            self.prepare_timeout = new.prepare_timeout;
+            self.on = new.on;
+            new.policy
+        }))
     }
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
@@ -329,12 +366,15 @@ impl Host for CommandHost {
         };
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
         let gate = (CommandKind::Gate, &command);
+        let (lines, event_id) = (self.gate_lines.clone(), event.event_id.clone());
+        lines.ask(&event_id, phase);
         self.start(
             gate,
             (event, &variables),
             Some(GATE_TIME),
             attempt,
             move |event: CommandEvent| match event {
+                CommandEvent::Line(line) if !lines.is_new(&event_id, phase, &line) => {}
                 CommandEvent::Line(line) => diagnose("gate", &line),
                 CommandEvent::Refused(why) => log_refused("gate", &why, diagnose),
                 CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),

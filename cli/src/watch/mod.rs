@@ -2,45 +2,59 @@
 //!
 //! The watcher is the library's. This file starts it as the arguments specify. `host` acts for it:
 //! it runs the user's commands, and reports through `printer`, which has `others_summary` for the
-//! events of other machines.
+//! events of other machines. `reload` reads its rules and commands again. `gate_lines` keeps what the gate
+//! says again out of the log.
 
-mod host;
+mod gate_lines;
+pub(crate) mod host;
 mod others_summary;
 pub(crate) mod printer;
+mod reload;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use scheduled_events_core::{Action, Change, Policy};
+use scheduled_events_core::{Change, Policy};
 
-use crate::api_version::policy_warning;
 use crate::args::WatchArgs;
+use crate::config::load_policy_with;
+use crate::doctor::{NameCheck, check_arguments};
 use crate::endpoint::connect;
 use crate::error::CommandError;
 #[cfg(windows)]
 use crate::output::event_log::{self, Entry};
 use crate::output::format::{count, printable};
+use crate::output::journal;
 use crate::output::{self, diagnose};
 use crate::own_files::OwnFiles;
 use crate::platform;
 use crate::startup::{patiently, signals, stop_on_signals};
 use host::CommandHost;
 use printer::{RecordPrinter, Stamp, print_note};
+use reload::Reloader;
 use scheduled_events::audit::Audit;
 use scheduled_events::hooks::{self, CommandLine};
 use scheduled_events::metrics::{Metrics, MetricsFile};
-use scheduled_events::policy_file;
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
 
-pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
+/// `arguments` are the command line, which is read again on SIGHUP.
+pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), CommandError> {
     #[cfg(windows)]
     if args.event_log {
         patiently(|| event_log::open(diagnose))?;
     }
     check_files(&args)?;
-    let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
+    let mut metrics = Metrics::new();
+    let policy = load_policy_with(
+        &args.policy.policy,
+        args.config.config.as_deref(),
+        |source| metrics.set_policy(source),
+    )?;
     warn(&args, &policy);
     let runs_commands = runs_commands(&args);
+    let reloader = Reloader::new(&args, arguments, metrics.commands());
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     // A dry run changes no file.
@@ -81,6 +95,7 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         .map(open_metrics)
         .transpose()
         .map_err(CommandError::usage)?;
+    let name_check = NameCheck::new(&imds, &args.machine.vm_name);
     let options = WatcherOptions {
         api_version: args.service.api_version,
         advice: needs_advice(&args.on),
@@ -100,26 +115,47 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     if let Some(file) = &metrics_file {
         patiently(|| file.start_writer())?;
     }
-    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
+    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log())
+        .dry_run(options.dry_run);
     let about = format!(
-        "watching {} every {}, policy {}",
+        "{}watching {} every {}, policy {}",
+        if options.dry_run {
+            "dry run, which does nothing: "
+        } else {
+            ""
+        },
         imds.endpoint(),
         humantime::format_duration(options.interval),
         printable(&args.policy.policy)
     );
-    printer.message(&format!("{about}; press Ctrl-C to stop"));
+    if journal::has_output() {
+        // Nobody presses a key there.
+        printer.message(&about);
+    } else {
+        printer.message(&format!("{about}; press Ctrl-C to stop"));
+    }
     #[cfg(windows)]
     event_log::add(Entry::Watching, &about);
     let endpoint = imds.endpoint().to_owned();
     let mut host = CommandHost::new(printer);
     host.audit = audit;
-    host.metrics = metrics_file.map(|file| (Metrics::new(), file));
+    host.name_check = name_check;
+    host.metrics = metrics_file.map(|file| (metrics, file));
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     if runs_commands {
         patiently(hooks::reserve_thread)?;
     }
     // Last: while the main thread waits for another one, a signal ends the process at once.
-    stop_on_signals(&watch.handle())?;
+    host.reloaded = reloader.as_ref().map(Reloader::pending);
+    let handle = watch.handle();
+    let reload = reloader.map(|reloader| -> Arc<dyn Fn() + Send + Sync> {
+        let handle = handle.clone();
+        Arc::new(move || {
+            reloader.read();
+            handle.reload();
+        })
+    });
+    stop_on_signals(&handle, reload.as_ref())?;
     host.prepare = args.prepare;
     host.recover = args.recover;
     host.gate = args.gate;
@@ -150,11 +186,14 @@ pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
     let files = OwnFiles::default()
         .state(args.state.as_deref())
         .audit(args.audit.as_deref());
-    files.policy(&args.policy.policy).check()
+    files
+        .config(args.config.config.as_deref())
+        .policy(&args.policy.policy)
+        .check()
 }
 
 /// Whether a command waits for advice.
-fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
+pub(crate) fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
     on.iter()
         .any(|(change, _)| matches!(change, Change::Advised | Change::AdviceWithdrawn))
 }
@@ -168,39 +207,9 @@ pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
 }
 
 /// Warns about arguments that are valid, but most likely not intended.
-fn warn(args: &WatchArgs, policy: &Policy) {
-    if let Some(warning) = policy_warning(policy, &args.service.api_version) {
-        diagnose("warning", &warning);
-    }
-    if let Some(file) = args
-        .metrics_file
-        .as_ref()
-        .filter(|file| file.extension().is_none_or(|end| end != "prom"))
-    {
-        let text = format!(
-            "node_exporter reads only files that end in .prom, and not {}",
-            file.display()
-        );
-        diagnose("warning", &text);
-    }
-    let prepares = policy
-        .rules()
-        .iter()
-        .any(|rule| rule.action == Action::Prepare);
-    if prepares && args.prepare.is_none() && !args.dry_run {
-        diagnose(
-            "warning",
-            "the policy has a rule with action `prepare`, but there is no --prepare COMMAND: events that match it are held",
-        );
-    }
-    if !prepares && (args.prepare.is_some() || args.recover.is_some()) {
-        diagnose(
-            "warning",
-            &format!(
-                "the policy {} has no rule with action `prepare`: --prepare and --recover are never run",
-                args.policy.policy
-            ),
-        );
+pub(crate) fn warn(args: &WatchArgs, policy: &Policy) {
+    for finding in check_arguments(args, policy) {
+        diagnose("warning", &finding.sentence());
     }
     let on_changes = args.on.iter().map(|(_, command)| command);
     for command in [&args.prepare, &args.recover]

@@ -9,7 +9,7 @@ use scheduled_events_core::{Action, Change, UnixSeconds};
 
 use crate::args::OutputArgs;
 use crate::output::format::{
-    LAST_CALL, cell, date_and_time, duration, from_now, names, now, printable, sentence,
+    LAST_CALL, cell, date_and_time, distinct, duration, from_now, names, now, printable, sentence,
 };
 use crate::output::journal::{self, Priority};
 use crate::output::status_line;
@@ -59,15 +59,25 @@ impl Stamp {
     }
 }
 
+/// Whether what is decided is done.
+#[derive(Clone, Copy)]
+enum Mode {
+    Acts,
+    DryRun,
+}
+
 /// Prints the records and notes of a watcher.
 pub(crate) struct RecordPrinter {
     json: bool,
     /// Whether each event of other machines is printed.
     verbose: bool,
+    mode: Mode,
     stamp: Stamp,
     /// The date that was printed last.
     date: String,
     others: OthersSummary,
+    /// The event that was announced last, and when.
+    announced: Option<(String, UnixSeconds)>,
     /// Whether `--verbose` was mentioned.
     hinted: bool,
     status_at: Option<Instant>,
@@ -79,12 +89,33 @@ impl RecordPrinter {
         Self {
             json: output.json,
             verbose,
+            mode: Mode::Acts,
             stamp,
             date: String::new(),
             others: OthersSummary::default(),
+            announced: None,
             hinted: false,
             status_at: None,
             status: String::new(),
+        }
+    }
+
+    /// The same for a dry run: a line says what would be done.
+    pub(crate) fn dry_run(self, dry_run: bool) -> Self {
+        let mode = if dry_run { Mode::DryRun } else { Mode::Acts };
+        Self { mode, ..self }
+    }
+
+    const fn is_dry(&self) -> bool {
+        matches!(self.mode, Mode::DryRun)
+    }
+
+    /// The word for an action, which a dry run does not take.
+    const fn word_of(&self, action: Action) -> &'static str {
+        match action {
+            Action::Approve if self.is_dry() => "would approve",
+            Action::Prepare if self.is_dry() => "would prepare",
+            action => action.word(),
         }
     }
 
@@ -93,9 +124,24 @@ impl RecordPrinter {
         self.others.report();
         if self.json {
             print_progress_record(timed);
-        } else if !self.sum_up(timed) {
+        } else if !self.is_said(timed) && !self.sum_up(timed) {
             self.print(timed);
         }
+    }
+
+    /// Whether a record repeats what the line of its event, which was just announced, has: advice that has become an eviction
+    /// is scheduled, has a new time and another type at once.
+    fn is_said(&mut self, timed: &TimedRecord<'_>) -> bool {
+        let Record::Change { change, event } = &timed.record else {
+            return false;
+        };
+        let this = Some((event.event_id.to_string(), timed.time));
+        match change {
+            Change::Scheduled => self.announced = this,
+            Change::Rescheduled | Change::Updated => return self.announced == this,
+            _ => {}
+        }
+        false
     }
 
     /// Adds a record to the summary, if it is about another machine's event and no action.
@@ -104,7 +150,7 @@ impl RecordPrinter {
             Record::Change { change, event } => (Some(change.word()), event),
             Record::Decision { action, event, .. } => {
                 let acts = matches!(action, Action::Approve | Action::Prepare);
-                (acts.then(|| action.word()), event)
+                (acts.then(|| self.word_of(*action)), event)
             }
             _ => return false,
         };
@@ -183,23 +229,15 @@ impl RecordPrinter {
     }
 
     fn print(&mut self, timed: &TimedRecord<'_>) {
-        let stamp = self.stamp;
+        let (stamp, is_dry) = (self.stamp, self.is_dry());
+        let decided = match &timed.record {
+            Record::Decision { action, .. } => self.word_of(*action),
+            _ => "",
+        };
         let mut line =
             |word: &str, style: Style, event_type: &str, id: &dyn Display, rest: &str| {
                 if self.stamp == Stamp::Journal {
-                    let is_event = !matches!(
-                        timed.record,
-                        Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
-                    );
-                    log_record(
-                        timed.record.kind(),
-                        word,
-                        style,
-                        event_type,
-                        &id.to_string(),
-                        is_event,
-                        rest,
-                    );
+                    log_record(timed, word, style, event_type, &id.to_string(), rest);
                     return;
                 }
                 let time = self.stamp(timed.time);
@@ -245,7 +283,7 @@ impl RecordPrinter {
                 let rule = rule.map_or(String::new(), |rule| format!(" (rule {rule})"));
                 let text = format!("{reason}{rule}");
                 line(
-                    action.word(),
+                    decided,
                     action_style(*action),
                     &type_of(event),
                     &event.event_id,
@@ -304,6 +342,7 @@ impl RecordPrinter {
                 ..
             } => {
                 let (word, style) = match outcome {
+                    HookOutcome::DryRun if is_dry => ("would recover", PLAIN),
                     HookOutcome::Done => ("recovered", GOOD),
                     HookOutcome::NoCommand | HookOutcome::DryRun => ("recovered", PLAIN),
                     _ => ("not recovered", BAD),
@@ -385,12 +424,11 @@ impl RecordPrinter {
 
 /// Prints a record as one line of the journal, with fields by which `journalctl` can select.
 fn log_record(
-    kind: &str,
+    timed: &TimedRecord<'_>,
     word: &str,
     style: Style,
     event_type: &str,
     id: &str,
-    is_event: bool,
     rest: &str,
 ) {
     if is_quiet() {
@@ -406,16 +444,21 @@ fn log_record(
     let line = format!("{word}: {} {}  {rest}", cell(event_type), sentence(id));
     let line = line.trim_end();
     let (event_type, id) = (printable(event_type), printable(id));
-    let fields = [
-        ("SCHEDULED_EVENTS_RECORD", kind),
-        ("SCHEDULED_EVENTS_TYPE", &*event_type),
-        ("SCHEDULED_EVENTS_ID", &*id),
-    ];
-    if !journal::send(
-        priority,
-        line,
-        if is_event { &fields } else { &fields[..1] },
-    ) {
+    let is_event = !matches!(
+        timed.record,
+        Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
+    );
+    let machine = timed.machine.map(printable);
+    let mut fields = vec![("SCHEDULED_EVENTS_RECORD", timed.record.kind())];
+    if is_event {
+        fields.extend([
+            ("SCHEDULED_EVENTS_TYPE", &*event_type),
+            ("SCHEDULED_EVENTS_ID", &*id),
+        ]);
+    }
+    let machine = machine.as_deref();
+    fields.extend(machine.map(|machine| ("SCHEDULED_EVENTS_MACHINE", machine)));
+    if !journal::send(priority, line, &fields) {
         print_progress(&format!("{}{line}\n", priority.prefix()));
     }
 }
@@ -458,11 +501,7 @@ fn summary(event: &EventMembers<'_>, now: UnixSeconds) -> String {
     let source = event
         .event_source
         .map(|source| format!("; caused by {}", cell(&source.to_string())));
-    let resources: Vec<_> = event
-        .resources
-        .iter()
-        .flat_map(ResourceList::iter)
-        .collect();
+    let resources = distinct(event.resources.iter().flat_map(ResourceList::iter));
     let whose = match event.mine {
         Some(true) if resources.len() > 1 => " (including this machine)",
         Some(true) => " (this machine)",

@@ -5,7 +5,7 @@ use scheduled_events_replay::{ADVICE_API_VERSION, Scenario, Server, ServerConfig
 use serde_json::{Value, json};
 
 use crate::support::{
-    FakeService, Finished, Folder, Reply, Run, VM, eventually, freeze, helper, lines, run,
+    FakeService, Finished, Folder, Reply, Run, VM, command, eventually, freeze, helper, lines, run,
     together, with,
 };
 
@@ -414,4 +414,47 @@ fn an_answer_of_the_newer_version_that_is_no_document_hides_no_event() {
     let all = service.requests();
     let polls: Vec<_> = all.iter().filter(|request| request.is_get()).collect();
     assert!(polls[0].target.ends_with("2024-07-09") && polls[1].target.ends_with("2020-07-01"));
+}
+
+#[test]
+fn advice_that_becomes_an_eviction_is_one_line_and_three_records() {
+    let service = FakeService::start();
+    let advice = json!({ "EventType": ADVICE, "EventStatus": "Advisory", "NotBefore": "" });
+    let folder = Folder::new();
+    let audit = folder.path("audit");
+    service.show(2, &[with(freeze("a"), &advice)]);
+    let arguments = [
+        "watch",
+        "--endpoint",
+        &service.url(),
+        "--vm-name",
+        VM,
+        "--api-version",
+        "2024-07-09",
+        "--audit",
+        &audit,
+    ];
+    let watcher = Run::start(command(&arguments));
+    eventually("the advice", || {
+        watcher.stdout().contains("advised").then_some(())
+    });
+    service.show(3, &[with(freeze("a"), &json!({ "EventType": "Preempt" }))]);
+    eventually("the eviction", || {
+        lines(&audit)
+            .iter()
+            .any(|line| line.contains("\"change\":\"updated\""))
+            .then_some(())
+    });
+    service.await_polls(2);
+    let said = watcher.stop().stdout;
+    let count = |word: &str| said.lines().filter(|line| line.contains(word)).count();
+    assert_eq!(
+        (
+            count("  scheduled "),
+            count("rescheduled"),
+            count("  updated ")
+        ),
+        (1, 0, 0),
+        "{said}"
+    );
 }

@@ -4,6 +4,9 @@
 mod advice;
 mod api_versions;
 mod command_line;
+mod config;
+#[cfg(unix)]
+mod doctor;
 mod field_faults;
 #[cfg(unix)]
 mod guide;

@@ -55,7 +55,7 @@ pub fn earlier_files(path: &Path) -> impl DoubleEndedIterator<Item = PathBuf> + 
 ///
 /// ```
 /// use scheduled_events::audit::Audit;
-/// use scheduled_events::record::{Record, TimedRecord};
+/// use scheduled_events::record::Record;
 /// use scheduled_events_core::UnixSeconds;
 ///
 /// # let folder = std::env::temp_dir().join(format!("audit-example-{}", std::process::id()));
@@ -63,7 +63,7 @@ pub fn earlier_files(path: &Path) -> impl DoubleEndedIterator<Item = PathBuf> + 
 /// let path = folder.join("audit");
 /// let audit = Audit::open(&path, |note| eprintln!("{note:?}"))?;
 /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
-/// audit.record(&TimedRecord { record, time: UnixSeconds(0) });
+/// audit.record(&record.at(UnixSeconds(0)));
 /// audit.sync(); // the record is on the disk, or could not be written
 /// audit.sync_unless_stalled(); // the same, but many callers together wait once
 /// assert!(audit.lost() == 0 && !audit.is_half_full());
@@ -117,6 +117,9 @@ enum Item {
         lost: u64,
         since: UnixSeconds,
         until: UnixSeconds,
+        /// Whose records they are, with the id of the machine.
+        machine: Option<String>,
+        vm_id: Option<String>,
     },
 }
 
@@ -124,12 +127,19 @@ impl Item {
     fn line(&self) -> String {
         match self {
             Self::Record(line) => line.clone(),
-            Self::Gap { lost, since, until } => line(
+            Self::Gap {
+                lost,
+                since,
+                until,
+                machine,
+                vm_id,
+            } => line(
                 &Record::Gap {
                     lost: *lost,
                     since: *since,
                 }
-                .at(*until),
+                .at(*until)
+                .of_machine(machine.as_deref(), vm_id.as_deref()),
             ),
         }
     }
@@ -182,7 +192,7 @@ impl Audit {
 
     /// Adds a record to the file soon. Does not wait.
     pub fn record(&self, record: &TimedRecord<'_>) {
-        self.record_as(record, record.time);
+        self.add(record, record.time, (record.machine, record.vm_id));
     }
 
     /// The same for a record that has more members than those of core, or another definition. Its first member is `record`.
@@ -204,7 +214,7 @@ impl Audit {
     /// let path = folder.join("audit");
     /// let audit = Audit::open(&path, |note| eprintln!("{note:?}"))?;
     /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
-    /// let record = TimedRecord { record, time: UnixSeconds(0) };
+    /// let record = record.at(UnixSeconds(0));
     /// audit.record_as(&OfMachine { record: &record, machine: "web_0" }, record.time);
     /// audit.finish();
     /// let line = std::fs::read_to_string(&path)?;
@@ -213,6 +223,15 @@ impl Audit {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn record_as(&self, record: &impl Serialize, time: UnixSeconds) {
+        self.add(record, time, (None, None));
+    }
+
+    fn add(
+        &self,
+        record: &impl Serialize,
+        time: UnixSeconds,
+        (machine, vm_id): (Option<&str>, Option<&str>),
+    ) {
         self.start_writer();
         let line = line(record);
         let mut queue = self.shared.queue();
@@ -229,6 +248,8 @@ impl Audit {
                 lost: 1,
                 since: time,
                 until: time,
+                machine: machine.map(str::to_owned),
+                vm_id: vm_id.map(str::to_owned),
             });
         }
         drop(queue);

@@ -47,6 +47,18 @@ use crate::platform::{self, COMMAND_ID};
 use crate::record::EventRecord;
 use process::{Report, Task};
 
+/// A text that [`CommandLine::parse`] splits into these words.
+///
+/// ```
+/// use scheduled_events::hooks::{CommandLine, join};
+///
+/// let words = ["drain", "--note", "it's \"going\" down", ""].map(str::to_owned);
+/// assert_eq!(CommandLine::parse(&join(&words)).unwrap().words(), words);
+/// ```
+pub fn join(words: &[String]) -> String {
+    words::join(words)
+}
+
 /// Variables that systemd sets for this program, and that its commands must not see.
 pub const SUPERVISOR_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 

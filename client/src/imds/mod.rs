@@ -25,7 +25,7 @@ pub use error::{ImdsError, MetadataError, RequestFailure};
 pub use response::HttpResponse;
 
 use resolver::DirectResolver;
-use response::response;
+use response::{response, response_head};
 
 /// The address of the metadata service on every Azure virtual machine in a virtual network.
 pub const ENDPOINT: &str = wire::ENDPOINT;
@@ -38,6 +38,9 @@ pub const AUTO_API_VERSION: &str = "auto";
 
 /// The API version whose resource names start with an underscore.
 pub const UNDERSCORED_API_VERSION: &str = wire::UNDERSCORED_API_VERSION;
+
+/// The path and the query of what the instance's metadata has about the machine, as JSON.
+const COMPUTE_PATH: &str = "/metadata/instance/compute?api-version=2021-02-01";
 
 /// The request buffer, in bytes. A longer request is sent in parts; those of a watcher have at most 3 KiB.
 const REQUEST_BUFFER: usize = 4 * 1024;
@@ -60,8 +63,18 @@ const NOT_IN_NAMES: &str = " <>\"/\\[]:|+=;,?*@&'`";
 /// use scheduled_events::imds::Exchange;
 /// use scheduled_events_core::Cause;
 ///
-/// let (method, target, time) = ("GET", "/metadata/scheduledevents?api-version=2020-07-01", Duration::from_millis(5_003));
-/// let exchange = Exchange { method, target, result: Err(Cause::Timeout), time, bytes: 0 };
+/// let exchange = Exchange {
+///     method: "GET",
+///     target: "/metadata/scheduledevents?api-version=2020-07-01",
+///     request_headers: &[("Metadata", "true")],
+///     request_body: b"",
+///     result: Err(Cause::Timeout),
+///     detail: Some("timeout: global"),
+///     head: None,
+///     body: b"",
+///     time: Duration::from_millis(5_003),
+///     bytes: 0,
+/// };
 /// assert_eq!(exchange.to_string(), "GET /metadata/scheduledevents?api-version=2020-07-01 timeout 5003 ms 0 bytes");
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -70,12 +83,48 @@ pub struct Exchange<'a> {
     pub method: &'static str,
     /// The path and the query.
     pub target: &'a str,
+    /// The header fields that this client sets. The HTTP library adds `Host`, `Accept`, and `User-Agent` if there is none here.
+    pub request_headers: &'a [(&'a str, &'a str)],
+    /// The body of the request; empty for a `GET`.
+    pub request_body: &'a [u8],
     /// The status of the response, or why there is no whole one.
     pub result: Result<u16, Cause>,
+    /// The message of the HTTP library, if there is no whole response.
+    pub detail: Option<&'a str>,
+    /// Status line and header of the response, also of one whose body is not whole.
+    pub head: Option<&'a ResponseHead>,
+    /// The body of the response.
+    pub body: &'a [u8],
     /// The time from the request to the end of the response.
     pub time: Duration,
     /// The length of the response's body.
     pub bytes: usize,
+}
+
+/// The status and the header of a response, for a trace.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// let (sender, heads) = mpsc::channel();
+/// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+/// imds.with_trace(move |exchange| drop(sender.send(exchange.head.cloned()))).events(Duration::from_secs(5))?;
+/// let head = heads.recv()?.ok_or("a response")?;
+/// assert_eq!(head.status, 200);
+/// assert!(head.headers.iter().any(|(name, value)| name == "content-type" && value.starts_with("application/json")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseHead {
+    /// The status code.
+    pub status: u16,
+    /// Each header field in the order in which it was sent, its name in lower case. Bytes that are no UTF-8 are replaced.
+    pub headers: Vec<(String, String)>,
 }
 
 impl fmt::Display for Exchange<'_> {
@@ -342,6 +391,18 @@ impl Imds {
         &self.endpoint
     }
 
+    /// The version of the API that [`events`](Self::events) and [`approve`](Self::approve) name.
+    ///
+    /// ```
+    /// use scheduled_events::imds::{API_VERSION, AUTO_API_VERSION, ENDPOINT, Imds};
+    ///
+    /// assert_eq!(Imds::new(ENDPOINT, AUTO_API_VERSION, false)?.api_version(), API_VERSION);
+    /// # Ok::<(), scheduled_events::imds::ImdsError>(())
+    /// ```
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
     /// Requests the document.
     ///
     /// # Errors
@@ -409,26 +470,52 @@ impl Imds {
         timeout: Duration,
     ) -> Result<HttpResponse, RequestFailure> {
         let url = format!("{}{api_version}", self.events);
-        let request = self
-            .headers(self.agent.post(&url))
-            .content_type("application/json");
-        let request = request.config().timeout_global(Some(timeout)).build();
+        let mut headers = self.headers();
+        headers.push(("Content-Type", "application/json"));
         // The body of the response is undocumented, so nothing about it makes an approval fail.
-        self.exchange("POST", &url, || request.send(body), |_| false)
+        self.exchange("POST", &url, &headers, body, timeout, |_| false)
+    }
+
+    /// Sends a `GET` for this path and query with these header fields, in the place of the client's own: a request that the service
+    /// may refuse, to see what it answers.
+    ///
+    /// # Errors
+    /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+    /// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+    /// // Without `Metadata: true`.
+    /// let refused = imds.probe("/metadata/scheduledevents?api-version=2020-07-01", &[], Duration::from_secs(5))?;
+    /// assert_eq!(refused.status, 400);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn probe(
+        &self,
+        target: &str,
+        headers: &[(&str, &str)],
+        timeout: Duration,
+    ) -> Result<HttpResponse, RequestFailure> {
+        let url = format!("{}{target}", self.endpoint);
+        self.exchange("GET", &url, headers, b"", timeout, |_| false)
     }
 
     fn get(&self, url: &str, timeout: Duration) -> Result<HttpResponse, RequestFailure> {
-        let request = self.headers(self.agent.get(url));
-        let request = request.config().timeout_global(Some(timeout)).build();
-        self.exchange("GET", url, || request.call(), |status| status == 200)
+        let needs_body = |status| status == 200;
+        self.exchange("GET", url, &self.headers(), b"", timeout, needs_body)
     }
 
-    fn headers<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
-        let request = request.header(wire::HEADER_NAME, wire::HEADER_VALUE);
-        match &self.user_agent {
-            Some(text) => request.header("User-Agent", text),
-            None => request,
-        }
+    /// The header fields of every request.
+    fn headers(&self) -> Vec<(&str, &str)> {
+        let user_agent = self.user_agent.as_deref();
+        let user_agent = user_agent.map(|text| ("User-Agent", text));
+        let own = (wire::HEADER_NAME, wire::HEADER_VALUE);
+        [Some(own), user_agent].into_iter().flatten().collect()
     }
 
     /// Sends a request when it is its turn, and reads the response.
@@ -436,24 +523,43 @@ impl Imds {
         &self,
         method: &'static str,
         url: &str,
-        send: impl FnOnce() -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+        headers: &[(&str, &str)],
+        request_body: &[u8],
+        timeout: Duration,
         needs_body: impl Fn(u16) -> bool,
     ) -> Result<HttpResponse, RequestFailure> {
         self.wait_for_turn();
         let started = Instant::now();
-        let result = response(send(), needs_body);
-        if let Some(Trace(trace)) = &self.trace {
-            trace(&Exchange {
-                method,
-                target: url.strip_prefix(&self.endpoint).unwrap_or(url),
-                result: result
-                    .as_ref()
-                    .map(|response| response.status)
-                    .map_err(|failure| failure.cause),
-                time: started.elapsed(),
-                bytes: result.as_ref().map_or(0, |response| response.body.len()),
-            });
-        }
+        let received = if method == "POST" {
+            let request = headers.iter().fold(self.agent.post(url), with_header);
+            let request = request.config().timeout_global(Some(timeout)).build();
+            request.send(request_body)
+        } else {
+            let request = headers.iter().fold(self.agent.get(url), with_header);
+            let request = request.config().timeout_global(Some(timeout)).build();
+            request.call()
+        };
+        let Some(Trace(trace)) = &self.trace else {
+            return response(received, needs_body);
+        };
+        let head = received.as_ref().ok().map(response_head);
+        let result = response(received, needs_body);
+        let body = result.as_ref().map_or(&[][..], |response| &response.body);
+        trace(&Exchange {
+            method,
+            target: url.strip_prefix(&self.endpoint).unwrap_or(url),
+            request_headers: headers,
+            request_body,
+            result: result
+                .as_ref()
+                .map(|response| response.status)
+                .map_err(|failure| failure.cause),
+            detail: result.as_ref().err().map(|failure| failure.detail.as_str()),
+            head: head.as_ref(),
+            body,
+            time: started.elapsed(),
+            bytes: body.len(),
+        });
         result
     }
 
@@ -488,6 +594,28 @@ impl Imds {
         Ok(id.to_owned())
     }
 
+    /// Requests what the instance's metadata has about the machine, its object `compute`, as JSON: its name, its scale set, whether it
+    /// is a Spot machine.
+    ///
+    /// # Errors
+    /// [`MetadataError`]: why there is none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let scenario = Scenario::builtin("preempt").ok_or("a built-in name")?;
+    /// let server = Server::start(ServerConfig::new(scenario).vm_name("web_0"))?;
+    /// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+    /// assert!(imds.compute(Duration::from_secs(5))?.contains(r#""vmScaleSetName":"web""#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn compute(&self, timeout: Duration) -> Result<String, MetadataError> {
+        self.text(COMPUTE_PATH, timeout)
+    }
+
     /// Requests one member of the instance's metadata, as text.
     fn text(&self, path: &str, timeout: Duration) -> Result<String, MetadataError> {
         let url = format!("{}{path}", self.endpoint);
@@ -497,6 +625,13 @@ impl Imds {
         }
         String::from_utf8(response.body).map_err(|_| MetadataError::NotText)
     }
+}
+
+fn with_header<B>(
+    request: ureq::RequestBuilder<B>,
+    (name, value): &(&str, &str),
+) -> ureq::RequestBuilder<B> {
+    request.header(*name, *value)
 }
 
 /// The message for people that this machine's own name is unknown, with the reason: the error of [`Imds::vm_name`].

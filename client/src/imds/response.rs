@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use scheduled_events_core::Cause;
 use ureq::http::{HeaderMap, header};
 
-use super::RequestFailure;
+use super::{RequestFailure, ResponseHead};
 use crate::limits::{BODY_MAX, ERROR_BODY_MAX};
 
 /// The advice where the service refuses this process, which without that protocol it never does.
@@ -110,6 +110,18 @@ pub(super) fn response(
         date: date(headers),
         body,
     })
+}
+
+/// Status and header, for a trace.
+pub(super) fn response_head(response: &ureq::http::Response<ureq::Body>) -> ResponseHead {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let fields = response.headers().iter();
+    ResponseHead {
+        status: response.status().as_u16(),
+        headers: fields
+            .map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes())))
+            .collect(),
+    }
 }
 
 /// `Retry-After` in seconds. A date is compared with the service's own clock if the response has a `Date`.

@@ -12,9 +12,11 @@ mod file;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::record::EventMembers;
+use sha2::{Digest, Sha256};
+
 use scheduled_events_core::{
     Action, Cause, Change, EventKind, GateAnswer, RequestOutcome, TrackedEvent, TrackedStatus,
     UnixSeconds,
@@ -22,6 +24,7 @@ use scheduled_events_core::{
 
 use crate::hooks::CommandOutcome;
 use crate::limits::GATE_ANOTHER_APPROVES;
+use crate::policy_file::PolicySource;
 use crate::record::{GateOutcome, Record, TimedRecord, event_key};
 use crate::watch::{Poll, WatchStatus};
 
@@ -96,6 +99,7 @@ macro_rules! families {
 
 families! {
     build "build_info" FamilyKind::Gauge, "The version of scheduled-events";
+    policy "policy_info" FamilyKind::Gauge, "The policy, and the SHA-256 of its file";
     polls "polls_total" FamilyKind::Counter, "Polls of the metadata service by result";
     poll_duration "poll_duration_seconds" FamilyKind::Histogram(&POLL_BUCKETS), "Time that a poll took, answered or not";
     last_document "last_document_timestamp_seconds" FamilyKind::Gauge,
@@ -105,6 +109,21 @@ families! {
     next_start "next_start_timestamp_seconds" FamilyKind::Gauge,
         "The earliest NotBefore of this machine's events that have not started, by type";
     out_of_service "out_of_service" FamilyKind::Gauge, "1 while the machine is out of service, else 0";
+    blind "blind_seconds" FamilyKind::Gauge, "For how long no document has arrived, once that is too long; else 0";
+    clock_offset "clock_offset_seconds" FamilyKind::Gauge,
+        "How far this machine's clock is ahead of the metadata service's; less than 0 if it lags, 0 within two seconds";
+    preparation_failed "preparation_failed" FamilyKind::Gauge,
+        "Open events for which the machine could not prepare, until it has";
+    recovery_failed "recovery_failed" FamilyKind::Gauge, "Machines that could not be recovered, until they are";
+    approval_failed "approval_failed" FamilyKind::Gauge,
+        "Events that are announced and whose approval was not accepted, until it is";
+    last_call "last_call" FamilyKind::Gauge,
+        "Open events that the machine prepared for although the gate has not answered yes, until it does";
+    started_without_notice "started_without_notice" FamilyKind::Gauge,
+        "Open events of this machine that started without notice";
+    state_not_saved "state_not_saved" FamilyKind::Gauge, "1 while the state file cannot be written, else 0";
+    last_dropped "last_dropped_record_timestamp_seconds" FamilyKind::Gauge,
+        "When the output or the audit file last lacked a record; 0 if none did";
     changes "changes_total" FamilyKind::Counter, "Changes of events, those of other machines included";
     decisions "decisions_total" FamilyKind::Counter, "Decisions of the policy about events";
     commands "commands_total" FamilyKind::Counter, "Commands that ended, by what they were for and how they ended";
@@ -117,6 +136,8 @@ families! {
         "Time for which an event of this machine was seen as started, until it was over";
     state_save_failures "state_save_failures_total" FamilyKind::Counter, "Failed attempts to write the state file";
     records_dropped "records_dropped_total" FamilyKind::Counter, "Records that the output or the audit file lacks";
+    config_reload_failed "config_reload_failed" FamilyKind::Gauge,
+        "1 if the configuration could not be read again when that was last tried, else 0";
 }
 
 /// The families, which the threads of commands count in, too.
@@ -133,24 +154,16 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
 ///
 /// use scheduled_events::hooks::CommandOutcome;
 /// use scheduled_events::metrics::{CommandKind, Metrics};
-/// use scheduled_events::record::{Record, TimedRecord};
+/// use scheduled_events::record::Record;
 /// use scheduled_events::watch::WatchStatus;
 /// use scheduled_events_core::UnixSeconds;
 ///
 /// let mut metrics = Metrics::new();
 /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
-/// metrics.record(&TimedRecord { record, time: UnixSeconds(0) });
+/// metrics.record(&record.at(UnixSeconds(0)));
 /// let commands = metrics.commands(); // for the threads of commands
 /// commands.ended(CommandKind::Prepare, &CommandOutcome::Succeeded, Duration::from_secs(3));
-/// let status = WatchStatus {
-///     answered: true,
-///     blind_since: None,
-///     events: 0,
-///     failure: None,
-///     is_polling: true,
-///     out_of_service: true,
-///     save_failures: 0,
-/// };
+/// let status = WatchStatus { is_polling: true, out_of_service: true, ..WatchStatus::default() };
 /// metrics.status(status, 0);
 /// assert!(metrics.is_changed());
 /// assert!(metrics.text().contains("scheduled_events_out_of_service 1\n"));
@@ -162,8 +175,17 @@ pub struct Metrics {
     families: Shared,
     /// The numbers of events by type, status and `mine`. What was counted once stays, with 0.
     counts: BTreeMap<[&'static str; 3], u32>,
-    /// When this machine's events that have started were seen to do so.
-    started: HashMap<String, UnixSeconds>,
+    /// This machine's events that have started.
+    started: HashMap<String, Start>,
+    /// How many records were dropped so far.
+    dropped: u64,
+}
+
+/// The start of an event.
+#[derive(Clone, Copy)]
+struct Start {
+    seen: UnixSeconds,
+    without_notice: bool,
 }
 
 /// Counts commands, on any thread. [`Metrics`] has an example.
@@ -255,7 +277,19 @@ impl Metrics {
         ] {
             histogram.add(&[], 0.0);
         }
-        for single in [&mut families.last_document, &mut families.out_of_service] {
+        for single in [
+            &mut families.last_document,
+            &mut families.out_of_service,
+            &mut families.config_reload_failed,
+            &mut families.blind,
+            &mut families.preparation_failed,
+            &mut families.recovery_failed,
+            &mut families.approval_failed,
+            &mut families.last_call,
+            &mut families.started_without_notice,
+            &mut families.state_not_saved,
+            &mut families.last_dropped,
+        ] {
             single.set(&[], 0.0);
         }
         for total in [
@@ -270,9 +304,26 @@ impl Metrics {
             families,
             counts: BTreeMap::new(),
             started: HashMap::new(),
+            dropped: 0,
         };
         metrics.count_events(&mut std::iter::empty());
         metrics
+    }
+
+    /// Notes the policy: `observe` or `sample`, or the content of its file, as it is. Machines with the same file have the same label.
+    ///
+    /// ```
+    /// use scheduled_events::metrics::Metrics;
+    /// use scheduled_events::policy_file::PolicySource;
+    ///
+    /// let mut metrics = Metrics::new();
+    /// metrics.set_policy(PolicySource::Preset("observe"));
+    /// assert!(metrics.text().contains("scheduled_events_policy_info{policy=\"observe\",sha256=\"\"} 1\n"));
+    /// metrics.set_policy(PolicySource::File(b""));
+    /// assert!(metrics.text().contains("policy=\"file\",sha256=\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"} 1\n"));
+    /// ```
+    pub fn set_policy(&mut self, source: PolicySource<'_>) {
+        self.commands().set_policy(source);
     }
 
     /// Counts a record.
@@ -412,16 +463,48 @@ impl Metrics {
 
     /// Notes the state of the watcher, and how many records were dropped so far.
     pub fn status(&mut self, status: WatchStatus<'_>, dropped: u64) {
+        let mut guard = lock(&self.families);
+        let families = &mut *guard;
+        let open = status.open_failures;
+        let mut changed = false;
+        for (family, value) in [
+            (&mut families.out_of_service, number(status.out_of_service)),
+            (&mut families.blind, number(status.blind_for.as_secs())),
+            (&mut families.preparation_failed, number(open.preparations)),
+            (&mut families.recovery_failed, number(open.recoveries)),
+            (&mut families.approval_failed, number(open.approvals)),
+            (&mut families.last_call, number(open.last_calls)),
+            (&mut families.state_not_saved, number(status.is_unsaved)),
+            (
+                &mut families.state_save_failures,
+                number(status.save_failures),
+            ),
+            (&mut families.records_dropped, number(dropped)),
+        ] {
+            changed |= family.set(&[], value);
+        }
+        if let Some(offset) = status.clock_offset_seconds {
+            changed |= families.clock_offset.set(&[], seconds(offset));
+        }
+        if dropped > self.dropped {
+            self.dropped = dropped;
+            // By this machine's clock, as the time of a file is.
+            families.last_dropped.set(&[], seconds(wall_clock()));
+        }
+        families.changed |= changed;
+    }
+
+    /// Notes whether the configuration could be read again.
+    ///
+    /// ```
+    /// let mut metrics = scheduled_events::metrics::Metrics::new();
+    /// metrics.reloaded(false);
+    /// assert!(metrics.text().contains("scheduled_events_config_reload_failed 1\n"));
+    /// ```
+    pub fn reloaded(&mut self, succeeded: bool) {
         let mut families = lock(&self.families);
-        let is_out = f64::from(u8::from(status.out_of_service));
-        let changed = [
-            families.out_of_service.set(&[], is_out),
-            families
-                .state_save_failures
-                .set(&[], number(status.save_failures)),
-            families.records_dropped.set(&[], number(dropped)),
-        ];
-        families.changed |= changed.contains(&true);
+        let failed = f64::from(u8::from(!succeeded));
+        families.changed |= families.config_reload_failed.set(&[], failed);
     }
 
     /// What counts commands: on other threads, too.
@@ -448,7 +531,7 @@ impl Metrics {
 
 fn on_own_change(
     families: &mut Families,
-    started: &mut HashMap<String, UnixSeconds>,
+    started: &mut HashMap<String, Start>,
     change: Change,
     event: &EventMembers<'_>,
     time: UnixSeconds,
@@ -466,18 +549,51 @@ fn on_own_change(
             if change == Change::StartedWithoutNotice {
                 families.notice.observe(&[], 0.0);
             }
-            started.insert(key, time);
+            let start = Start {
+                seen: time,
+                without_notice: change == Change::StartedWithoutNotice,
+            };
+            started.insert(key, start);
         }
         _ if change.is_end() => {
             if let Some(start) = started.remove(&key) {
-                families.interruption.observe(&[], between(start, time));
+                families
+                    .interruption
+                    .observe(&[], between(start.seen, time));
             }
         }
         _ => {}
     }
+    let without_notice = started.values().filter(|start| start.without_notice);
+    families
+        .started_without_notice
+        .set(&[], number(without_notice.count()));
 }
 
 impl CommandMetrics {
+    /// As [`Metrics::set_policy`], for a policy that is read while the watcher runs.
+    ///
+    /// ```
+    /// use scheduled_events::metrics::Metrics;
+    /// use scheduled_events::policy_file::PolicySource;
+    ///
+    /// let metrics = Metrics::new();
+    /// metrics.commands().set_policy(PolicySource::Preset("sample"));
+    /// assert!(metrics.text().contains("policy=\"sample\""));
+    /// ```
+    pub fn set_policy(&self, source: PolicySource<'_>) {
+        let (policy, sha256) = match source {
+            PolicySource::Preset(name) => (name, String::new()),
+            PolicySource::File(content) => ("file", hexadecimal(&Sha256::digest(content))),
+        };
+        let mut families = lock(&self.0);
+        families.policy.clear();
+        families
+            .policy
+            .set(&[("policy", policy), ("sha256", &sha256)], 1.0);
+        families.changed = true;
+    }
+
     /// Counts a command that has ended.
     pub fn ended(&self, kind: CommandKind, outcome: &CommandOutcome, duration: Duration) {
         let mut families = lock(&self.0);
@@ -490,6 +606,17 @@ impl CommandMetrics {
             .command_duration
             .observe(&[("kind", kind.word())], duration.as_secs_f64());
     }
+}
+
+fn wall_clock() -> i64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    time.map_or(0, |time| time.as_secs().try_into().unwrap_or(i64::MAX))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16);
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(digit).collect()
 }
 
 /// A time or a duration as a sample.

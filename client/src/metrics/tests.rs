@@ -1,7 +1,7 @@
 use std::thread;
 
 use scheduled_events_core::{
-    Document, Response, Session, SessionConfig, Step, Text, UnixMillis, VmNames,
+    Document, OpenFailures, Response, Session, SessionConfig, Step, Text, UnixMillis, VmNames,
 };
 use scheduled_events_test_support::wait;
 
@@ -85,7 +85,16 @@ fn everything_that_may_be_counted_starts_at_zero() {
         "state_save_failures_total",
         "records_dropped_total",
         "last_document_timestamp_seconds",
+        "blind_seconds",
+        "preparation_failed",
+        "recovery_failed",
+        "approval_failed",
+        "last_call",
+        "started_without_notice",
+        "state_not_saved",
+        "last_dropped_record_timestamp_seconds",
         "out_of_service",
+        "config_reload_failed",
     ] {
         assert_eq!(value(&text, sample), Some("0"), "{sample} in\n{text}");
     }
@@ -328,12 +337,10 @@ fn the_status_is_a_change_only_if_it_differs() {
     let mut metrics = Metrics::new();
     let status = |out_of_service, save_failures| WatchStatus {
         answered: true,
-        blind_since: None,
-        events: 0,
-        failure: None,
         is_polling: true,
         out_of_service,
         save_failures,
+        ..WatchStatus::default()
     };
     for (out, failures, is_changed) in [
         (false, 0, true),
@@ -357,4 +364,74 @@ fn the_status_is_a_change_only_if_it_differs() {
     metrics.status(status(true, 2), 7);
     assert!(metrics.is_changed());
     assert_eq!(value(&metrics.text(), "records_dropped_total"), Some("7"));
+}
+
+/// Fault 43 of `tests/field-faults.md`.
+#[test]
+fn what_has_failed_stays_until_it_is_resolved() {
+    let mut metrics = Metrics::new();
+    let failing = WatchStatus {
+        open_failures: OpenFailures {
+            preparations: 2,
+            recoveries: 1,
+            approvals: 1,
+            last_calls: 1,
+        },
+        is_unsaved: true,
+        blind_for: Duration::from_millis(12_900),
+        clock_offset_seconds: Some(-7),
+        ..WatchStatus::default()
+    };
+    let samples = [
+        ("preparation_failed", "2"),
+        ("recovery_failed", "1"),
+        ("approval_failed", "1"),
+        ("last_call", "1"),
+        ("state_not_saved", "1"),
+        ("blind_seconds", "12"),
+    ];
+    assert_eq!(value(&metrics.text(), "clock_offset_seconds"), None);
+    metrics.status(failing, 1);
+    let text = metrics.text();
+    for (sample, expected) in samples {
+        assert_eq!(value(&text, sample), Some(expected), "{sample} in\n{text}");
+    }
+    assert_eq!(value(&text, "clock_offset_seconds"), Some("-7"));
+    let dropped = |text: &str| {
+        let time = value(text, "last_dropped_record_timestamp_seconds");
+        time.and_then(|time| time.parse::<i64>().ok()).unwrap()
+    };
+    assert!(wall_clock().abs_diff(dropped(&text)) < 60, "{text}");
+    metrics.status(WatchStatus::default(), 1);
+    let text = metrics.text();
+    for (sample, _) in samples {
+        assert_eq!(value(&text, sample), Some("0"), "{sample} in\n{text}");
+    }
+    assert!(dropped(&text) > 0, "{text}");
+}
+
+#[test]
+fn an_event_that_started_without_notice_counts_until_it_is_over() {
+    let mut metrics = Metrics::new();
+    let record = |change| {
+        let event = EventMembers {
+            mine: Some(true),
+            ..EventMembers::unknown(Text::plain("a"))
+        };
+        Record::Change { change, event }.at(UnixSeconds(0))
+    };
+    for (change, expected) in [
+        (Change::StartedWithoutNotice, "1"),
+        (Change::Updated, "1"),
+        (Change::Completed, "0"),
+        (Change::Started, "0"),
+    ] {
+        metrics.record(&record(change));
+        let text = metrics.text();
+        assert_eq!(
+            value(&text, "started_without_notice"),
+            Some(expected),
+            "{change}"
+        );
+    }
 }

@@ -44,6 +44,12 @@ pub struct Sight {
     pub failed_polls: u32,
     /// Why the last poll failed, if it did.
     pub cause: Option<String>,
+    /// Since when advice cannot be seen although documents may arrive: see
+    /// [`Session::advice_unseen_since`](scheduled_events_core::Session::advice_unseen_since).
+    pub advice_unseen_since: Option<UnixSeconds>,
+    /// Why the configuration could not be read again, if that was tried last.
+    #[serde(default)]
+    pub reload_failure: Option<String>,
 }
 
 /// What a [`Sight`] is made of: how long ago things happened.
@@ -53,6 +59,8 @@ pub(crate) struct SightReport<'a> {
     pub(crate) since_start: Duration,
     pub(crate) failed_polls: u32,
     pub(crate) cause: Option<&'a str>,
+    pub(crate) advice_unseen: Option<Duration>,
+    pub(crate) reload_failure: Option<&'a str>,
 }
 
 impl Sight {
@@ -67,7 +75,9 @@ impl Sight {
             last_document: report.since_document.map(ago),
             started: ago(report.since_start),
             failed_polls: report.failed_polls,
-            cause: report.cause.map(|cause| cause.chars().take(256).collect()),
+            advice_unseen_since: report.advice_unseen.map(ago),
+            cause: report.cause.map(short),
+            reload_failure: report.reload_failure.map(short),
         }
     }
 
@@ -135,6 +145,10 @@ impl Sight {
     }
 }
 
+fn short(reason: &str) -> String {
+    reason.chars().take(256).collect()
+}
+
 /// A clock that all processes share and nobody sets. Windows has none here, so that the wall clock counts.
 fn steady_now() -> Duration {
     if cfg!(windows) {
@@ -166,10 +180,14 @@ mod tests {
             since_start: Duration::from_secs(100),
             failed_polls: 7,
             cause: Some("status 500"),
+            advice_unseen: Some(Duration::from_secs(50)),
+            reload_failure: None,
         };
         let sight = Sight::new(&report, UnixMillis(1_600_000_000_000));
         assert_eq!(sight.last_document, Some(UnixSeconds(1_599_999_958)));
         assert_eq!(sight.started, UnixSeconds(1_599_999_900));
+        let unseen = sight.advice_unseen_since;
+        assert_eq!(unseen, Some(UnixSeconds(1_599_999_950)));
         assert!(sight.overdue().is_none());
         assert!((0..60).contains(&sight.now().since(UnixSeconds(1_600_000_000))));
         sight.write(&state).unwrap();
@@ -191,6 +209,8 @@ mod tests {
             since_start: Duration::ZERO,
             failed_polls: 0,
             cause: None,
+            advice_unseen: None,
+            reload_failure: None,
         };
         let mut sight = Sight::new(&report, UnixMillis(1_600_000_000_000));
         let back = u64::try_from(SIGHT_OVERDUE.as_millis()).unwrap() + 1_000;

@@ -4,8 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use scheduled_events_core::wire::{ADVICE_API_VERSION, API_VERSION};
 use scheduled_events_core::{
-    Change, GateAnswer, GatePhase, RequestOutcome, Session, TrackedEvent, UnixSeconds,
+    Change, GateAnswer, GatePhase, OpenFailures, Policy, RequestOutcome, Session, TrackedEvent,
+    UnixSeconds,
 };
 
 use super::message::{Completion, Reply};
@@ -98,6 +100,13 @@ pub trait Host {
     /// take longer than [`AUDIT_WAIT`](crate::limits::AUDIT_WAIT), whatever fails.
     fn before_approval(&mut self) {}
 
+    /// Called after [`WatcherHandle::reload`](super::WatcherHandle::reload): returns the policy that counts from now on, or why it
+    /// cannot be read. Then the one before counts, and [`Sight`](crate::state::Sight) has the reason. Whatever it replaces of itself,
+    /// such as commands, it replaces here. Reading a file may take time, and so belongs on another thread, before `reload`.
+    fn reload(&mut self) -> Option<Result<Policy, String>> {
+        None
+    }
+
     /// Called several times per poll, for supervision. The watcher calls it again within the returned time unless something hangs.
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         let _ = status;
@@ -188,21 +197,25 @@ impl<'a> Poll<'a> {
 /// };
 /// let status = WatchStatus {
 ///     answered: true,
-///     blind_since: None,
 ///     events: 1,
 ///     failure: Some("status 503"),
 ///     is_polling: true,
-///     out_of_service: false,
-///     save_failures: 0,
+///     ..WatchStatus::default()
 /// };
 /// assert_eq!(line(&status), "the last poll failed: status 503");
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 pub struct WatchStatus<'a> {
     /// Whether a document was read since the start.
     pub answered: bool,
     /// Since when no document arrives, once that is [too long](crate::limits::BLIND_AFTER).
     pub blind_since: Option<UnixSeconds>,
+    /// For how long no document has arrived, once that is too long; zero before.
+    pub blind_for: Duration,
+    /// By how many seconds this machine's clock is ahead of the service's, less than zero if it lags; zero as long as it differs by no
+    /// more than [`CLOCK_DEVIATION_MIN`](crate::limits::CLOCK_DEVIATION_MIN). `None` if no answer had a date.
+    pub clock_offset_seconds: Option<i64>,
     /// The number of tracked events.
     pub events: usize,
     /// Why the last poll failed, if it did.
@@ -211,8 +224,12 @@ pub struct WatchStatus<'a> {
     pub is_polling: bool,
     /// Whether the machine is out of service.
     pub out_of_service: bool,
+    /// What has failed and is not resolved yet.
+    pub open_failures: OpenFailures,
     /// How often the state file could not be written, in this run.
     pub save_failures: u64,
+    /// Whether the last attempt to write the state file failed.
+    pub is_unsaved: bool,
 }
 
 /// A message for the log. `Display` writes it as a sentence without a full stop; [`severity`](Self::severity) classifies it.
@@ -266,6 +283,8 @@ pub enum Note {
     },
     /// The first poll has no answer for [`REPEAT_AFTER`](crate::limits::REPEAT_AFTER), and is sent again beside it.
     NoAnswerYet,
+    /// The version of the API that has advice brings no documents any more, and the other one does. Noted once.
+    AdviceUnseen,
     /// No document arrives: events may be announced unseen. Noted once, until one arrives.
     Blind {
         /// How long ago the last one arrived, or the watcher started.
@@ -282,6 +301,13 @@ pub enum Note {
     },
     /// Whether documents arrive could not be reported beside the state file, for this reason. It is tried again.
     SightNotReported(String),
+    /// Another policy counts, as [`Host::reload`] returned it.
+    Reloaded {
+        /// The number of its rules.
+        rules: usize,
+    },
+    /// The policy could not be read again, for this reason. The one before counts.
+    NotReloaded(String),
     /// A poll failed, for this reason.
     PollFailed(String),
     /// An approval failed, for this reason.
@@ -334,11 +360,13 @@ impl Note {
             | Self::StateRestored { .. }
             | Self::StateResumed
             | Self::SeesAgain { .. }
+            | Self::Reloaded { .. }
             | Self::AuditResumed
             | Self::MetricsResumed => Severity::Note,
-            Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => {
-                Severity::Error
-            }
+            Self::StateNotSaved(_)
+            | Self::AuditNotWritten(_)
+            | Self::AuditGap { .. }
+            | Self::NotReloaded(_) => Severity::Error,
             Self::NameUnknown(_)
             | Self::MachineIdUnknown(_)
             | Self::StateQuarantined { .. }
@@ -349,6 +377,7 @@ impl Note {
             | Self::MetricsNotWritten(_)
             | Self::ClockStepIgnored
             | Self::NoAnswerYet
+            | Self::AdviceUnseen
             | Self::Blind { .. }
             | Self::SightNotReported(_)
             | Self::ClockLags(_)
@@ -392,6 +421,10 @@ impl fmt::Display for Note {
                 f,
                 "the metadata service has not answered yet: it may be starting, which takes up to two minutes, or a firewall drops the requests; asking again meanwhile",
             ),
+            Self::AdviceUnseen => write!(
+                f,
+                "advice cannot be seen at present: the metadata service brings no document in API version {ADVICE_API_VERSION}, and it does in {API_VERSION}; asking for advice again after a minute, then less often",
+            ),
             Self::Blind { after, failed_polls, cause } => {
                 let cause = cause.as_deref().unwrap_or("none");
                 write!(
@@ -407,6 +440,14 @@ impl fmt::Display for Note {
             ),
             Self::SightNotReported(reason) => {
                 write!(f, "cannot report to `status` whether documents arrive: {reason}")
+            }
+            Self::Reloaded { rules } => write!(
+                f,
+                "the configuration was read again: {rules} {}",
+                if *rules == 1 { "rule" } else { "rules" }
+            ),
+            Self::NotReloaded(reason) => {
+                write!(f, "the configuration was not read again, and the one before counts: {reason}")
             }
             Self::PollFailed(reason) => write!(f, "poll failed: {reason}"),
             Self::ApprovalFailed(reason) => write!(f, "approval failed: {reason}"),

@@ -18,6 +18,8 @@ const RETRIES: [Duration; 3] = [
 pub(super) struct MachineId {
     /// `None` without a state file, and once the id is known.
     imds: Option<Imds>,
+    /// The id, once it is known.
+    id: Option<String>,
     responses: Sender<Message>,
     retries: std::slice::Iter<'static, Duration>,
     retry_at: Option<Instant>,
@@ -27,6 +29,7 @@ impl MachineId {
     pub(super) fn new(imds: Option<Imds>, responses: Sender<Message>) -> Self {
         Self {
             imds,
+            id: None,
             responses,
             retries: RETRIES.iter(),
             retry_at: None,
@@ -46,9 +49,14 @@ impl MachineId {
         true
     }
 
-    /// Records whether the answer to a request was an id.
-    pub(super) fn on_answer(&mut self, is_known: bool) {
-        if is_known {
+    pub(super) fn known(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// Records the answer to a request, if it was an id.
+    pub(super) fn on_answer(&mut self, id: Option<&String>) {
+        if let Some(id) = id {
+            self.id = Some(id.clone());
             self.imds = None;
         } else {
             self.retry_at = self.retries.next().map(|delay| Instant::now() + *delay);

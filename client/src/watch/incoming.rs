@@ -22,8 +22,16 @@ impl Watcher {
         host: &mut dyn Host,
     ) -> Option<StopReason> {
         match message {
-            Message::Response(Ok(response)) => self.on_response(response, host),
-            Message::Response(Err(failure)) => self.on_failure(failure, host),
+            Message::Response { answer, repeated } => {
+                if repeated {
+                    self.transport.repeat_answered();
+                    self.session.repeat_answered();
+                }
+                match answer {
+                    Ok(response) => self.on_response(response, host),
+                    Err(failure) => self.on_failure(failure, host),
+                }
+            }
             Message::Name(answer) => {
                 let note = self
                     .name
@@ -68,7 +76,7 @@ impl Watcher {
                 // Saved before it is reported, so that a recovery that was reported never runs again.
                 if let Some(outcome) = self.answered(answer, outcome, host) {
                     with_recovery(&events, outcome, |record| {
-                        host.record(&record.at(self.time_of_day()));
+                        self.emit(&record, host);
                     });
                 }
             }
@@ -88,14 +96,34 @@ impl Watcher {
                 }
             }
             Message::Completed(number) => self.persistence.complete_hook(number),
+            Message::Reload => self.reload(host),
             Message::Stop => return Some(StopReason::Stopped),
         }
         None
     }
 
+    /// Takes the policy that the host has read again, if it could.
+    fn reload(&mut self, host: &mut dyn Host) {
+        let note = match host.reload() {
+            None => return,
+            Some(Ok(policy)) => {
+                let rules = policy.rules().len();
+                self.options.policy = policy.clone();
+                self.session.set_policy(policy);
+                self.sight.reload_failed(None);
+                Note::Reloaded { rules }
+            }
+            Some(Err(reason)) => {
+                self.sight.reload_failed(Some(reason.clone()));
+                Note::NotReloaded(reason)
+            }
+        };
+        host.note(&note);
+    }
+
     /// Checks whether the restored state is this machine's.
     fn on_machine_id(&mut self, answer: Result<String, String>, host: &mut dyn Host) {
-        self.machine_id.on_answer(answer.is_ok());
+        self.machine_id.on_answer(answer.as_ref().ok());
         match answer {
             Ok(id) => {
                 let checked = self.session.set_machine_id(&id);
@@ -236,7 +264,7 @@ impl Watcher {
                     cause: CauseWord(cause),
                     retry_in_ms,
                 };
-                host.record(&record.at(self.time_of_day()));
+                self.emit(&record, host);
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
                 if let RequestOutcome::ApprovalFailed { cause } = outcome {
@@ -248,7 +276,7 @@ impl Watcher {
                     .map(|id| self.events.named(id.as_str(), &self.session))
                     .collect();
                 with_approval(&events, status, |record| {
-                    host.record(&record.at(self.time_of_day()));
+                    self.emit(&record, host);
                 });
             }
             _ => {}

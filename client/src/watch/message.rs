@@ -11,7 +11,11 @@ use crate::record::HookOutcome;
 /// Something that happened on another thread.
 pub(super) enum Message {
     /// The request in flight was answered, or failed.
-    Response(Result<HttpResponse, RequestFailure>),
+    Response {
+        answer: Result<HttpResponse, RequestFailure>,
+        /// Whether a repetition of it was answered, which may have named another version.
+        repeated: bool,
+    },
     /// The machine's own name, or why it is unknown.
     Name(Result<String, String>),
     /// The machine's `vmId`, or why it is unknown.
@@ -38,6 +42,8 @@ pub(super) enum Message {
     },
     /// The hook of this number ended.
     Completed(u64),
+    /// The host has another policy.
+    Reload,
     /// Somebody wants the watcher to stop.
     Stop,
 }
@@ -249,5 +255,10 @@ impl WatcherHandle {
     /// Stops the watcher soon. It saves its state before [`run`](super::Watcher::run) returns.
     pub fn stop(&self) {
         let _ = self.0.send(Message::Stop);
+    }
+
+    /// Makes the watcher ask its host for another policy soon: see [`Host::reload`](super::Host::reload).
+    pub fn reload(&self) {
+        let _ = self.0.send(Message::Reload);
     }
 }

@@ -8,6 +8,7 @@
 //! * `message`: how other threads report to the watcher.
 //! * this file: [`Watcher`], the loop that does what the session says. `incoming`: what it does with the answers that other threads
 //!   send.
+//! * `poller`: its requests, for a program that only looks.
 //! * `error`: why there is none. `transport`, `name`, `identity`, `persistence`, `sight`: its parts. Each has one responsibility and knows none of the others.
 
 mod error;
@@ -18,6 +19,7 @@ mod message;
 mod name;
 mod options;
 mod persistence;
+mod poller;
 mod sight;
 mod transport;
 
@@ -46,6 +48,7 @@ pub use error::WatcherError;
 pub use host::{Host, Note, Poll, Severity, WatchStatus};
 pub use message::{Completion, Reply, WatcherHandle};
 pub use options::WatcherOptions;
+pub use poller::{Polled, Poller};
 
 use identity::MachineId;
 use message::Message;
@@ -140,6 +143,8 @@ pub struct Watcher {
     running: HashSet<u32>,
     machine_id: MachineId,
     id_unknown_noted: bool,
+    /// Whether it was said that there is no advice, or that it cannot be seen.
+    no_advice_noted: bool,
     /// Stale documents since the last new one.
     stale: FailureLog,
     /// What reading and writing the state file has to say, until there is a host.
@@ -196,6 +201,7 @@ impl Watcher {
             running: HashSet::new(),
             machine_id,
             id_unknown_noted: false,
+            no_advice_noted: false,
             stale: FailureLog::default(),
             start_notes: Vec::new(),
             messages,
@@ -361,7 +367,8 @@ impl Watcher {
             } => {
                 self.polls.started += 1;
                 let timeout = self.options.request_timeout(timeout_ms);
-                self.transport.get(api_version, timeout);
+                let repeat_version = self.session.repeat_version().to_owned();
+                self.transport.get(api_version, repeat_version, timeout);
             }
             OwnedStep::Post {
                 body,
@@ -396,6 +403,10 @@ impl Watcher {
         }
         if self.transport.repeat() {
             host.note(&Note::NoAnswerYet);
+        }
+        if !self.no_advice_noted && self.session.advice_unseen_since().is_some() {
+            self.no_advice_noted = true;
+            host.note(&Note::AdviceUnseen);
         }
         let clock = self.clock.clock;
         let wait = clock.real(Duration::from_millis(until.millis_since(clock.now())));
@@ -432,8 +443,9 @@ impl Watcher {
     }
 
     fn on_report(&mut self, report: Report<EventRecord>, host: &mut dyn Host) {
+        self.no_advice_noted |= matches!(report, Report::NoAdvice);
         with_report(&report, Some(&self.body), |record| {
-            host.record(&record.at(self.time_of_day()));
+            self.emit(&record, host);
         });
         if let Report::Change { change, event } = report {
             self.start_hook(PendingHook { change, event }, host);
@@ -448,7 +460,13 @@ impl Watcher {
         host: &mut dyn Host,
     ) {
         let names = event.resource_names();
-        host.record(&record(event.members(names.as_deref())).at(self.time_of_day()));
+        self.emit(&record(event.members(names.as_deref())), host);
+    }
+
+    /// Passes a record on, with the time and this machine's name.
+    fn emit(&self, record: &Record<'_>, host: &mut dyn Host) {
+        let record = record.at(self.time_of_day());
+        host.record(&record.of_machine(self.name.first(), self.machine_id.known()));
     }
 
     fn start_hook(&mut self, hook: PendingHook, host: &mut dyn Host) {
@@ -487,13 +505,17 @@ impl Watcher {
         let wake_within = host.heartbeat(WatchStatus {
             answered: self.polls.answered,
             blind_since: self.sight.blind_since(),
+            blind_for: self.sight.blind_for(),
+            clock_offset_seconds: self.clock.offset_seconds(),
             events: self.events.len(),
             failure: self.polls.failure.as_deref(),
             // Once all polls are done, only hooks are waited for.
             is_polling: self.polls_done()
                 || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
             out_of_service: self.session.out_of_service_since().is_some(),
+            open_failures: self.session.open_failures(),
             save_failures: self.persistence.failed_saves(),
+            is_unsaved: self.persistence.is_failing(),
         });
         // Once all polls are done, no document is expected.
         let check = self.sight.check_in().filter(|_| !self.polls_done());
@@ -518,7 +540,10 @@ impl Watcher {
             return;
         }
         let cause = self.polls.failure.as_deref();
-        let report = self.sight.report(cause, self.clock.time_of_day());
+        let now = self.clock.clock.now();
+        let unseen = self.session.advice_unseen_since();
+        let unseen = unseen.map(|since| Duration::from_millis(now.millis_since(since)));
+        let report = self.sight.report(cause, unseen, self.clock.time_of_day());
         if let Some(note) = report.and_then(|report| self.persistence.report_sight(&report)) {
             host.note(&note);
         }

@@ -43,6 +43,11 @@ impl MachineName {
         !self.names.is_empty()
     }
 
+    /// The name, or the first of several, once it is known.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.names.first().map(String::as_str)
+    }
+
     /// Calls the function with the names as events of this API version spell them.
     pub(super) fn with_names<T>(&self, use_names: impl FnOnce(VmNames<'_>) -> T) -> T {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();

@@ -221,6 +221,11 @@ impl Persistence {
         self.failed
     }
 
+    /// Whether the last attempt to write the file failed.
+    pub(super) const fn is_failing(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
     /// Lets the next save write at once, even if the last one failed just now.
     pub(super) fn retry_now(&mut self) {
         self.retry_at = None;

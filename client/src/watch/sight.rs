@@ -16,6 +16,8 @@ pub(super) struct SightMonitor {
     started: Duration,
     last_document: Option<Duration>,
     failed_polls: u32,
+    /// Why the policy could not be read again, if it was tried last.
+    reload_failure: Option<String>,
     /// Since when no document arrives, once that is too long.
     blind_since: Option<UnixSeconds>,
     reported: Option<Reported>,
@@ -26,6 +28,7 @@ struct Reported {
     at: Duration,
     failing: bool,
     answered: bool,
+    sees_advice: bool,
     /// How far the time of day was ahead of the clock here, in milliseconds.
     ahead_ms: i64,
 }
@@ -37,6 +40,7 @@ impl SightMonitor {
             started: boot_time(),
             last_document: None,
             failed_polls: 0,
+            reload_failure: None,
             blind_since: None,
             reported: None,
         }
@@ -52,6 +56,12 @@ impl SightMonitor {
             self.reported = None;
         }
         was_blind.then_some(Note::SeesAgain { after: dark })
+    }
+
+    /// The policy was read again, or could not be.
+    pub(super) fn reload_failed(&mut self, reason: Option<String>) {
+        self.reload_failure = reason;
+        self.reported = None;
     }
 
     pub(super) fn on_failure(&mut self) {
@@ -77,6 +87,11 @@ impl SightMonitor {
         self.blind_since
     }
 
+    /// For how long it has been blind; zero if it is not.
+    pub(super) fn blind_for(&self) -> Duration {
+        self.blind_since.map_or(Duration::ZERO, |_| self.dark())
+    }
+
     /// How soon to [check](Self::check) again; `None` if it is blind.
     pub(super) fn check_in(&self) -> Option<Duration> {
         let left = self.limit.saturating_sub(self.dark());
@@ -91,12 +106,19 @@ impl SightMonitor {
     }
 
     /// The report for those who look at the state, if it is time for one.
-    pub(super) fn report(&mut self, cause: Option<&str>, now: UnixMillis) -> Option<Sight> {
+    /// `advice_unseen` is for how long advice cannot be seen.
+    pub(super) fn report(
+        &mut self,
+        cause: Option<&str>,
+        advice_unseen: Option<Duration>,
+        now: UnixMillis,
+    ) -> Option<Sight> {
         let time = boot_time();
         let new = Reported {
             at: time,
             failing: self.failed_polls > 0,
             answered: self.last_document.is_some(),
+            sees_advice: advice_unseen.is_none(),
             ahead_ms: now.0.saturating_sub(millis(time)),
         };
         if self
@@ -113,6 +135,8 @@ impl SightMonitor {
             since_start: time.saturating_sub(self.started),
             failed_polls: self.failed_polls,
             cause,
+            advice_unseen,
+            reload_failure: self.reload_failure.as_deref(),
         };
         Some(Sight::new(&report, now))
     }
@@ -130,6 +154,7 @@ impl Reported {
         let drift = Duration::from_millis(self.ahead_ms.abs_diff(last.ahead_ms));
         age >= SIGHT_INTERVAL
             || (self.failing, self.answered) != (last.failing, last.answered)
+            || self.sees_advice != last.sees_advice
             // A faster clock, which is for demonstrations, always drifts.
             || drift > CLOCK_DEVIATION_MIN && age >= SIGHT_INTERVAL / 5
     }
@@ -162,15 +187,19 @@ mod tests {
         };
         assert_eq!(cause, "status 500");
         assert_eq!(sight.check(None, NOW), None);
-        assert!(sight.report(None, NOW).is_some_and(|report| report.blind));
         assert!(
-            sight.report(None, NOW).is_none(),
+            sight
+                .report(None, None, NOW)
+                .is_some_and(|report| report.blind)
+        );
+        assert!(
+            sight.report(None, None, NOW).is_none(),
             "it was reported just now"
         );
         sight.limit = BLIND_AFTER;
         assert!(matches!(sight.on_document(), Some(Note::SeesAgain { .. })));
         assert_eq!((sight.on_document(), sight.blind_since()), (None, None));
-        let report = sight.report(None, NOW).unwrap();
+        let report = sight.report(None, None, NOW).unwrap();
         assert!(!report.blind && report.failed_polls == 0);
     }
 

@@ -4,7 +4,11 @@
 //! hangs, the answer is a failure like any other, and the next request starts another thread if it has none.
 //!
 //! The first poll may take two minutes, since the service may have to start. One connection may also be lost while the service
-//! starts, and answers everybody else: so the same poll is sent again beside the first one, and the first answer counts.
+//! starts, and answers everybody else: so the same poll is sent again beside the first one, and the first answer counts. The
+//! repetitions name the version that every service knows, since one may accept requests for a preview and never answer them.
+//!
+//! A POST is sent once. It has five seconds in any case, nobody knows whether one without an answer arrived, and the session
+//! sends it again if the next document still has the event.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,8 +46,9 @@ pub(super) struct Transport {
     started_at: Instant,
     /// When the poll in flight is sent again, if it may take long.
     repeat_at: Option<Instant>,
-    /// The version of the newest poll.
+    /// The version of the newest poll, and the one of its repetitions.
     version: String,
+    repeat_version: String,
     /// The threads that repeat a poll.
     repeating: Vec<JoinHandle<()>>,
 }
@@ -85,12 +90,13 @@ struct Answers {
 
 impl Answers {
     /// Answers the request, unless it is already answered. Returns whether the watcher still listens.
-    fn answer(&self, number: u64, answer: Answer) -> bool {
+    fn answer(&self, number: u64, answer: Answer, repeated: bool) -> bool {
         let is_open = self
             .in_flight
             .compare_exchange(number, 0, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok();
-        !is_open || self.sender.send(Message::Response(answer)).is_ok()
+        let message = Message::Response { answer, repeated };
+        !is_open || self.sender.send(message).is_ok()
     }
 }
 
@@ -123,13 +129,15 @@ impl Transport {
             started_at: Instant::now(),
             repeat_at: None,
             version: String::new(),
+            repeat_version: String::new(),
             repeating: Vec::new(),
         }
     }
 
-    /// Requests the document in a version.
-    pub(super) fn get(&mut self, version: String, timeout: Duration) {
+    /// Requests the document in a version, and in another one if it has to be repeated.
+    pub(super) fn get(&mut self, version: String, repeat_version: String, timeout: Duration) {
         self.version.clone_from(&version);
+        self.repeat_version = repeat_version;
         self.request(HttpRequest::Get { version, timeout });
         self.repeat_at = (timeout > REPEAT_AFTER).then(|| self.started_at + REPEAT_AFTER);
     }
@@ -143,9 +151,19 @@ impl Transport {
         });
     }
 
-    /// The version of the newest poll.
+    /// The version of the newest poll, or of the repetition that was answered.
     pub(super) fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Records that a repetition of the newest poll was answered.
+    pub(super) fn repeat_answered(&mut self) {
+        self.version.clone_from(&self.repeat_version);
+    }
+
+    /// Whether a thread has the newest request, or had it: otherwise it was answered with a failure at once.
+    pub(super) const fn has_worker(&self) -> bool {
+        self.worker.is_some()
     }
 
     /// How long ago the last request was made.
@@ -168,14 +186,14 @@ impl Transport {
             // Shorter than the first one, which may take two minutes, so that the next one can always be sent.
             let timeout = end.saturating_duration_since(now).min(REPEAT_TIMEOUT);
             let (exchange, answers) = (Arc::clone(&self.exchange), self.answers.clone());
-            let (number, version) = (self.number, self.version.clone());
+            let (number, version) = (self.number, self.repeat_version.clone());
             // A failure is that of the request in flight, or none: this one can only help.
             let repeat = move || {
                 let request = HttpRequest::Get { version, timeout };
                 if let Ok(answer) = catch_unwind(AssertUnwindSafe(|| exchange(&request)))
                     && answer.is_ok()
                 {
-                    answers.answer(number, answer);
+                    answers.answer(number, answer, true);
                 }
             };
             self.repeating.extend(thread::Builder::new().spawn(repeat));
@@ -272,6 +290,7 @@ impl Transport {
                 cause,
                 detail: detail.to_owned(),
             }),
+            false,
         );
     }
 }
@@ -292,7 +311,7 @@ fn serve(
             })
         });
         is_busy.store(false, Ordering::SeqCst);
-        if !answers.answer(number, answer) {
+        if !answers.answer(number, answer, false) {
             return;
         }
     }
@@ -329,7 +348,7 @@ mod tests {
         loop {
             let wait = transport.check().unwrap_or(Duration::from_secs(30));
             match messages.recv_timeout(wait) {
-                Ok(Message::Response(answer)) => return answer,
+                Ok(Message::Response { answer, .. }) => return answer,
                 Ok(_) => panic!("another message"),
                 Err(_) => assert!(wait < Duration::from_secs(30), "no answer"),
             }
@@ -340,7 +359,7 @@ mod tests {
     fn a_request_that_panics_is_a_failure_and_the_next_one_is_sent() {
         let (mut transport, messages) = transport(|number| assert_ne!(number, 2, "as intended"));
         for succeeds in [true, false, true, true] {
-            transport.get(version(), TIMEOUT);
+            transport.get(version(), version(), TIMEOUT);
             let answer = answer(&mut transport, &messages);
             assert_eq!(answer.is_ok(), succeeds, "{answer:?}");
         }
@@ -356,7 +375,7 @@ mod tests {
                 drop(wait_at.lock());
             }
         });
-        transport.get(version(), TIMEOUT);
+        transport.get(version(), version(), TIMEOUT);
         let failure = answer(&mut transport, &messages).expect_err("a request that hangs");
         assert_eq!(failure.cause, Cause::Timeout);
         transport.post(version(), Vec::new(), TIMEOUT);
@@ -381,7 +400,7 @@ mod tests {
             }
         });
         assert!(!transport.repeat());
-        transport.get(version(), REPEAT_AFTER * 20);
+        transport.get(version(), version(), REPEAT_AFTER * 20);
         assert!(!transport.repeat(), "not yet");
         assert!(transport.check().is_some_and(|left| left <= REPEAT_AFTER));
         let since = transport.started_at;
@@ -406,7 +425,7 @@ mod tests {
         assert!(messages.try_recv().is_err(), "a second answer");
         // Other requests are sent once.
         transport.started_at = since;
-        transport.get(version(), TIMEOUT);
+        transport.get(version(), version(), TIMEOUT);
         assert_eq!(transport.repeat_at, None);
     }
 
@@ -417,7 +436,7 @@ mod tests {
         let wait_at = Arc::clone(&gate);
         let (mut transport, messages) = transport(move |_| drop(wait_at.lock()));
         for _ in 0..OVERDUE_REQUESTS_MAX + 2 {
-            transport.get(version(), Duration::ZERO);
+            transport.get(version(), version(), Duration::ZERO);
             if transport.worker.is_some() {
                 transport.overdue_at = Some(Instant::now());
             }
@@ -430,7 +449,7 @@ mod tests {
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        transport.get(version(), TIMEOUT);
+        transport.get(version(), version(), TIMEOUT);
         assert!(answer(&mut transport, &messages).is_ok());
     }
 }

@@ -131,6 +131,10 @@ impl<'a> Event<'a> {
         let start = scanner.offset_of(inside);
         scanner.step_to(after);
         seen.insert(member);
+        if member.is_empty_word(length) {
+            self.layout.problems.insert(member);
+            return separator.strip_any(after);
+        }
         self.layout.set_span(
             member,
             Span::new_unchecked(start.wrapping_sub(self.offset), length),

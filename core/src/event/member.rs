@@ -35,6 +35,12 @@ pub enum Member {
 }
 
 impl Member {
+    /// Whether a text of this length is no word for this member, which cannot be read then.
+    #[inline]
+    pub(super) const fn is_empty_word(self, length: usize) -> bool {
+        length == 0 && matches!(self, Self::EventType | Self::EventStatus)
+    }
+
     /// The member's name on the wire.
     pub const fn name(self) -> &'static str {
         match self {

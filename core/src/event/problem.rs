@@ -52,7 +52,7 @@ pub enum ProblemKind {
     /// An earlier event of the document has this `EventId`: this one is left out. A document compares its first
     /// [`DUPLICATE_ID_WINDOW`](crate::DUPLICATE_ID_WINDOW) ids; a session compares all.
     Repeated,
-    /// The `EventId` is empty.
+    /// The `EventId`, the `EventType` or the `EventStatus` is empty. An empty type or status is read as absent.
     Empty,
     /// The `EventId` is longer than [`EVENT_ID_MAX`](crate::EVENT_ID_MAX) bytes, or a value is 2 GiB long or 4 GiB away
     /// from the start of its event (see [`Event`](crate::Event)).

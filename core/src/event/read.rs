@@ -158,6 +158,9 @@ impl<'a> Event<'a> {
         string: Quoted,
     ) -> Option<ProblemKind> {
         let length = string.end.wrapping_sub(string.start);
+        if member.is_empty_word(length) {
+            return Some(ProblemKind::Empty);
+        }
         let span = Span::new(
             string.start.wrapping_sub(self.offset),
             length,

@@ -56,6 +56,9 @@ macro_rules! words {
 words! {
     /// The impact that an event will have.
     ///
+    /// Words are compared with case, as Azure writes them: `freeze` and `spotrebalancerecommendation` are other words, which only
+    /// rules without `event` match, and which are no advice. So are words of [`EventStatus`] and [`EventSource`].
+    ///
     /// ```
     /// use scheduled_events_core::{Document, EventType};
     ///

@@ -100,6 +100,7 @@ pub const EXAMPLES: &[Record<'static>] = &[
         last_document: Some(UnixSeconds(1_649_715_671)),
         failed_polls: Some(7),
         cause: Some(Text::plain("status 503")),
+        config_reload_failed: None,
     },
     Record::Waiting {
         waits_for: WaitsFor::Preparation,

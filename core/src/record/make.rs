@@ -230,6 +230,11 @@ impl<'a> Record<'a> {
 
     /// The record with the time at which it was made, as a watcher emits it.
     pub const fn at(self, time: UnixSeconds) -> TimedRecord<'a> {
-        TimedRecord { record: self, time }
+        TimedRecord {
+            record: self,
+            time,
+            machine: None,
+            vm_id: None,
+        }
     }
 }

@@ -437,6 +437,8 @@ records! {
         failed_polls: Option<u32> => "number or null",
         /// Why the last one failed; null if it did not.
         cause: Option<Text<'a>> => "string or null",
+        /// Why the configuration could not be read again, if that was tried last: the one before counts. Else null.
+        config_reload_failed: Option<Text<'a>> => "string or null",
     }
 
     /// What an event waits for.
@@ -471,23 +473,50 @@ records! {
     }
 }
 
-/// A record of a watcher: the members of [`Record`], followed by `time`.
+/// A record of a watcher: the members of [`Record`], followed by `time`, and by `machine` and `vm_id` if they are known.
 ///
 /// ```
 /// use scheduled_events_core::UnixSeconds;
-/// use scheduled_events_core::record::{Record, TimedRecord};
+/// use scheduled_events_core::record::Record;
 ///
 /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
-/// let timed = TimedRecord { record, time: UnixSeconds(1_600_000_000) };
+/// let timed = record.at(UnixSeconds(1_600_000_000));
 /// assert!(serde_json::to_string(&timed)?.ends_with(r#","time":"2020-09-13T12:26:40Z"}"#));
+/// let timed = timed.of_machine(Some("WestNO_0"), None);
+/// assert!(serde_json::to_string(&timed)?.ends_with(r#","time":"2020-09-13T12:26:40Z","machine":"WestNO_0"}"#));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TimedRecord<'a> {
     /// The record.
     pub record: Record<'a>,
     /// When it was made.
     pub time: UnixSeconds,
+    /// The name of the machine whose watcher made it, once it is known.
+    pub machine: Option<&'a str>,
+    /// That machine's `vmId`, once it is known.
+    pub vm_id: Option<&'a str>,
+}
+
+impl<'a> TimedRecord<'a> {
+    /// The record with the machine whose watcher made it.
+    ///
+    /// ```
+    /// use scheduled_events_core::UnixSeconds;
+    /// use scheduled_events_core::record::Record;
+    ///
+    /// let record = Record::Untracked { own: 0, others: 7 }.at(UnixSeconds(0)).of_machine(Some("web_0"), Some("02aab8a4"));
+    /// assert_eq!((record.machine, record.vm_id), (Some("web_0"), Some("02aab8a4")));
+    /// ```
+    #[must_use]
+    pub const fn of_machine(self, machine: Option<&'a str>, vm_id: Option<&'a str>) -> Self {
+        Self {
+            machine,
+            vm_id,
+            ..self
+        }
+    }
 }
 
 impl Serialize for Record<'_> {
@@ -500,10 +529,21 @@ impl Serialize for Record<'_> {
 
 impl Serialize for TimedRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut output = serializer
-            .serialize_struct("TimedRecord", self.record.member_count().saturating_add(1))?;
+        let of_machine = [("machine", self.machine), ("vm_id", self.vm_id)];
+        let of_machine = of_machine
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let members = self
+            .record
+            .member_count()
+            .saturating_add(1)
+            .saturating_add(of_machine.clone().count());
+        let mut output = serializer.serialize_struct("TimedRecord", members)?;
         self.record.serialize_members(&mut output)?;
         output.serialize_field("time", &self.time)?;
+        for (name, value) in of_machine {
+            output.serialize_field(name, value)?;
+        }
         output.end()
     }
 }

@@ -102,7 +102,8 @@ pub enum Preparation {
     /// The host is not ready. [`Step::Prepare`](super::Step::Prepare) is issued again after
     /// [`PREPARE_RETRY_FIRST_MS`](super::limits::PREPARE_RETRY_FIRST_MS), later each time, while the event is `Scheduled`, its
     /// start is not nearer than this attempt took, and
-    /// [`prepare_retries`](super::SessionConfig::prepare_retries) are left.
+    /// [`prepare_retries`](super::SessionConfig::prepare_retries) are left: earlier if it would come too late. A snapshot has
+    /// the number of failures, so a restart neither tries more often nor at once.
     Failed,
     /// The host is not ready and will not be: the event is not approved, unless it becomes another one.
     Abandoned,

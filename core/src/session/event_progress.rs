@@ -67,24 +67,62 @@ pub(super) enum PreparationState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FailedPreparations {
     /// How long the last one took, in milliseconds.
-    took: u32,
-    count: u8,
+    pub(super) took: u32,
+    pub(super) count: u8,
 }
 
 impl FailedPreparations {
     /// Counts another one, which began at `since`. Returns after how many milliseconds the next one is issued.
     fn add(&mut self, since: UnixMillis, now: UnixMillis) -> u32 {
-        let doublings = u32::from(self.count.min(8));
         self.count = self.count.saturating_add(1);
         self.took = u32::try_from(now.millis_since(since)).unwrap_or(u32::MAX);
+        self.delay()
+    }
+
+    /// How many milliseconds after the last one the next one is issued.
+    fn delay(self) -> u32 {
+        let doublings = u32::from(self.count.saturating_sub(1).min(8));
         (PREPARE_RETRY_FIRST_MS << doublings).min(PREPARE_RETRY_MAX_MS)
     }
 
+    /// Whether one has failed, and none has succeeded since.
+    pub(super) const fn is_any(self) -> bool {
+        self.count > 0
+    }
+
     /// Whether an attempt at the time `at` would end before the event starts, if it takes as long as the last one.
-    pub(super) fn fits_in(self, at: UnixMillis, start: Option<UnixMillis>) -> bool {
+    fn fits_in(self, at: UnixMillis, start: Option<UnixMillis>) -> bool {
         start.is_none_or(|start| at < start && u64::from(self.took) <= start.millis_since(at))
     }
+
+    /// When the next one is issued, which is due at `due`: earlier if it would no longer fit in then, half-way to the last
+    /// moment at which it fits, so that a later look is not too late for it. `None` if none fits in.
+    pub(super) fn next_at(
+        self,
+        due: UnixMillis,
+        start: Option<UnixMillis>,
+        now: UnixMillis,
+    ) -> Option<UnixMillis> {
+        let at = match start {
+            Some(start) if !self.fits_in(due, Some(start)) => {
+                let last = start.0.saturating_sub(i64::from(self.took));
+                let failed = due.0.saturating_sub(i64::from(self.delay()));
+                let spare = last.saturating_sub(failed);
+                // Short ones would follow each other closer and closer.
+                if spare < PREPARE_SPARE_MIN_MS && i64::from(self.took) < PREPARE_SPARE_MIN_MS {
+                    return None;
+                }
+                UnixMillis(failed.saturating_add(spare.max(0) / 2))
+            }
+            _ => due,
+        };
+        let at = at.max(now);
+        self.fits_in(at, start).then_some(at)
+    }
 }
+
+/// With less time to spare, a preparation that fails as fast is not tried once more before the start.
+const PREPARE_SPARE_MIN_MS: i64 = 1_000;
 
 /// Nothing has to be waited for, as after a restart.
 const AT_ONCE: UnixMillis = UnixMillis(i64::MIN);
@@ -134,7 +172,11 @@ impl EventProgress {
             // The change `started` already reports why a known event is now held.
             let known_started =
                 self.decision.is_some() && decision.reason == Reason::AlreadyStarted;
-            self.decision_unreported |= !known_started;
+            // After a restart. It was reported before, and nothing will be prepared.
+            let is_abandoned = self.decision.is_none()
+                && decision.action == Action::Prepare
+                && self.preparation == PreparationState::Abandoned;
+            self.decision_unreported |= !known_started && !is_abandoned;
         }
         self.decision = Some(decision);
     }
@@ -408,6 +450,14 @@ impl EventProgress {
         self.approval_failures = self.approval_failures.saturating_add(1);
         self.retry_at = now.plus(back_off(u32::from(self.approval_failures)));
         self.gate.approval_failed();
+    }
+
+    /// Continues after a restart: what failed before it is tried again after the same delay, counted from now, so that a process
+    /// that ends again and again does not run it each time, and that its clock does not matter.
+    pub(super) fn resume(&mut self, now: UnixMillis) {
+        if self.preparation == PreparationState::Failed && self.failed.count > 0 {
+            self.retry_at = now.plus(self.failed.delay());
+        }
     }
 
     /// Limits the delays, so that a clock that was set back does not extend them.

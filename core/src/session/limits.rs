@@ -94,6 +94,17 @@ pub const API_VERSION_MAX: usize = 32;
 /// A version of the API that the service did not know is tried again after so long.
 pub const VERSION_RETRY_MS: u32 = 86_400_000;
 
+/// So often in a row, the version that has advice brings no document, while the other one does: then it pauses, so that requests
+/// without an answer do not halve the pace of polls for ever.
+pub const VERSION_MISSES_MAX: u8 = 4;
+
+/// The first pause of that version. It doubles with each further request for it without a document, up to [`VERSION_RETRY_MS`].
+pub const VERSION_PAUSE_MS: u32 = 60_000;
+
+/// For so long, advice that cannot be seen any more still holds. Then the machine may return into service: an eviction has a
+/// notice of its own in every version, and a machine that waits for the end of advice that nobody can see waits for ever.
+pub const ADVICE_UNSEEN_MAX_MS: u32 = 3_600_000;
+
 /// The longest body of a POST: enough for one id in which every byte is escaped, and for 32 GUIDs.
 pub const BODY_MAX: usize = 2_048;
 

@@ -6,7 +6,7 @@
 //! | methods | kind | file |
 //! |---|---|---|
 //! | `take_step` | 1 | `next_step`: chooses the step; `pending`: the step for one event |
-//! | `on_response`, `on_response_with`, `on_failure` | 2 | `response`; `documents` recognises repeated and stale documents; `apply` updates the events |
+//! | `on_response`, `on_response_with`, `on_failure`, `repeat_answered` | 2 | `response`; `documents` recognises repeated and stale documents; `apply` updates the events |
 //! | `prepared`, `recovered`, `gate_answered` | 2 | `answers` |
 //! | `on_notification` | 3 | `apply/notified` |
 //! | `new`, `set_names`, `set_machine_id`, `set_time_of_day_ahead` | 3 | this file; `config`: the configuration |
@@ -31,6 +31,7 @@ mod gate;
 mod last_call;
 pub mod limits;
 mod next_step;
+mod open_failures;
 mod pacer;
 mod pending;
 mod recovering;
@@ -47,6 +48,7 @@ pub use command::{AnswerOutcome, GatePhase, Preparation};
 pub use config::{SessionConfig, SessionConfigError, SessionSource};
 pub use gate::GateAnswer;
 pub use last_call::LastCall;
+pub use open_failures::OpenFailures;
 pub use recovering::Recovering;
 pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::{SnapshotError, snapshot_length};
@@ -79,7 +81,7 @@ use versions::Versions;
 /// 1. **The step.** [`take_step`](Self::take_step) returns what to do now, and records that it was issued. Call it after each call
 ///    of the kinds 2 and 3, and when a wait is over, until it returns [`Step::Wait`].
 /// 2. **Results of steps.** [`on_response`](Self::on_response) or [`on_failure`](Self::on_failure) completes the request in progress,
-///    of which there is at most one. [`prepared`](Self::prepared), [`recovered`](Self::recovered) and
+///    of which there is at most one; [`repeat_answered`](Self::repeat_answered) before it says that the answer is one to a repetition. [`prepared`](Self::prepared), [`recovered`](Self::recovered) and
 ///    [`gate_answered`](Self::gate_answered) complete the attempt whose number the step has: in any order, at any time, each once,
 ///    and also after [`Step::Cancel`]. A result that nothing waits for changes nothing.
 /// 3. **What the host learns by itself**: [a notification](Self::on_notification), the [names](Self::set_names) and the
@@ -195,8 +197,8 @@ pub struct Session<const N: usize> {
     // Who this machine is.
     names: heapless::Vec<heapless::String<NAME_MAX, u8>, NAMES_MAX>,
     underscored: bool,
-    /// Whether the names changed after the current decisions were made.
-    renamed: bool,
+    /// Whether the names or the policy changed after the current decisions were made.
+    is_undecided: bool,
     /// Hashes of the ids of this machine and of its boot; 0 if they are unknown.
     machine_id: u64,
     boot_id: u64,
@@ -204,6 +206,8 @@ pub struct Session<const N: usize> {
     // Time.
     /// The last time that the caller passed to `take_step`.
     clock: UnixMillis,
+    /// Whether a snapshot was restored since the last step.
+    is_restored: bool,
     /// How far the time of day is ahead of the caller's clock.
     time_of_day_ahead_ms: i64,
 
@@ -270,7 +274,7 @@ impl<const N: usize> Session<N> {
             policy: config.policy.clone(),
             names: heapless::Vec::new(),
             underscored: false,
-            renamed: false,
+            is_undecided: false,
             dry_run: config.dry_run,
             has_gate: config.gate,
             last_call: config.last_call,
@@ -294,6 +298,7 @@ impl<const N: usize> Session<N> {
             attempts: Attempts::default(),
             polls: 0,
             clock: UnixMillis(i64::MIN),
+            is_restored: false,
             approved_ids: ApprovedIds::new(),
             saved: None,
             problems: heapless::Vec::new(),
@@ -342,7 +347,33 @@ impl<const N: usize> Session<N> {
         }
         self.names = kept;
         self.underscored = names.is_underscored();
-        self.renamed = self.source != SessionSource::Notifications;
+        self.decide_again();
+        Ok(())
+    }
+
+    /// Replaces the policy. The next poll decides about all events again; until then, the session does not prepare or approve.
+    /// A preparation that was issued goes on, and what it led to counts: a changed rule changes only what may be approved.
+    /// About an event that only notifications have shown, the next one of it decides.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Policy, Session, SessionConfig, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["web_0"])))?;
+    /// // The operator has changed the file.
+    /// session.set_policy(Policy::sample());
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+        if self.has_gate {
+            // The gate decides which machine approves.
+            self.policy.leader = Some(Leader::Everyone);
+        }
+        self.decide_again();
+    }
+
+    fn decide_again(&mut self) {
+        self.is_undecided = self.source != SessionSource::Notifications;
         for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
             // No document may ever show it.
             if self
@@ -354,7 +385,6 @@ impl<const N: usize> Session<N> {
             }
         }
         self.documents.apply_again();
-        Ok(())
     }
 
     /// Sets the id of this machine, if it was not known when the session was made. See
@@ -507,6 +537,21 @@ impl<const N: usize> Session<N> {
         }
     }
 
+    /// Since when advice cannot be seen: the version of the API that has it brings no documents, several times in a row, while the other
+    /// one does. `None` if it can be seen, and if nothing needs it. Advice that was announced holds for
+    /// [`ADVICE_UNSEEN_MAX_MS`](limits::ADVICE_UNSEEN_MAX_MS), unless the service says that it does not know that version.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, VmNames};
+    ///
+    /// let session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// assert_eq!(session.advice_unseen_since(), None);
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
+    pub fn advice_unseen_since(&self) -> Option<UnixMillis> {
+        self.versions.advice_unseen_since()
+    }
+
     /// Whether a request is in progress, so that its result must be passed to the session.
     pub const fn awaits_answer(&self) -> bool {
         matches!(self.request, Request::Get | Request::Post(_))
@@ -598,6 +643,7 @@ impl<const N: usize> Session<N> {
         self.untracked = Untracked::default();
         self.untracked_unreported = false;
         self.event_seen = false;
+        self.is_restored = false;
     }
 }
 

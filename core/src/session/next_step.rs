@@ -110,11 +110,16 @@ impl<const N: usize> Session<N> {
 
     /// Whether the session prepares and approves: not in a dry run, and not by decisions made for other names.
     pub(super) const fn acts(&self) -> bool {
-        !self.dry_run && !self.renamed
+        !self.dry_run && !self.is_undecided
     }
 
     fn set_clock(&mut self, now: UnixMillis) {
         self.pacer.set_clock(now);
+        if core::mem::take(&mut self.is_restored) {
+            for progress in &mut self.progress {
+                progress.resume(now);
+            }
+        }
         if now < self.clock {
             self.machine.set_clock(now);
             for progress in &mut self.progress {
@@ -152,7 +157,7 @@ impl<const N: usize> Session<N> {
     /// changed, that is not known.
     pub(super) fn may_recover(&self) -> bool {
         let has_read = self.documents.has_read_one() || self.source == SessionSource::Notifications;
-        let is_known = !self.renamed && has_read;
+        let is_known = !self.is_undecided && has_read;
         is_known
             && !self
                 .tracked()

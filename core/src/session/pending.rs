@@ -349,9 +349,8 @@ impl EventProgress {
         if self.preparation != PreparationState::Failed || !is_wanted || event.is_approved() {
             return None;
         }
-        let at = self.retry_at.max(context.now);
         let start = starts_at(event).map(|start| context.at(start));
-        self.failed.fits_in(at, start).then_some(at)
+        self.failed.next_at(self.retry_at, start, context.now)
     }
 
     /// The earliest time at which the event may be prepared for or approved, on the session's clock.

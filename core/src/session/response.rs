@@ -253,6 +253,36 @@ impl<const N: usize> Session<N> {
         }
     }
 
+    /// The version of the API that a repetition of the GET in progress names, which is sent beside it because it has no answer yet:
+    /// the one that every service knows, since a service that accepts requests for the newer one may never answer them. See
+    /// [`Step::Get`](crate::Step::Get).
+    ///
+    /// ```
+    /// use scheduled_events_core::{ApiVersion, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+    ///
+    /// let api_version = ApiVersion::Advice;
+    /// let mut session = Session::<16>::new(&SessionConfig { api_version, ..SessionConfig::new(VmNames::new(&["vm"])) })?;
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// assert!(matches!(session.take_step(now), Step::Get { api_version: "2024-07-09", .. }));
+    /// // It has no answer after five seconds.
+    /// assert_eq!(session.repeat_version(), "2020-07-01");
+    /// let body = br#"{"DocumentIncarnation":1,"Events":[]}"#;
+    /// session.repeat_answered(); // the first answer is one to a repetition
+    /// session.on_response(&Response { status: 200, body, ..Response::default() }, now.plus(5_100));
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
+    pub fn repeat_version(&self) -> &str {
+        self.versions.of_post()
+    }
+
+    /// Says that the answer which is passed on next is one to a repetition of the GET in progress, which named the
+    /// [`repeat_version`](Self::repeat_version): what it does not have may still be there.
+    pub fn repeat_answered(&mut self) {
+        if matches!(self.request, Request::Get) {
+            self.versions.repeat_answered();
+        }
+    }
+
     /// A result of which there is no request in progress.
     fn unexpected(&mut self, request: Request) -> RequestOutcome {
         self.request = request;
@@ -292,12 +322,12 @@ impl<const N: usize> Session<N> {
             };
         }
         let hash = Hash::of(body);
-        if self.documents.is_unchanged(hash) {
+        let is_unchanged = self.documents.is_unchanged(hash);
+        let known = is_unchanged.then(|| self.versions.answered(PollAnswer::Document, now));
+        // With another version, the same bytes may end advice.
+        if known.is_some_and(|version| version != VersionOutcome::Anew) {
             self.pacer.answered(now);
             self.documents.confirm();
-            if self.versions.answered(PollAnswer::Document, now) == VersionOutcome::AdviceEnds {
-                self.documents.apply_again();
-            }
             self.confirm_events();
             return RequestOutcome::Unchanged;
         }
@@ -309,7 +339,7 @@ impl<const N: usize> Session<N> {
             }
         };
         self.pacer.answered(now);
-        let version = self.versions.answered(PollAnswer::Document, now);
+        let version = known.unwrap_or_else(|| self.versions.answered(PollAnswer::Document, now));
         if version == VersionOutcome::WithoutAdvice {
             let new = self.documents.accept_partial(hash);
             on_document(&document);
@@ -319,10 +349,10 @@ impl<const N: usize> Session<N> {
             self.confirm_events();
             return RequestOutcome::Document;
         }
-        if version == VersionOutcome::AdviceEnds {
-            // Documents of the other version supersede none of these.
+        if version == VersionOutcome::Anew {
             self.documents = Documents::default();
         }
+        let keeps_advice = self.versions.keeps_advice();
         let new = match self.documents.classify(hash, document.incarnation(), now) {
             DocumentKind::New => {
                 self.documents.accept(hash);
@@ -338,7 +368,9 @@ impl<const N: usize> Session<N> {
             }
         };
         on_document(&document);
-        self.with_names(|session, names| session.apply_document(&document, names, new, false, now));
+        self.with_names(|session, names| {
+            session.apply_document(&document, names, new, keeps_advice, now);
+        });
         self.confirm_events();
         RequestOutcome::Document
     }

@@ -3,7 +3,9 @@
 //! Advice exists only in a version that is a preview. So a session asks for that version only if something needs it, and goes on with
 //! the version that every service knows as soon as an answer is no document.
 
-use super::limits::{API_VERSION_MAX, VERSION_RETRY_MS};
+use super::limits::{
+    ADVICE_UNSEEN_MAX_MS, API_VERSION_MAX, VERSION_MISSES_MAX, VERSION_PAUSE_MS, VERSION_RETRY_MS,
+};
 use crate::time::UnixMillis;
 use crate::wire::{ADVICE_API_VERSION, API_VERSION};
 
@@ -28,7 +30,10 @@ use crate::wire::{ADVICE_API_VERSION, API_VERSION};
 pub enum ApiVersion<'a> {
     /// [`API_VERSION`], and [`ADVICE_API_VERSION`] for polls if a rule of the policy names advice. Where the service does not
     /// know that version (400, 404), the next request, at once, has [`API_VERSION`], and the newer one is tried again once a
-    /// day. After any other answer without a document, one request has [`API_VERSION`].
+    /// day. After any other answer without a document, and after the refusal of a version that has brought one, one request has
+    /// [`API_VERSION`]. If it alone is answered with a document [`VERSION_MISSES_MAX`] times in a row, the newer version pauses: for
+    /// [`VERSION_PAUSE_MS`], then twice as long each time, up to a day. After [`ADVICE_UNSEEN_MAX_MS`] advice that was announced
+    /// counts as withdrawn, and after [`VERSION_PAUSE_MS`] if all these requests were refused.
     #[default]
     Auto,
     /// As [`Auto`](Self::Auto) with a rule that names advice: the host needs it.
@@ -39,17 +44,30 @@ pub enum ApiVersion<'a> {
 
 /// The versions of a session's requests.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 pub(super) struct Versions {
     /// Empty if the session chooses.
     pub(super) fixed: heapless::String<API_VERSION_MAX, u8>,
     /// Whether the host needs advice.
     pub(super) needs_advice: bool,
+    /// Whether the preview ever brought a document, in this run or before the snapshot that was restored.
+    pub(super) has_worked: bool,
     preview: Preview,
-    /// Whether the preview brought a document, and was not refused since.
-    has_worked: bool,
+    /// How often in a row the preview brought no document, and the other version did. At most [`VERSION_UNKNOWN`], which says that
+    /// the service does not know the preview.
+    misses: u8,
+    /// When the first of these misses was.
+    missing_since: Option<UnixMillis>,
+    /// Whether all of them were refusals.
+    only_refused: bool,
+    /// Whether documents of the other version count as whole: whoever sees no advice for so long does not wait for its end.
+    is_whole: bool,
     last: LastPoll,
     report: Refusal,
 }
+
+/// So many misses are those of a version that the service does not know.
+const VERSION_UNKNOWN: u8 = u8::MAX;
 
 /// What is known of the version that has advice.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,12 +77,12 @@ enum Preview {
     Next,
     /// One poll has the other version, since the last answer was no document.
     Skipped,
-    /// It was refused, and the answer to the other version decides whether that was the reason.
+    /// It never worked and was refused: the answer to the other version decides whether that was the reason.
     Refused,
     /// The other version was refused, too: the preview is tried again once that one brings a document.
     Doubtful,
-    /// The service does not know it, as it answered then.
-    Unknown { since: UnixMillis },
+    /// It is tried again after a pause.
+    Paused { since: UnixMillis },
 }
 
 /// What the last poll asked for.
@@ -102,26 +120,29 @@ pub(super) enum VersionOutcome {
     None,
     /// The next poll has another version, and is sent at once.
     PollAgain,
-    /// The document has no advice, although there may be some.
+    /// The document has no advice, although there may be some, and the next one may have it again.
     WithoutAdvice,
-    /// From now on documents have no advice.
-    AdviceEnds,
+    /// From now on documents have another version than before, and supersede none of these.
+    Anew,
 }
 
 impl Versions {
     /// Chooses the version of a poll; `wants_advice` is whether a rule names it.
     pub(super) fn choose(&mut self, wants_advice: bool, now: UnixMillis) {
-        if let Preview::Unknown { since } = &mut self.preview {
+        self.missing_since = self.missing_since.map(|since| since.min(now));
+        if let Preview::Paused { since } = &mut self.preview {
             *since = (*since).min(now);
-            if now.millis_since(*since) >= u64::from(VERSION_RETRY_MS) {
+            let doublings = self.misses.saturating_sub(VERSION_MISSES_MAX).min(11);
+            let pause = (VERSION_PAUSE_MS << doublings).min(VERSION_RETRY_MS);
+            if now.millis_since(*since) >= u64::from(pause) {
                 self.preview = Preview::Next;
             }
         }
         let wants = (wants_advice || self.needs_advice) && self.fixed.is_empty();
         self.last = match self.preview {
-            Preview::Next if wants => LastPoll::Preview,
-            Preview::Skipped | Preview::Refused | Preview::Doubtful if wants => LastPoll::Fallback,
-            _ => LastPoll::Wanted,
+            _ if !wants => LastPoll::Wanted,
+            Preview::Next => LastPoll::Preview,
+            _ => LastPoll::Fallback,
         };
     }
 
@@ -134,7 +155,8 @@ impl Versions {
         }
     }
 
-    /// The version of an approval. Advice is never approved, so that none depends on the preview.
+    /// The version of an approval, and of a poll that is sent again beside the first one. Advice is never approved, so that none
+    /// depends on the preview.
     pub(super) fn of_post(&self) -> &str {
         if self.fixed.is_empty() {
             API_VERSION
@@ -143,46 +165,106 @@ impl Versions {
         }
     }
 
+    /// The last poll is answered in the version of its repetition.
+    pub(super) fn repeat_answered(&mut self) {
+        if self.last == LastPoll::Preview {
+            self.last = LastPoll::Fallback;
+            self.only_refused = false;
+        }
+    }
+
     /// Records the answer to the last poll.
     pub(super) fn answered(&mut self, answer: PollAnswer, now: UnixMillis) -> VersionOutcome {
-        if self.last == LastPoll::Preview {
-            let is_refused = answer == PollAnswer::Refused;
-            self.preview = match answer {
-                PollAnswer::Document => Preview::Next,
-                // A version that has worked is not unknown after one bad answer.
-                PollAnswer::Refused if !self.has_worked => Preview::Refused,
-                _ => Preview::Skipped,
-            };
-            self.has_worked = answer == PollAnswer::Document || self.has_worked && !is_refused;
-            return if is_refused {
-                VersionOutcome::PollAgain
+        match self.last {
+            LastPoll::Wanted => VersionOutcome::None,
+            LastPoll::Preview => self.preview_answered(answer),
+            LastPoll::Fallback => self.fallback_answered(answer == PollAnswer::Document, now),
+        }
+    }
+
+    fn preview_answered(&mut self, answer: PollAnswer) -> VersionOutcome {
+        if answer == PollAnswer::Document {
+            let had_paused = self.misses >= VERSION_MISSES_MAX;
+            (self.preview, self.misses) = (Preview::Next, 0);
+            (self.has_worked, self.is_whole) = (true, false);
+            return if had_paused {
+                VersionOutcome::Anew
             } else {
                 VersionOutcome::None
             };
         }
-        if self.last == LastPoll::Wanted {
+        let is_refused = answer == PollAnswer::Refused;
+        self.only_refused = is_refused && (self.misses == 0 || self.only_refused);
+        // A version that has worked is not unknown after one bad answer.
+        self.preview = if is_refused && !self.has_worked {
+            Preview::Refused
+        } else {
+            Preview::Skipped
+        };
+        if is_refused {
+            VersionOutcome::PollAgain
+        } else {
+            VersionOutcome::None
+        }
+    }
+
+    fn fallback_answered(&mut self, is_document: bool, now: UnixMillis) -> VersionOutcome {
+        if !is_document {
+            self.preview = match self.preview {
+                Preview::Refused | Preview::Doubtful => Preview::Doubtful,
+                Preview::Paused { since } => Preview::Paused { since },
+                Preview::Next | Preview::Skipped => Preview::Next,
+            };
             return VersionOutcome::None;
         }
-        let is_document = answer == PollAnswer::Document;
-        (self.preview, self.report) = match (self.preview, self.report) {
-            (Preview::Refused, report) if is_document => {
-                let report = if report == Refusal::None {
-                    Refusal::Unreported
-                } else {
-                    report
-                };
-                (Preview::Unknown { since: now }, report)
-            }
-            (Preview::Refused | Preview::Doubtful, report) if !is_document => {
-                (Preview::Doubtful, report)
-            }
-            (_, report) => (Preview::Next, report),
-        };
+        let had_paused = self.misses >= VERSION_MISSES_MAX;
+        let mut is_unknown = false;
         match self.preview {
-            Preview::Unknown { .. } => VersionOutcome::AdviceEnds,
-            _ if is_document => VersionOutcome::WithoutAdvice,
-            _ => VersionOutcome::None,
+            Preview::Paused { .. } => {}
+            Preview::Doubtful => self.preview = Preview::Next,
+            Preview::Refused | Preview::Next | Preview::Skipped => {
+                if self.misses == 0 {
+                    self.missing_since = Some(now);
+                }
+                self.misses = self.misses.saturating_add(1);
+                // A version that has worked was refused again after a pause.
+                is_unknown = matches!(self.preview, Preview::Refused)
+                    || self.only_refused && self.misses > VERSION_MISSES_MAX;
+                if is_unknown {
+                    self.misses = VERSION_UNKNOWN;
+                    if self.report == Refusal::None {
+                        self.report = Refusal::Unreported;
+                    }
+                }
+                self.preview = if self.misses >= VERSION_MISSES_MAX {
+                    Preview::Paused { since: now }
+                } else {
+                    Preview::Next
+                };
+            }
         }
+        if self.misses < VERSION_MISSES_MAX {
+            return VersionOutcome::WithoutAdvice;
+        }
+        let was_whole = self.is_whole;
+        let is_late = |since| now.millis_since(since) >= u64::from(ADVICE_UNSEEN_MAX_MS);
+        self.is_whole |= is_unknown || self.missing_since.is_some_and(is_late);
+        if had_paused && self.is_whole == was_whole {
+            VersionOutcome::None
+        } else {
+            VersionOutcome::Anew
+        }
+    }
+
+    /// Whether the last document does not end advice that it does not have.
+    pub(super) fn keeps_advice(&self) -> bool {
+        self.last == LastPoll::Fallback && !self.is_whole
+    }
+
+    /// Since when the preview brings no document, once it pauses.
+    pub(super) fn advice_unseen_since(&self) -> Option<UnixMillis> {
+        self.missing_since
+            .filter(|_| self.misses >= VERSION_MISSES_MAX)
     }
 
     /// Whether it is to be reported now that the service does not know the preview: once.

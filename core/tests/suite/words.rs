@@ -134,7 +134,7 @@ fn other_errors() {
         ),
         (
             &SnapshotError::UnknownVersion(7),
-            "the snapshot has version 7, expected 3".into(),
+            "the snapshot has version 7, expected 3 to 4".into(),
         ),
         (
             &SnapshotError::TooManyEvents,

@@ -20,7 +20,7 @@ pub enum schedev_problem_kind {
     /// An earlier event of the document has the same EventId. This one is left out. Only the first 64 ids of a document are
     /// compared.
     SCHEDEV_PROBLEM_REPEATED = 2,
-    /// The EventId is empty.
+    /// The EventId, the EventType or the EventStatus is empty. An empty type or status is read as absent.
     SCHEDEV_PROBLEM_EMPTY = 3,
     /// The EventId has more than SCHEDEV_EVENT_ID_MAX_BYTES bytes.
     SCHEDEV_PROBLEM_TOO_LONG = 4,

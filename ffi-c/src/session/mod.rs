@@ -372,6 +372,37 @@ pub unsafe extern "C" fn schedev_session_on_response(
     })
 }
 
+/// Returns the version of the API for the requests that are sent beside the GET in progress while it has no answer: the one that every
+/// service knows. See timeout_ms of schedev_step.
+///
+/// @param session  the session.
+/// @return the version, valid until the session is initialised again; empty if session is NULL or not initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_repeat_version(
+    session: *const schedev_session,
+) -> schedev_text {
+    value_boundary(schedev_text::NONE, || {
+        let session = checked!(object(session));
+        Ok(schedev_text::plain(session.repeat_version()))
+    })
+}
+
+/// Says that the response which is passed on next is one to such a request, and so in that version: what it does not have may still be
+/// there. Call it before schedev_session_on_response().
+///
+/// @param session  the session.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_repeat_answered(
+    session: *mut schedev_session,
+) -> schedev_status {
+    boundary(|| {
+        let session = checked!(object_mut(session));
+        session.repeat_answered();
+        Ok(())
+    })
+}
+
 /// Reports that the request in progress got no response.
 ///
 /// @param session  the session.
@@ -555,6 +586,26 @@ pub unsafe extern "C" fn schedev_session_out_of_service_since(
     boundary(|| {
         let (session, output) = (checked!(object(session)), checked!(output(since_ms)));
         output.write(session.out_of_service_since().ok_or(SCHEDEV_END)?.0);
+        Ok(())
+    })
+}
+
+/// Returns since when advice cannot be seen: the version of the API that has it brings no documents, several times in a row, while the
+/// other one does. It is asked for again after a minute, then less often. Advice that was announced holds for an hour.
+///
+/// @param session   the session.
+/// @param since_ms  receives the time, on the clock of schedev_session_next().
+/// @return SCHEDEV_OK; SCHEDEV_END if advice can be seen, or nothing needs it; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the
+///         session is not initialised.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_advice_unseen_since(
+    session: *const schedev_session,
+    since_ms: *mut i64,
+) -> schedev_status {
+    boundary(|| {
+        let (session, output) = (checked!(object(session)), checked!(output(since_ms)));
+        output.write(session.advice_unseen_since().ok_or(SCHEDEV_END)?.0);
         Ok(())
     })
 }

@@ -22,7 +22,7 @@ const _: () =
 
 /// How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
 /// than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
-pub const SCHEDEV_STATE_READ_BYTES: usize = 163_840;
+pub const SCHEDEV_STATE_READ_BYTES: usize = 196_608;
 
 const _: () = assert!(Session::<1_024>::SNAPSHOT_MAX <= SCHEDEV_STATE_READ_BYTES);
 

@@ -16,14 +16,16 @@ use scheduled_events_c_abi::{
     schedev_cause_word, schedev_change_word, schedev_notification_cursor,
     schedev_notification_order, schedev_notification_order_end, schedev_notification_outcome_word,
     schedev_notifications_next, schedev_notifications_parse, schedev_outcome,
-    schedev_parse_error_word, schedev_response, schedev_session, schedev_session_config,
-    schedev_session_event, schedev_session_gate_answered, schedev_session_has_seen_event,
-    schedev_session_init, schedev_session_is_idle, schedev_session_next,
-    schedev_session_on_failure, schedev_session_on_notification, schedev_session_on_response,
+    schedev_parse_error_word, schedev_response, schedev_session,
+    schedev_session_advice_unseen_since, schedev_session_config, schedev_session_event,
+    schedev_session_gate_answered, schedev_session_has_seen_event, schedev_session_init,
+    schedev_session_is_idle, schedev_session_next, schedev_session_on_failure,
+    schedev_session_on_notification, schedev_session_on_response,
     schedev_session_out_of_service_since, schedev_session_posted, schedev_session_prepared,
-    schedev_session_recovered, schedev_session_recovering, schedev_session_restore,
-    schedev_session_set_machine_id, schedev_session_set_names, schedev_session_size,
-    schedev_session_snapshot, schedev_step, schedev_step_json,
+    schedev_session_recovered, schedev_session_recovering, schedev_session_repeat_answered,
+    schedev_session_repeat_version, schedev_session_restore, schedev_session_set_machine_id,
+    schedev_session_set_names, schedev_session_size, schedev_session_snapshot, schedev_step,
+    schedev_step_json,
 };
 use scheduled_events_core::{
     AnswerOutcome, ApiVersion, Cause, Document, EventId, GateAnswer, GatePhase, LastCall,
@@ -439,6 +441,12 @@ impl Pair {
             retry_after_seconds: retry_after.unwrap_or(0),
             has_retry_after: Flag::new(retry_after.is_some()),
         };
+        if rarely(u, 4)? {
+            // SAFETY: the session lives.
+            let status = unsafe { schedev_session_repeat_answered(self.c) };
+            assert_eq!(status, SCHEDEV_OK);
+            self.core.repeat_answered();
+        }
         let mut outcome = MaybeUninit::uninit();
         // SAFETY: the session lives, and the response through the call; the outcome is written, since all is sound.
         let outcome = unsafe {
@@ -721,6 +729,15 @@ impl Pair {
         // SAFETY: the session is alive, and outputs of successful calls are read before the next call that changes it.
         unsafe {
             assert_eq!(schedev_session_is_idle(self.c), self.core.is_idle());
+            let version = text(schedev_session_repeat_version(self.c));
+            assert_eq!(version, self.core.repeat_version());
+            let mut unseen = 0;
+            let status = schedev_session_advice_unseen_since(self.c, &raw mut unseen);
+            let expected = self.core.advice_unseen_since();
+            assert_eq!(
+                (status == SCHEDEV_OK).then_some(UnixMillis(unseen)),
+                expected
+            );
             assert_eq!(
                 schedev_session_has_seen_event(self.c),
                 self.core.has_seen_event()

@@ -316,8 +316,12 @@ class Session:
         body: bytes | bytearray | memoryview | str | None = None,
         retry_after: float | None = None,
         now: _Moment | None = None,
+        repeated: bool = False,
     ) -> PollFailed | Approval | None:
-        """Apply the response to the request."""
+        """Apply the response to the request.
+
+        ``repeated`` says that it answers a request in ``repeat_version``: what it does not have may still be there.
+        """
     def on_failure(self, cause: _CauseWord | BaseException, now: _Moment | None = None) -> PollFailed | Approval | None:
         """Note that the request failed.
 
@@ -373,6 +377,12 @@ class Session:
     @property
     def events(self) -> tuple[EventRecord, ...]:
         """The events that are followed, this machine's own first if there are too many."""
+    @property
+    def repeat_version(self) -> str:
+        """The API version for requests beside a Get without an answer: the one that every service knows."""
+    @property
+    def advice_unseen_since(self) -> datetime | None:
+        """Since when the API version that has advice brings no documents, while the other one does."""
     @property
     def out_of_service_since(self) -> datetime | None:
         """Since when this machine is out of service: from the first preparation until it has recovered.

@@ -59,6 +59,8 @@ _ABOUT = {
     "duration_in_seconds": "The expected length of the interruption in seconds; None if it is unknown.",
     "mine": "Whether the event affects this machine; None while its name is unknown.",
     "time": "When it was made: an aware datetime in UTC.",
+    "machine": "The name of the machine whose watcher made it; None if it is unknown, and in the records of a session.",
+    "vm_id": "That machine's vmId; None if the watcher did not ask for it, as without a state file.",
 }
 
 
@@ -176,8 +178,8 @@ class Record(Frozen):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as the command prints it."""
-        time = ("time",) if getattr(self, "time", None) is not None else ()
-        return {"record": self.record, **self._plain(_MEMBERS[self.record] + time)}
+        known = [name for name in ("time", "machine", "vm_id") if getattr(self, name, None) is not None]
+        return {"record": self.record, **self._plain((*_MEMBERS[self.record], *known))}
 
 
 @final
@@ -221,6 +223,8 @@ class Change(_AboutEvent, Record):
     duration_in_seconds: int | None = None
     mine: bool | None = None
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -248,6 +252,8 @@ class Decision(_AboutEvent, Record):
         default=None,
     )
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -260,6 +266,8 @@ class Approval(Record):
     status: int | None = _field("The status of the response; None if there was none.")
     events: tuple[EventRecord, ...] = _field("The same events in the same order.", default=())
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -283,6 +291,8 @@ class Prepare(_AboutEvent, Record):
     duration_in_seconds: int | None = None
     mine: bool | None = None
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -304,6 +314,8 @@ class Gate(_AboutEvent, Record):
     duration_in_seconds: int | None = None
     mine: bool | None = None
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -327,6 +339,8 @@ class Recover(_AboutEvent, Record):
     duration_in_seconds: int | None = None
     mine: bool | None = None
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -342,6 +356,8 @@ class PollFailed(Record):
         default=0,
     )
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -359,6 +375,8 @@ class Problem(Record):
     column: int | None = _field("The column in characters, from 1.")
     offset: int | None = _field("The position in bytes, from 0; None in a watcher's record.", default=None)
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -370,6 +388,8 @@ class Untracked(Record):
     own: int = _field("This machine's events that are not followed.")
     others: int = _field("Other machines' events that are not followed.")
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -380,6 +400,8 @@ class NoAdvice(Record):
     record: ClassVar[Literal["no-advice"]] = "no-advice"
     api_version: str = _field("The version that the service does not know.")
     time: datetime | None = None
+    machine: str | None = None
+    vm_id: str | None = None
 
 
 @final
@@ -390,6 +412,8 @@ class Dropped(Record):
     record: ClassVar[Literal["dropped"]] = "dropped"
     count: int = _field("How many.")
     time: datetime | None = _field("Always None.", default=None)
+    machine: str | None = _field("Always None.", default=None)
+    vm_id: str | None = _field("Always None.", default=None)
 
 
 @final

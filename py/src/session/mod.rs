@@ -227,8 +227,17 @@ impl PySession {
         }
     }
 
-    /// Applies the response to the request; returns a PollFailed, an Approval, or None.
-    #[pyo3(signature = (status, body=None, retry_after=None, now=None))]
+    /// The version of the API for the requests that are sent beside a Get while it has no answer, after 5 seconds and then every 10:
+    /// the one that every service knows.
+    #[getter]
+    fn repeat_version(&self) -> String {
+        self.lock().core.repeat_version().to_owned()
+    }
+
+    /// Applies the response to the request; returns a PollFailed, an Approval, or None. ``repeated`` says that it is the answer to a
+    /// request in ``repeat_version``: what it does not have may still be there.
+    #[pyo3(signature = (status, body=None, retry_after=None, now=None, repeated=Arg(false)),
+           text_signature = "($self, status, body=None, retry_after=None, now=None, repeated=False)")]
     fn on_response<'py>(
         &self,
         py: Python<'py>,
@@ -236,6 +245,7 @@ impl PySession {
         body: Option<&Bound<'py, PyAny>>,
         retry_after: Option<Arg<f64>>,
         now: Option<Moment>,
+        repeated: Arg<bool>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let status = status.0;
         let body = body
@@ -248,6 +258,9 @@ impl PySession {
             let mut inner = self.lock();
             let now = inner.now(now);
             let Inner { core, events, .. } = &mut *inner;
+            if repeated.0 {
+                core.repeat_answered();
+            }
             let response = Response {
                 status,
                 retry_after,
@@ -427,6 +440,13 @@ impl PySession {
     #[getter]
     fn out_of_service_since<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let since = self.lock().core.out_of_service_since();
+        since.map_or(Ok(None), |since| datetime(py, since.seconds()))
+    }
+
+    /// Since when the version of the API that has advice brings no documents, several times in a row, while the other one does.
+    #[getter]
+    fn advice_unseen_since<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let since = self.lock().core.advice_unseen_since();
         since.map_or(Ok(None), |since| datetime(py, since.seconds()))
     }
 

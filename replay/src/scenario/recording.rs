@@ -1,7 +1,7 @@
 //! Converts the records of a watcher to a scenario, so that `replay` can play it again.
 //!
-//! The input is the records of `watch`: an audit file, or its standard output with `--json`. The
-//! scenario consists of the changes of each event and its approvals. Records have whole seconds,
+//! The input is the records of `watch`: an audit file, or its standard output with `--json`; or the
+//! exchanges of `capture`, whose documents show the same changes. The scenario consists of the changes of each event and its approvals. Records have whole seconds,
 //! and so do the times of the scenario.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,14 +9,18 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use scheduled_events_core::{Change, EventId, Text, UnixSeconds};
+use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
+use scheduled_events_core::{
+    Change, Document, Event, EventId, NotBefore, Text, Tracker, UnixSeconds, VmNames,
+};
 use serde_json::{Map, Value};
 
 use super::{MAX_DURATION, Scenario, ScenarioError};
+use crate::capture::{CapturedExchange, Mask};
 
 impl Scenario {
-    /// The text of a scenario file that plays a watcher's records: an audit file, or the output of
-    /// `watch --json`.
+    /// The text of a scenario file that plays a watcher's records: an audit file, the output of
+    /// `watch --json`, or the exchanges of `capture`.
     ///
     /// # Errors
     /// [`RecordingError`]: there is no event, or there are more than a scenario can have.
@@ -104,7 +108,19 @@ pub struct Recording {
     pub lost: u64,
     /// The number of lines that are not records.
     pub unreadable: u64,
+    captured: Option<Box<Captured>>,
 }
+
+/// What the documents of a capture have shown.
+struct Captured {
+    /// The version of the first document: those of other versions lack members.
+    version: String,
+    own_name: Option<String>,
+    tracker: Tracker<CAPTURED_EVENTS_MAX>,
+}
+
+/// The most events at once in a capture.
+const CAPTURED_EVENTS_MAX: usize = 1024;
 
 /// The members of an event in a record that a scenario needs.
 struct Members {
@@ -119,6 +135,34 @@ struct Members {
 }
 
 impl Members {
+    /// The members of an event in a document, or of one that has left it.
+    fn captured(event_id: &EventId, event: Option<&Event<'_>>, mine: Option<bool>) -> Self {
+        let text = |text: Option<Text<'_>>| text.map(|text| text.to_string());
+        Self {
+            event_id: event_id.as_str().to_owned(),
+            event_type: event
+                .and_then(Event::event_type)
+                .map(|word| word.to_string()),
+            resources: event.map(|event| {
+                event
+                    .resources()
+                    .into_iter()
+                    .map(|name| name.to_string())
+                    .collect()
+            }),
+            not_before: match event.map(Event::not_before) {
+                Some(NotBefore::At(time)) => Some(time),
+                _ => None,
+            },
+            description: text(event.and_then(Event::description)),
+            event_source: event
+                .and_then(Event::event_source)
+                .map(|word| word.to_string()),
+            duration_in_seconds: event.and_then(Event::duration_in_seconds),
+            mine,
+        }
+    }
+
     /// The members of a record; `None` if one has another type than records have.
     fn of(record: &Map<String, Value>) -> Option<Self> {
         let member = |name: &str| record.get(name).filter(|value| !value.is_null());
@@ -175,6 +219,9 @@ impl Recording {
         if line.trim().is_empty() {
             return;
         }
+        if let Some(exchange) = CapturedExchange::parse(line) {
+            return self.exchange(&exchange);
+        }
         let Ok(Value::Object(record)) = serde_json::from_str::<Value>(line) else {
             self.unreadable += 1;
             return;
@@ -184,8 +231,7 @@ impl Recording {
         else {
             return;
         };
-        self.first = Some(self.first.map_or(time, |first| first.min(time)));
-        self.last = Some(self.last.map_or(time, |last| last.max(time)));
+        self.note_time(time);
         match kind {
             "change" => {
                 let change = Change::ALL
@@ -208,17 +254,94 @@ impl Recording {
                     .into_iter()
                     .flatten();
                 for id in ids.filter_map(Value::as_str) {
-                    if let Some(event) = self
-                        .index
-                        .get(&key(id))
-                        .and_then(|index| self.events.get_mut(*index))
-                    {
-                        event.approved.get_or_insert(time);
-                    }
+                    self.approved(id, time);
                 }
             }
             "gap" => self.lost += record.get("lost").and_then(Value::as_u64).unwrap_or(1),
             _ => {}
+        }
+    }
+
+    fn note_time(&mut self, time: UnixSeconds) {
+        self.first = Some(self.first.map_or(time, |first| first.min(time)));
+        self.last = Some(self.last.map_or(time, |last| last.max(time)));
+    }
+
+    fn approved(&mut self, id: &str, time: UnixSeconds) {
+        let index = self.index.get(&key(id));
+        if let Some(event) = index.and_then(|index| self.events.get_mut(*index)) {
+            event.approved.get_or_insert(time);
+        }
+    }
+
+    /// Adds an exchange of a capture.
+    fn exchange(&mut self, exchange: &CapturedExchange) {
+        let time = exchange.service_time();
+        self.note_time(time);
+        let captured = self.captured.get_or_insert_with(|| {
+            Box::new(Captured {
+                version: String::new(),
+                own_name: None,
+                tracker: Tracker::new(),
+            })
+        });
+        let (Some(body), version) = (exchange.answer(), exchange.api_version()) else {
+            return;
+        };
+        if exchange.is_own_name() {
+            captured.own_name = Some(body.trim().to_owned()).filter(|name| !name.is_empty());
+        } else if exchange.is_approval() {
+            for id in exchange.approves() {
+                let id = key(&id);
+                self.approved(id.as_str(), time);
+                if let Some(captured) = &mut self.captured {
+                    captured.tracker.approved(&id);
+                }
+            }
+        } else if exchange.is_poll()
+            && let Some(version) = version
+            && let Ok(document) = Document::parse(body.as_bytes())
+        {
+            if captured.version.is_empty() {
+                version.clone_into(&mut captured.version);
+            }
+            if captured.version == version {
+                self.document(&document, time);
+            }
+        }
+    }
+
+    fn document(&mut self, document: &Document<'_>, time: UnixSeconds) {
+        let Some(captured) = &mut self.captured else {
+            return;
+        };
+        let own: Vec<_> = captured.own_name.as_deref().into_iter().collect();
+        let names = VmNames::new(&own);
+        let is_underscored = captured.version == UNDERSCORED_API_VERSION;
+        let names = if is_underscored {
+            names.underscored()
+        } else {
+            names
+        };
+        let mut changes = Vec::new();
+        let observed = captured
+            .tracker
+            .observe(document, names, time, |change, event| {
+                changes.push((change, event.event_id().clone(), event.mine()));
+            });
+        self.unreadable += u64::from(observed.is_err());
+        for (change, id, mine) in changes {
+            let event = document
+                .events()
+                .find(|event| EventId::new(&event.event_id()) == id);
+            let mut members = Members::captured(&id, event.as_ref(), mine);
+            if is_underscored {
+                let names = members.resources.iter_mut().flatten();
+                names
+                    .filter(|name| name.starts_with('_'))
+                    .for_each(|name| *name = name[1..].to_owned());
+            }
+            self.change(change, members, time);
         }
     }
 
@@ -276,6 +399,7 @@ impl Recording {
                 text += "# Other names fit as well: all its events name several VMs, and the first one is taken for it.\n";
             }
         }
+        let mut ids_and_addresses = mask.then(Mask::default);
         let machines = names.count();
         let _ = writeln!(
             text,
@@ -284,7 +408,7 @@ impl Recording {
             plural(machines, "VM")
         );
         for event in &self.events {
-            event.write(&mut text, first, &names, mask);
+            event.write(&mut text, first, &names, ids_and_addresses.as_mut());
         }
         match Scenario::parse(&text) {
             Ok(_) => Ok(text),
@@ -300,6 +424,11 @@ impl Recording {
                 .iter()
                 .any(|other| other.eq_ignore_ascii_case(name))
         };
+        let captured = self.captured.as_ref();
+        if let Some(own) = captured.and_then(|captured| captured.own_name.as_ref()) {
+            let is_named = self.events.iter().any(|event| has(event, own));
+            return is_named.then(|| own.clone()).into_iter().collect();
+        }
         let Some(own) = self
             .events
             .iter()
@@ -334,10 +463,11 @@ impl Recorded {
         }
     }
 
-    fn write(&self, text: &mut String, first: UnixSeconds, names: &Names, mask: bool) {
+    /// Writes the event; with a mask, without names, ids and addresses.
+    fn write(&self, text: &mut String, first: UnixSeconds, names: &Names, mask: Option<&mut Mask>) {
         let members = &self.members;
         text.push_str("\n[[event]]\n");
-        if !mask {
+        if mask.is_none() {
             let _ = writeln!(text, "# EventId {}", quoted(&members.event_id));
         }
         if self.updated {
@@ -370,12 +500,11 @@ impl Recorded {
         let description = members
             .description
             .as_deref()
-            .filter(|text| !(mask && names.occur_in(text)));
-        let _ = writeln!(
-            text,
-            "description = {}",
-            quoted(description.unwrap_or_default())
-        );
+            .filter(|text| mask.is_none() || !names.occur_in(text))
+            .unwrap_or_default();
+        let description =
+            mask.map_or_else(|| description.to_owned(), |mask| mask.text(description));
+        let _ = writeln!(text, "description = {}", quoted(&description));
         let duration = members.duration_in_seconds.map_or(-1, i64::from);
         let _ = writeln!(text, "duration_in_seconds = {duration}");
         let resources = members

@@ -10,9 +10,11 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::names::Name;
+use scheduled_events_common::output::print;
 use scheduled_events_common::program::{block_on, exit, manual};
 use scheduled_events_gate::cli::{ask, delete_register, free, probe, run as run_daemon, status};
 use scheduled_events_node::{announce, drain, uncordon};
+use scheduled_events_relay::trial::TrialResult;
 
 use crate::config::{Config, load_relay};
 
@@ -84,7 +86,11 @@ enum Command {
     /// Show an event on this machine's Kubernetes node, whether or not it is drained: for `watch --on`
     Announce(NodeArguments),
     /// Forward the records of the audit file to other systems
-    Relay,
+    Relay {
+        /// Send a message to each target, print what it answers, and end: with 1 if one did not accept it
+        #[arg(long)]
+        test: bool,
+    },
     /// Print the manual page
     Man,
 }
@@ -94,6 +100,18 @@ struct NodeArguments {
     /// The node [default: `NODE_NAME`, or what follows from the machine's name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
+}
+
+/// Prints what each target answered. Returns the exit code 1 if one did not accept the message.
+fn print_trial(results: &[TrialResult]) -> Result<ExitCode, Failure> {
+    let lines = results.iter().map(|result| format!("{result}\n"));
+    print(&lines.collect::<String>())?;
+    let all = results.iter().all(|result| result.failure.is_none());
+    Ok(if all {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
@@ -106,8 +124,12 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
         let source = concat!("scheduled-events-fleet ", env!("CARGO_PKG_VERSION"));
         return manual(Cli::command(), source).map(|()| ExitCode::SUCCESS);
     }
-    if matches!(command, Command::Relay) {
+    if let Command::Relay { test } = command {
         let file = load_relay(file).map_err(Failure::usage)?;
+        if *test {
+            let results = block_on(scheduled_events_relay::test(&file))?;
+            return print_trial(&results.map_err(Failure::refused)?);
+        }
         return block_on(scheduled_events_relay::run(&file))?
             .map(|()| ExitCode::SUCCESS)
             .map_err(Failure::refused);
@@ -128,7 +150,7 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
             if_over,
         } => block_on(uncordon::run(&node, arguments.node.as_deref(), *if_over))?,
         Command::Announce(arguments) => block_on(announce::run(&node, arguments.node.as_deref()))?,
-        Command::Relay | Command::Man => Ok(()),
+        Command::Relay { .. } | Command::Man => Ok(()),
     }
     .map(|()| ExitCode::SUCCESS)
 }

@@ -405,6 +405,7 @@ impl GateRun {
         register
             .event_type
             .clone_from(&self.participant.event.event_type);
+        register.event_id = Some(self.participant.event.written_id.clone());
         register.duration = self.participant.event.duration;
         register.not_before = self
             .participant

@@ -19,6 +19,8 @@ const ID_MAX: usize = 64;
 pub struct Event {
     /// The event's id, in lower case.
     pub id: String,
+    /// The id as the service wrote it, for people.
+    pub written_id: String,
     /// The type, such as `Reboot`.
     pub event_type: String,
     /// How many seconds it interrupts the machines; `None` if that is unknown.
@@ -90,9 +92,10 @@ impl Event {
     pub fn new(id: &str, event_type: &str, resources: BTreeSet<Name>) -> Self {
         let is_urgent = event_type == "Preempt";
         let is_advice = event_type == "SpotRebalanceRecommendation";
-        let (id, event_type) = (id.to_ascii_lowercase(), event_type.to_owned());
+        let (written_id, event_type) = (id.to_owned(), event_type.to_owned());
         Self {
-            id,
+            id: id.to_ascii_lowercase(),
+            written_id,
             event_type,
             duration: None,
             resources,

@@ -5,7 +5,7 @@
 //! that it makes for a machine without an agent. Both apply the records of an earlier process
 //! first: the hub as far as its audit file is on this computer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use scheduled_events::record::{GateOutcome, HookOutcome, Record};
@@ -13,9 +13,14 @@ use scheduled_events_core::Change;
 use scheduled_events_core::record::EventMembers;
 use tokio::time::Instant;
 
+use crate::register::Progress;
+
 /// How long after an event's end it is certain that no preparation was started: the record of a
 /// preparation follows the event's end, as that of a recovery does.
 const RECORD_TIME: Duration = Duration::from_secs(10);
+
+/// The most events in a machine's register.
+const PROGRESS_MAX: usize = 32;
 
 /// The history of a machine's events. Ids are in lower case.
 ///
@@ -53,6 +58,8 @@ pub struct History {
 /// What is known about an event.
 #[derive(Debug, Default)]
 struct EventHistory {
+    /// The id as the service wrote it; empty if no record has it.
+    written_id: String,
     effect: Effect,
     /// Whether the records would show a preparation: they have the announcement, or the watcher was
     /// allowed to prepare.
@@ -281,6 +288,9 @@ impl History {
 
     fn of(&mut self, event: &EventMembers<'_>) -> &mut EventHistory {
         let known = self.events.entry(key(event)).or_default();
+        if known.written_id.is_empty() {
+            known.written_id = event.event_id.to_string();
+        }
         // The event has grown: the preparation is this machine's, too.
         if known.service == Service::PreparedForOthers && event.mine != Some(false) {
             known.service = Service::Out;
@@ -290,6 +300,40 @@ impl History {
 
     fn event(&mut self, id: &str) -> &mut EventHistory {
         self.events.entry(id.to_ascii_lowercase()).or_default()
+    }
+
+    /// The event's id as the service wrote it, as far as it is known.
+    pub(crate) fn written_id<'a>(&'a self, id: &'a str) -> &'a str {
+        let known = self.events.get(id).map(|event| event.written_id.as_str());
+        known.filter(|id| !id.is_empty()).unwrap_or(id)
+    }
+
+    /// How far this machine is with its events, at most [`PROGRESS_MAX`]. One that ended some time ago is left out, unless the machine is
+    /// still out of service for it.
+    pub(crate) fn progress(&self, over_within: Duration) -> BTreeMap<String, Progress> {
+        let progress = |event: &EventHistory| {
+            let Occurrence {
+                was_approved,
+                has_started,
+                over_since,
+            } = event.occurrence;
+            match over_since {
+                // A machine that does not come back is gone with its event.
+                Some(_) if event.is_out() && !event.effect.is_final() => Some(Progress::Recovering),
+                Some(since) => (since.elapsed() < over_within).then_some(Progress::Over),
+                None if has_started => Some(Progress::Started),
+                None => was_approved.then_some(Progress::Approved),
+            }
+        };
+        let mut all: Vec<_> = self
+            .events
+            .iter()
+            .filter_map(|(id, event)| Some((progress(event)?, id)))
+            .collect();
+        // What is over matters least.
+        all.sort_unstable();
+        let shown = all.into_iter().take(PROGRESS_MAX);
+        shown.map(|(progress, id)| (id.clone(), progress)).collect()
     }
 
     /// When the event ended; `None` if it has not, or if nothing is known.
@@ -394,6 +438,48 @@ mod tests {
     use scheduled_events::record::ReadRecord;
 
     use super::*;
+
+    #[test]
+    fn the_progress_of_an_event_is_known_until_some_time_after_its_end() {
+        let (mut history, now) = (History::default(), Instant::now());
+        let progress = |history: &History| {
+            let all = history.progress(Duration::from_secs(60));
+            all.into_iter().collect::<Vec<_>>()
+        };
+        let of = |progress| vec![("a".to_owned(), progress)];
+        for (line, expected) in [
+            (
+                r#"{"record":"change","change":"scheduled","event_id":"A","mine":true}"#,
+                vec![],
+            ),
+            (
+                r#"{"record":"prepare","event_id":"A","outcome":"begun","mine":true}"#,
+                vec![],
+            ),
+            (
+                r#"{"record":"approval","event_ids":["A"],"status":200}"#,
+                of(Progress::Approved),
+            ),
+            (
+                r#"{"record":"change","change":"started","event_id":"A","mine":true}"#,
+                of(Progress::Started),
+            ),
+            (
+                r#"{"record":"change","change":"completed","event_id":"A","mine":true}"#,
+                of(Progress::Recovering),
+            ),
+            (
+                r#"{"record":"recover","event_id":"A","event_ids":["A"],"outcome":"done","mine":true}"#,
+                of(Progress::Over),
+            ),
+        ] {
+            apply(&mut history, &[line], now);
+            assert_eq!(progress(&history), expected, "{line}");
+        }
+        assert_eq!(history.written_id("a"), "A");
+        assert_eq!(history.written_id("b"), "b");
+        assert!(history.progress(Duration::ZERO).is_empty());
+    }
 
     fn apply(history: &mut History, lines: &[&str], now: Instant) {
         for line in lines {

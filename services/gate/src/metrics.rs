@@ -11,6 +11,8 @@ use scheduled_events::metrics::exposition::{Family, FamilyKind, number};
 pub(crate) struct Metrics {
     /// How many events of this machine started without a decision of the gate.
     pub(crate) forced: u64,
+    /// When this process saw the last one, in seconds since 1970; 0 if it has seen none.
+    pub(crate) last_forced: i64,
     /// How many open events the watcher asked about.
     pub(crate) events: usize,
     /// Whether the engine answers, and its registers are valid.
@@ -33,6 +35,12 @@ impl Metrics {
                 FamilyKind::Counter,
                 "Events of this machine that started without a decision of the gate.",
                 number(self.forced),
+            ),
+            (
+                "last_forced_timestamp_seconds",
+                FamilyKind::Gauge,
+                "When this daemon last saw an event start without a decision of the gate; 0 if it has seen none.",
+                number(self.last_forced),
             ),
             (
                 "events",
@@ -88,6 +96,7 @@ mod tests {
         let path = folder.path().join("fleet.prom");
         let metrics = Metrics {
             forced: 2,
+            last_forced: 1_700_000_000,
             events: 1,
             engine_up: true,
             limits_differ: 0,

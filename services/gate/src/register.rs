@@ -57,6 +57,9 @@ pub struct Go {
 /// `E`: one event, as it was announced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EventRegister {
+    /// The id as the service wrote it, for people; `None` if an earlier version of this program wrote the register.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
     /// The type. For people; the key contains it.
     pub event_type: String,
     /// Its duration in seconds; `None` if that is unknown. The key contains it.
@@ -224,8 +227,28 @@ pub struct MachineRegister {
     /// The ids of the last such events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forced_events: Vec<String>,
+    /// How far the machine is with its events, by their ids in lower case, as of the last heartbeat.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, Progress>,
     /// When it was written.
     pub at: Stamp,
+}
+
+/// How far a machine is with an event, beyond its mark. It is for people; no decision depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Progress {
+    /// The machine has approved it.
+    Approved,
+    /// It has started.
+    Started,
+    /// It is over, and the machine is not back in service.
+    Recovering,
+    /// It is over, and the machine is in service.
+    Over,
+    /// A word of a later version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A change to the register of an event.
@@ -360,6 +383,21 @@ impl fmt::Display for GroupChange {
 }
 
 impl GroupChange {
+    /// The same with another spelling of the event's id, for people.
+    pub(crate) fn with_id(&self, written: impl Fn(&str) -> String) -> Self {
+        let mut change = self.clone();
+        let id = match &mut change {
+            Self::Claim { event_id, .. }
+            | Self::Occupy { event_id, .. }
+            | Self::Unreserve { event_id }
+            | Self::GiveBack { event_id, .. }
+            | Self::Release { event_id, .. } => event_id,
+            Self::Reserve { next, .. } => &mut next.event_id,
+        };
+        *id = written(id);
+        change
+    }
+
     /// Whether this releases a slot of this machine.
     pub fn is_of(&self, name: &Name) -> bool {
         matches!(self, Self::Release { machine, .. } if machine == name)

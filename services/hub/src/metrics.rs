@@ -13,6 +13,9 @@ use scheduled_events_core::Change;
 #[derive(Debug)]
 pub struct Metrics {
     counters: RefCell<[Family; COUNTERS.len()]>,
+    last_failure: RefCell<Family>,
+    /// How many records were lost, and how many writes of states had failed, when the file was written last.
+    counted: Cell<(u64, u64)>,
     has_failed: Cell<bool>,
 }
 
@@ -80,6 +83,17 @@ const FROM_ZERO: [(&str, &[(&str, &str)]); 13] = [
     ("problems_total", &[("where", "graph")]),
 ];
 
+/// What can fail once, so that an alert needs the time of it: Prometheus sees no increase in a counter that is 1 when it is scraped first.
+const FAILURES: [&str; 7] = [
+    "prepare",
+    "recover",
+    "approval",
+    "set-aside",
+    "missing",
+    "record",
+    "state",
+];
+
 /// How the names of all metrics start.
 const PREFIX: &str = "scheduled_events_hub_";
 
@@ -88,10 +102,19 @@ impl Default for Metrics {
         let counters = COUNTERS.map(|(name, help)| Family::new(name, help, FamilyKind::Counter));
         let metrics = Self {
             counters: RefCell::new(counters),
+            last_failure: RefCell::new(Family::new(
+                "last_failure_timestamp_seconds",
+                "When something failed last, by what it was; 0 if it did not.",
+                FamilyKind::Gauge,
+            )),
+            counted: Cell::default(),
             has_failed: Cell::default(),
         };
         for (name, labels) in FROM_ZERO {
             metrics.add(name, labels, 0.0);
+        }
+        for of in FAILURES {
+            metrics.last_failure.borrow_mut().set(&[("of", of)], 0.0);
         }
         metrics
     }
@@ -108,18 +131,39 @@ impl Metrics {
         let command = if is_recovery { "recover" } else { "prepare" };
         let labels = [("command", command), ("outcome", outcome.word())];
         self.add("commands_total", &labels, 1.0);
+        let has_failed = match outcome {
+            HookOutcome::Failed | HookOutcome::Abandoned | HookOutcome::TimedOut => true,
+            // Without a command, there is nothing to recover.
+            HookOutcome::NoCommand => !is_recovery,
+            _ => false,
+        };
+        if has_failed {
+            self.failed(command);
+        }
+    }
+
+    /// Notes that this failed now.
+    fn failed(&self, of: &str) {
+        let now = number(jiff::Timestamp::now().as_second());
+        self.last_failure.borrow_mut().set(&[("of", of)], now);
     }
 
     /// Counts Azure's answer to an approval.
     pub fn approval(&self, is_approved: bool) {
         let result = if is_approved { "approved" } else { "failed" };
         self.add("approvals_total", &[("result", result)], 1.0);
+        if !is_approved {
+            self.failed("approval");
+        }
     }
 
     /// Counts a message that was read: `applied`, `left-out` or `set-aside`; or one that is
     /// `missing`.
     pub fn message(&self, result: &str) {
         self.add("messages_total", &[("result", result)], 1.0);
+        if FAILURES.contains(&result) {
+            self.failed(result);
+        }
     }
 
     /// Counts a notice: `news`, `repeated`, `late`, `other-subscription` or `invalid`.
@@ -162,7 +206,15 @@ impl Metrics {
             requests,
             reconciled,
         } = gauges;
+        let counted = self.counted.replace((lost, save_failures));
+        if lost > counted.0 {
+            self.failed("record");
+        }
+        if save_failures > counted.1 {
+            self.failed("state");
+        }
         let mut text = String::new();
+        self.last_failure.borrow().write(PREFIX, &mut text);
         for family in self.counters.borrow().iter() {
             family.write(PREFIX, &mut text);
         }
@@ -305,6 +357,22 @@ mod tests {
             ("problems_total{where=\"nowhere\"}", None),
         ] {
             assert_eq!(count(labels), expected, "{labels}");
+        }
+        // What failed has a time, and what did not has none.
+        for of in FAILURES {
+            let time = count(&format!("last_failure_timestamp_seconds{{of=\"{of}\"}}"));
+            let failed = ["prepare", "recover", "approval", "set-aside"].contains(&of);
+            assert_eq!(time.map(|time| time > 0), Some(failed), "{of}");
+        }
+        let gauges = Gauges {
+            lost: 1,
+            save_failures: 2,
+            ..Gauges::default()
+        };
+        let text = metrics.text(gauges);
+        for of in ["record", "state"] {
+            let none = format!("{PREFIX}last_failure_timestamp_seconds{{of=\"{of}\"}} 0\n");
+            assert!(!text.contains(&none), "{text}");
         }
         let started: Vec<_> = FROM_ZERO
             .iter()

@@ -4,6 +4,7 @@
 //! members that core leaves out, since no decision depends on them: the region and the zone, which
 //! hooks receive.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
 use std::rc::Rc;
@@ -197,6 +198,9 @@ impl Notice {
         {
             machines.push((machine.to_string(), machine.name().to_string()));
         }
+        // A machine that is named twice is one machine.
+        let mut seen = HashSet::new();
+        machines.retain(|(id, _)| seen.insert(key_of(id)));
         Some(Self {
             message: message.clone(),
             key: event_key(&event.event_id),
@@ -344,7 +348,8 @@ mod tests {
 
     #[test]
     fn a_message_and_a_row_say_the_same() {
-        let properties = r#"{"EventId":"A","EventStatus":"Started","Resources":["front_3"]}"#;
+        let properties =
+            r#"{"EventId":"A","EventStatus":"Started","Resources":["front_3","FRONT_3"]}"#;
         let id = format!(
             "{GROUP}/virtualMachineScaleSets/front/providers/microsoft.maintenance/scheduledevents/A"
         );

@@ -6,7 +6,7 @@
 //! [`audit`] reads the file; [`record`] is one of its lines; [`state`] is what is saved;
 //! [`delivery`] is the task of one target; [`events`] are those that are open; [`targets`] turn
 //! records into requests; [`transport`] sends them. [`message`] writes text for people, and
-//! [`error`] says why nothing is forwarded.
+//! [`error`] says why nothing is forwarded. [`trial`] sends a message to try the targets out.
 
 pub mod audit;
 pub mod config;
@@ -19,6 +19,7 @@ pub mod record;
 pub mod state;
 pub mod targets;
 pub mod transport;
+pub mod trial;
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use tokio::task::JoinSet;
 use delivery::Delivery;
 use error::RelayError;
 use file::RelayFile;
+use trial::TrialResult;
 
 use scheduled_events_common::log;
 use scheduled_events_common::metadata;
@@ -70,6 +72,14 @@ pub async fn run(file: &RelayFile) -> Result<(), RelayError> {
     })
     .await;
     Ok(())
+}
+
+/// Sends a message to each target, and returns what each answered.
+///
+/// # Errors
+/// A target's settings cannot be used.
+pub async fn test(file: &RelayFile) -> Result<Vec<TrialResult>, RelayError> {
+    trial::send_to_all(file, &machine_name(file).await).await
 }
 
 /// This machine's name: the configured one, that of the metadata service, or otherwise the host's.

@@ -3,6 +3,8 @@
 //! Text of events comes from outside: this module escapes characters that are unsafe to print, and
 //! each target escapes the characters that have a meaning in it.
 
+use std::collections::HashSet;
+
 use scheduled_events_core::record::Printable;
 
 use crate::record::Record;
@@ -111,12 +113,13 @@ pub fn details(record: &Record) -> Vec<(&'static str, String)> {
         .get("resources")
         .and_then(serde_json::Value::as_array)
     {
-        let shown: Vec<_> = names
-            .iter()
-            .take(NAMES_MAX)
-            .filter_map(|name| name.as_str())
-            .map(clean)
+        // A machine that is named twice is one machine.
+        let mut seen = HashSet::new();
+        let names = names.iter().filter_map(|name| name.as_str());
+        let names: Vec<_> = names
+            .filter(|name| seen.insert(name.to_ascii_lowercase()))
             .collect();
+        let shown: Vec<_> = names.iter().copied().take(NAMES_MAX).map(clean).collect();
         let more = names.len().saturating_sub(NAMES_MAX);
         let more = if more > 0 {
             format!(" and {more} more")
@@ -152,4 +155,23 @@ pub fn clean(text: &str) -> String {
         clean.push_str(&shown);
     }
     clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{Line, Position};
+
+    #[test]
+    fn a_machine_that_is_named_twice_counts_once() {
+        let line = Line {
+            text: r#"{"record":"change","resources":["a","A","b"]}"#.to_owned(),
+            position: Position {
+                sequence: 1,
+                digest: String::new(),
+            },
+        };
+        let machines = ("Machines", "a, b".to_owned());
+        assert!(details(&Record::new(&line)).contains(&machines));
+    }
 }

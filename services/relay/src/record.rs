@@ -94,15 +94,22 @@ impl Record {
         self.get("mine") == Some(&Value::Bool(false))
     }
 
-    /// The record with one more member, the machine's name, as a JSON object.
+    /// The record as a JSON object with the machine's name, in place of the one that the watcher knows. Records of its earlier versions
+    /// have none.
     pub fn with_machine(&self, machine: &str) -> String {
-        let machine = Value::from(machine).to_string();
-        let object = self.text.trim_end();
-        format!(
-            "{},\"machine\":{}}}",
-            object.strip_suffix('}').unwrap_or(object),
-            PrintableJson(&machine)
-        )
+        let member = |name: &str| {
+            let name = Value::from(name).to_string();
+            format!(",\"machine\":{}", PrintableJson(&name))
+        };
+        let (object, new) = (self.text.trim_end(), member(machine));
+        if let Some(known) = self.text("machine").map(member)
+            // In a text, the quotes would be escaped.
+            && let Some(start) = object.rfind(&known)
+        {
+            let (before, after) = (&object[..start], &object[start + known.len()..]);
+            return format!("{before}{new}{after}");
+        }
+        format!("{}{new}}}", object.strip_suffix('}').unwrap_or(object))
     }
 }
 
@@ -111,6 +118,25 @@ mod tests {
     use scheduled_events_core::Change;
 
     use super::*;
+
+    #[test]
+    fn a_record_has_one_machine() {
+        let given = r#"{"record":"gap","why":"a\",\"machine\":\"x","time":"t"SAME,"sequence":7}"#;
+        for known in ["", r#","machine":"WestNO_0""#, r#","machine":"x""#] {
+            let text = given.replace("SAME", known);
+            let record = Record {
+                members: serde_json::from_str(&text).expect("an object"),
+                text,
+                id: String::new(),
+            };
+            let sent = record.with_machine("we\"b");
+            let read: Value = serde_json::from_str(&sent).expect("an object");
+            assert_eq!(read["machine"], "we\"b", "{sent}");
+            assert_eq!(read["why"], "a\",\"machine\":\"x", "{sent}");
+            assert_eq!(sent.matches(",\"machine\":\"we").count(), 1, "{sent}");
+            assert_eq!((&read["time"], &read["sequence"]), (&"t".into(), &7.into()));
+        }
+    }
 
     #[test]
     fn each_change_that_ends_an_event_is_an_end() {

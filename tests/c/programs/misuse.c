@@ -305,6 +305,8 @@ static void sessions(void) {
   EXPECT(schedev_session_next(NULL, 0, &step) == SCHEDEV_ERROR_NULL);
   EXPECT(!schedev_session_is_idle(NULL) && !schedev_session_has_seen_event(NULL) && !schedev_session_changed(NULL));
   EXPECT(schedev_session_saved(NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_repeat_answered(NULL) == SCHEDEV_ERROR_NULL && schedev_session_repeat_version(NULL).len == 0);
+  EXPECT(schedev_session_advice_unseen_since(NULL, NULL) == SCHEDEV_ERROR_NULL);
   for (size_t shift = 0; shift < 16; shift++) {
     EXPECT(schedev_session_init(memory + shift, size, &config, &session) == SCHEDEV_OK);
     EXPECT((unsigned char *)session >= memory + shift && (uintptr_t)session % 8 == 0);

@@ -94,6 +94,7 @@ static void test_session(void) {
   schedev_session *session = begin(memory.bytes);
   schedev_step step = next(session, &now);
   EXPECT(step.kind == SCHEDEV_STEP_GET && step.timeout_ms > 120000);
+  EXPECT(schedev_text_equal(schedev_session_repeat_version(session), "2020-07-01", 10));
   EXPECT(schedev_session_on_failure(session, SCHEDEV_CAUSE_TIMEOUT, now, &outcome) == SCHEDEV_OK);
   EXPECT(outcome.kind == SCHEDEV_OUTCOME_POLL_FAILED && outcome.cause == SCHEDEV_CAUSE_TIMEOUT &&
          outcome.retry_in_ms > 0);
@@ -377,6 +378,22 @@ static void test_advice(void) {
     step = next(session, &now);
     EXPECT(asks_for(&step, SCHEDEV_API_VERSION));
   }
+
+  /* One that accepts requests for it and never answers them is seen in the other one. Then the version pauses. */
+  session = begin_advised(SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION);
+  int64_t since = 0;
+  for (int misses = 0; misses < 4; misses++) {
+    step = next(session, &now);
+    EXPECT(asks_for(&step, SCHEDEV_ADVICE_API_VERSION));
+    EXPECT(schedev_text_equal(schedev_session_repeat_version(session), "2020-07-01", 10));
+    EXPECT(schedev_session_advice_unseen_since(session, &since) == SCHEDEV_END);
+    now += 5000;
+    EXPECT(schedev_session_repeat_answered(session) == SCHEDEV_OK);
+    answer(session, gone, now, SCHEDEV_OUTCOME_DOCUMENT);
+  }
+  EXPECT(schedev_session_advice_unseen_since(session, &since) == SCHEDEV_OK && since > 0);
+  step = next(session, &now);
+  EXPECT(asks_for(&step, SCHEDEV_API_VERSION));
 }
 
 int main(void) {

@@ -638,11 +638,14 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
         Err(error) => return reach((shown(&error), error == SessionConfigError::TooManyNames)),
     };
     reach(session.set_machine_id(text));
+    session.set_policy(black_box(Policy::sample()));
     if let Err(error) = session.set_names(VmNames::new(black_box(&[text]))) {
         reach(shown(&error));
     }
     let now = UnixMillis(number);
     session.set_time_of_day_ahead(black_box(number));
+    reach((session.repeat_version(), session.advice_unseen_since()));
+    session.repeat_answered();
     for _ in 0..black_box(9) {
         match session.take_step(now) {
             Step::Report(report) => {
@@ -684,6 +687,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
             session.out_of_service_since(),
             session.in_service_since(),
             session.recovery(),
+            session.open_failures(),
         ));
         for (event, waiting) in session.waiting(now) {
             reach((

@@ -155,12 +155,10 @@ def test_powershell_uses_commands_options_and_members_that_exist() -> None:
 
 def test_the_options_in_the_right_columns_exist() -> None:
     known = " ".join(helps().values())
-    # kubectl's, named as such.
-    foreign = {"--grace-period", "--timeout", "--ignore-daemonsets"}
     options = set()
     for row in re.findall(r"^\| .* \|$", PAGE, re.M):
         for code in re.findall(r"`([^`]*)`", row.strip("| ").split(" | ")[-1]):
-            options |= set(re.findall(r"(?<!\S)--[a-z-]+", code)) - foreign
+            options |= set(re.findall(r"(?<!\S)--[a-z-]+", code))
             for name in re.findall(r"^scheduled-events ([a-z-]+)", code):
                 # The service is there only on Windows.
                 assert name in helps() or name == "service"

@@ -49,7 +49,7 @@ def test_the_class_has_the_members_of_the_definition(kind: str) -> None:
     members = [name for name in example if name != "record"]
     assert tuple(members) == _native._record_members()[kind]
     fields = CLASSES[kind].__match_args__
-    assert sorted(fields) == sorted([*members, *MORE.get(kind, []), "time"])
+    assert sorted(fields) == sorted([*members, *MORE.get(kind, []), "time", "machine", "vm_id"])
     assert CLASSES[kind].record == kind
     assert isinstance(vars(_records._AboutEvent)["event"], property)
     assert issubclass(CLASSES[kind], _records._AboutEvent) == ("mine" in members)

@@ -105,7 +105,7 @@ def test_records_are_frozen_values() -> None:
         with pytest.raises(TypeError):
             se.Prepare(**wrong)
     with pytest.raises(TypeError):
-        se.Prepare("a", "b", *[None] * 11, "more")
+        se.Prepare("a", "b", *[None] * 13, "more")
     with pytest.raises(TypeError, match="twice"):
         se.Prepare("a", event_id="a")
 
@@ -116,7 +116,7 @@ def test_a_class_derived_from_a_record_has_its_fields() -> None:
 
     assert (Derived(1, 2).own, Derived(1, others=2).others, Derived.__module__) == (1, 2, __name__)
     assert Derived(1, 2) != se.Untracked(1, 2)
-    assert repr(Derived(1, 2)) == "Derived(own=1, others=2, time=None)"
+    assert repr(Derived(1, 2)) == "Derived(own=1, others=2, time=None, machine=None, vm_id=None)"
 
 
 @pytest.mark.parametrize("now", [0, 0.5, datetime.now(timezone.utc), datetime.now(timezone(timedelta(hours=3))), None])
@@ -346,6 +346,29 @@ def test_a_session_falls_back_where_the_service_does_not_know_the_version() -> N
     assert step.api_version == "2019-08-01"
     with pytest.raises(se.ConfigError, match="API version"):
         se.Session(api_version="")
+
+
+def test_a_preview_that_is_never_answered_is_asked_for_in_the_other_version_and_pauses() -> None:
+    """Fault 30 of tests/field-faults.md."""
+    session = se.Session(vm_names=VM, needs_advice=True)
+    now = START
+    for _ in range(4):
+        step = session.next(now)
+        while isinstance(step, se.Wait):
+            now = step.until
+            step = session.next(now)
+        assert isinstance(step, se.Get)
+        assert step.api_version == "2024-07-09"
+        assert session.repeat_version == "2020-07-01"
+        assert session.advice_unseen_since is None
+        assert session.on_response(200, '{"Events":[]}', now=now, repeated=True) is None
+    assert session.advice_unseen_since is not None
+    assert session.advice_unseen_since.timestamp() == START
+    step = session.next(now)
+    assert isinstance(step, se.Wait)
+    step = session.next(step.until)
+    assert isinstance(step, se.Get)
+    assert step.api_version == "2020-07-01"
 
 
 def test_a_session_backs_off_after_failures() -> None:

@@ -83,6 +83,14 @@ def test_an_endpoint_s_failure_has_a_status_or_a_cause(fault: str, status: "int 
         assert caught.value.cause in (cause if isinstance(cause, tuple) else (cause,))
 
 
+def test_a_first_poll_does_not_wait_for_one_connection() -> None:
+    """Fault 30 of tests/field-faults.md."""
+    with se.replay("user-reboot", faults=["get.silence@1"]) as url:
+        since = time.monotonic()
+        assert isinstance(se.Client(url).poll(), se.Document)
+        assert 4 < time.monotonic() - since < 60
+
+
 def test_a_poll_returns_a_document_or_raises() -> None:
     with se.replay("preempt", faults=["empty@1", "not-json@2", "status:304@3"]) as url, se.Client(url) as client:
         with pytest.raises(se.EndpointError, match="empty body"):

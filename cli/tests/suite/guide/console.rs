@@ -106,7 +106,7 @@ impl Page {
             "scheduled-events",
             &format!(
                 "#!/bin/sh\n# The program under test. A watcher without an end gets one.\ncase \" $* \" in\n*' --until-idle '* | \
-                 *' --max-polls '*) ;;\n' watch '*) set -- \"$@\" --until-idle ;;\nesac\nexec {} \"$@\"\n",
+                 *' --max-polls '*) ;;\n' watch '* | ' capture '*) set -- \"$@\" --until-idle ;;\nesac\nexec {} \"$@\"\n",
                 quoted(PROGRAM)
             ),
         );

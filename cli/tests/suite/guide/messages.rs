@@ -12,12 +12,15 @@ use crate::pages::documentation::{ROOT, read};
 const PAGE: &str = "docs/run/troubleshooting.md";
 
 /// The calls whose texts are messages.
-const CALLS: [&str; 18] = [
+const CALLS: [&str; 21] = [
     "CommandError::usage(",
     "CommandError::endpoint(",
     "CommandError::document(",
     "CommandError::time_over(",
     "diagnose(",
+    "Finding::caution(",
+    "Finding::warn(",
+    "Finding::fail(",
     "log(",
     "refused(",
     "Err(",
@@ -34,7 +37,7 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 27] = [
+const OTHERS: [(&str, &str); 41] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -104,12 +107,29 @@ const OTHERS: [(&str, &str); 27] = [
         "mistakes in an option, each with what it takes",
     ),
     (
+        "cli/src/config/file.rs",
+        "mistakes in a configuration file, each with what it takes",
+    ),
+    (
         "client/src/resource_name.rs",
         "names of resources, with what Azure allows",
     ),
     ("cli/src/look/policy_source.rs", "generated C"),
     ("cli/src/test/demo.rs", "the output of `demo`"),
+    ("cli/src/look/config.rs", "the output of `config`"),
+    (
+        "cli/src/look/policy_words.rs",
+        "the output of `check` without a document",
+    ),
     ("cli/src/look/status.rs", "the output of `status`"),
+    ("cli/src/rehearse.rs", "the output of `doctor --rehearse`"),
+    ("cli/src/doctor/files.rs", "the output of `doctor`"),
+    ("cli/src/doctor/finding.rs", "the output of `doctor`"),
+    ("cli/src/doctor/hooks.rs", "the output of `doctor`"),
+    ("cli/src/doctor/policy.rs", "the output of `doctor`"),
+    ("cli/src/doctor/polkit.rs", "the output of `doctor`"),
+    ("cli/src/doctor/service.rs", "the output of `doctor`"),
+    ("cli/src/doctor/others.rs", "the output of `doctor`"),
     ("cli/src/output/table.rs", "the output of `list`"),
     (
         "cli/src/operate/simulate_eviction.rs",
@@ -122,10 +142,21 @@ const OTHERS: [(&str, &str); 27] = [
     ("cli/src/output/format.rs", "the output of `watch`"),
     ("client/src/metrics/", "metrics"),
     ("cli/src/picture/svg.rs", "the output of `timeline`"),
+    (
+        "replay/src/contract/",
+        "evidence, in the output of `contract`",
+    ),
+    ("cli/src/test/sightings.rs", "the output of `contract`"),
+    ("cli/src/test/twins.rs", "tests"),
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 20] = [
+const NO_MESSAGES: [&str; 29] = [
+    "Report of scheduled-events doctor. Names, ids and addresses are replaced; look at it before you send it.  == Versions scheduled-events … … == Findings ",
+    "none: there is no --audit FILE, or nothing in it",
+    " (mode …, of user …)",
+    "add --state FILE",
+    "write … \"sh -c '...'\", or a script",
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
     "…; start Azurite first: npx azurite-queue",
@@ -134,13 +165,17 @@ const NO_MESSAGES: [&str; 20] = [
     "the answer is not HTTP",
     "; did you mean `…`?",
     "; using it needs --allow-endpoint",
-    "; expected the file of `watch --audit`, or the output of `watch --json`",
+    "; expected the file of `watch --audit` or `capture --to`, or the output of `watch --json`",
     "did you mean `…`? ",
     "did you mean …? ",
     "out of service; …",
     "was due …, at …",
-    "watching … every …, policy …",
+    "…watching … every …, policy …",
+    "dry run, which does nothing: ",
+    "capturing what … answers to …; press Ctrl-C to stop",
+    "… in …; see `scheduled-events contract …`",
     "…; press Ctrl-C to stop",
+    "invalid type: map, expected a sequence",
     "listening on … as … ",
     "control plane at … ",
     " …: …; … kept, … broken, … with a warning, … did not apply ",

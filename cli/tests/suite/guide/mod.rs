@@ -14,6 +14,7 @@ mod console;
 mod hooks;
 mod messages;
 mod policy_schema;
+mod webhook;
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ use scheduled_events::policy_file;
 use scheduled_events_replay::Scenario;
 
 use crate::pages::documentation::read;
-use crate::support::together;
+use crate::support::{Folder, run, together};
 use blocks::{Block, blocks};
 
 /// The pages of the guide, as paths from the root.
@@ -87,7 +88,7 @@ fn the_commands_of_every_page_do_what_it_shows() {
 }
 
 #[test]
-fn each_block_of_toml_is_a_policy_or_a_scenario() {
+fn each_block_of_toml_is_a_policy_a_configuration_or_a_scenario() {
     let mut policies = 0;
     let is_here = |block: &Block| {
         TESTED_ELSEWHERE
@@ -100,6 +101,10 @@ fn each_block_of_toml_is_a_policy_or_a_scenario() {
         let place = block.place();
         if block.text.contains("[[event]]") {
             Scenario::parse(&block.text).unwrap_or_else(|error| panic!("{place}: {error}"));
+        } else if block.text.contains("\nprepare = ") {
+            let folder = Folder::new();
+            let file = folder.file("watch.toml", &block.text);
+            run(&["check", "--config", &file]).with_code(0);
         } else {
             policy_file::parse(&block.text).unwrap_or_else(|error| panic!("{place}: {error:?}"));
             policies += 1;
@@ -119,19 +124,64 @@ fn each_block_of_json_is_json() {
 }
 
 #[test]
-fn the_drop_in_on_the_page_is_the_file_that_ships() {
-    let file = read("cli/systemd/drain.conf");
-    let (_, lines) = file.split_once("\n[Service]\n").expect("a section");
+fn the_configuration_on_the_page_is_the_file_that_ships() {
+    let file = read("cli/systemd/drain.toml");
+    let (_, lines) = file.split_once("\n\n").expect("a comment");
     let block = blocks("docs/run/systemd.md")
         .into_iter()
-        .find(|block| block.language == "ini")
+        .find(|block| block.language == "toml")
         .expect("a block");
     assert_eq!(
         block.text,
-        format!("[Service]\n{lines}"),
-        "{}: cli/systemd/drain.conf",
+        lines,
+        "{}: cli/systemd/drain.toml",
         block.place()
     );
+}
+
+/// With the lines that are comments, and as it is.
+#[test]
+fn the_configuration_of_the_package_is_valid_and_approves_nothing() {
+    let installed = read("packaging/system/watch.toml");
+    let folder = Folder::new();
+    let said = |text: &str| {
+        let file = folder.file("watch.toml", text);
+        run(&["check", "--config", &file]).with_code(0).stdout
+    };
+    let observes = said(&installed);
+    assert!(
+        observes
+            .lines()
+            .any(|line| line == "  every event  the policy only observes"),
+        "{observes}"
+    );
+    let is_toml = |line: &str| line.starts_with('[') || line.contains(" = ");
+    let uncommented = installed.lines().map(|line| {
+        let text = line.strip_prefix("# ").filter(|text| is_toml(text));
+        // Text of a sentence.
+        text.filter(|text| text.starts_with('[') || !text.contains('`'))
+            .unwrap_or(line)
+    });
+    let sample = said(&uncommented.collect::<Vec<_>>().join("\n"));
+    assert!(
+        sample.contains("prepare, then approve, both once the gate says yes"),
+        "{sample}"
+    );
+}
+
+/// The units run it, and do not restart what only a person can correct.
+#[test]
+fn the_units_of_the_command_read_the_file_and_are_not_restarted_for_a_mistake_in_it() {
+    let watch = read("cli/systemd/scheduled-events.service");
+    assert!(watch.contains("\nExecStart=/usr/local/bin/scheduled-events watch --config /etc/scheduled-events/watch.toml\n"));
+    assert!(watch.contains("\nExecReload=/bin/kill -HUP $MAINPID\n"));
+    let config = read("docs/use/commands.md");
+    assert!(config.contains("[default: `/etc/scheduled-events/watch.toml`]"));
+    let code = run(&["watch", "--interval", "soon"]).with_code(2);
+    assert!(!code.stderr.is_empty());
+    for unit in [watch, read("cli/systemd/scheduled-events-run@.service")] {
+        assert!(unit.contains("\nRestartPreventExitStatus=2\n"), "{unit}");
+    }
 }
 
 /// The test of each language names the pages that it runs.

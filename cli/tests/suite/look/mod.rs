@@ -4,6 +4,7 @@
 mod discover;
 mod documents;
 mod invalid_members;
+mod policy_words;
 mod status;
 mod tables;
 #[cfg(unix)]

@@ -230,10 +230,10 @@ fn a_missing_an_unreadable_and_a_broken_file_are_told_apart() {
         missing.stderr
     );
     // By default it is the file of the systemd unit, or of the Windows service.
-    let unit = include_str!("../../../systemd/scheduled-events.service");
-    let path = unit
+    let config = include_str!("../../../../packaging/system/watch.toml");
+    let path = config
         .lines()
-        .find_map(|line| line.strip_prefix("ExecStart=")?.split("--state ").nth(1))
+        .find_map(|line| line.strip_prefix("state = \"")?.strip_suffix('"'))
         .expect("a path");
     let path = if cfg!(windows) {
         r"C:\ProgramData\scheduled-events\state"

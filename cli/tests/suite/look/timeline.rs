@@ -308,3 +308,53 @@ fn replay_plays_an_audit_file() {
             .contains("it has no record of a watcher")
     );
 }
+
+/// Fault 44 of `tests/field-faults.md`.
+#[test]
+fn fault_44_three_files_of_one_name_are_the_lanes_of_their_machines() {
+    let folder = Folder::new();
+    let resources = json!(["web_3", "web_4", "web_5"]);
+    let file = |place: &str, machine: Option<&str>| {
+        std::fs::create_dir(folder.path(place)).expect("a folder");
+        let mut more = json!({ "resources": resources });
+        // The watcher does not know its name yet.
+        let mut text = change("scheduled", "A", "10:00:00", &more);
+        if let Some(machine) = machine {
+            more["machine"] = json!(machine);
+        }
+        text += &change("started", "A", "10:15:00", &more);
+        text += &change("completed", "A", "10:16:00", &more);
+        folder.file(&format!("{place}/audit"), &text)
+    };
+    let [first, second, third] = [("a", "web_3"), ("b", "WEB_4"), ("c", "web_5")]
+        .map(|(place, machine)| file(place, Some(machine)));
+    let picture = picture(&folder, &[&first, &second, &third]);
+    for machine in ["web_3", "WEB_4", "web_5"] {
+        let lanes = texts(&picture).into_iter().filter(|text| *text == machine);
+        assert_eq!(lanes.count(), 1, "{picture}");
+    }
+    // Files of earlier versions do not name it, and are told apart by their folders.
+    let old = ["web_3-old", "web_4-old"].map(|place| file(place, None));
+    let picture = self::picture(&folder, &[&old[0], &old[1]]);
+    for machine in ["web_3", "web_4"] {
+        assert!(texts(&picture).contains(&machine), "{picture}");
+    }
+}
+
+#[test]
+fn one_file_of_several_machines_has_a_lane_for_each() {
+    let folder = Folder::new();
+    let of = |machine: &str, id: &str| {
+        let more = json!({"machine": machine, "resources": [machine]});
+        change("scheduled", id, "10:00:00", &more) + &change("started", id, "10:15:00", &more)
+    };
+    let audit = folder.file(
+        "audit",
+        &(of("web_3", "A") + &of("web_4", "B") + &of("web_3", "C")),
+    );
+    let picture = picture(&folder, &[&audit]);
+    for machine in ["web_3", "web_4"] {
+        let lanes = texts(&picture).into_iter().filter(|text| *text == machine);
+        assert_eq!(lanes.count(), 1, "{picture}");
+    }
+}

@@ -86,7 +86,7 @@ fn what_covers_a_failure_of_a_fleet_exists() {
 
 #[test]
 fn what_covers_a_fault_of_the_field_exists() {
-    check_page("tests/field-faults.md", 14);
+    check_page("tests/field-faults.md", 16);
 }
 
 #[test]

@@ -8,7 +8,7 @@ const PAGE: &str = "docs/run/monitoring.md";
 
 /// The rows of the page's tables whose first cell is a name, with the second cell.
 fn rows() -> Vec<(String, String)> {
-    let is_row = |text: &&str| text.starts_with("| `");
+    let is_row = |text: &&str| text.starts_with("| `") || text.starts_with("| <a id=");
     let page = lines(PAGE);
     let cells = |text: &str| {
         text.split('|')
@@ -79,4 +79,26 @@ fn each_alert_is_in_the_table_with_its_severity() {
         documented, defined,
         "{PAGE} (left) and the rules (right) differ"
     );
+}
+
+/// Fault 43 of `tests/field-faults.md`.
+#[test]
+fn each_alert_leads_to_its_row_and_none_needs_the_beginning_of_a_counter() {
+    let (rules, page) = (read("packaging/prometheus/rules.yml"), read(PAGE));
+    for rule in rules.split("- alert:").skip(1) {
+        let name = rule.lines().next().expect("a name").trim();
+        let url = format!("runbook_url: \"https://GUIDE/run/monitoring.html#{name}\"");
+        assert!(rule.contains(&url), "{name} has no {url}");
+        let anchor = format!("<a id=\"{name}\"></a>`{name}`");
+        assert!(page.contains(&anchor), "{PAGE} has no {anchor}");
+        // These fail again and again, so that the counter goes on growing.
+        let repeats = [
+            "ScheduledEventsHubQueueNotRead",
+            "ScheduledEventsHubGraphNotReached",
+        ];
+        assert!(
+            !rule.contains("increase(") || repeats.contains(&name),
+            "{name}"
+        );
+    }
 }

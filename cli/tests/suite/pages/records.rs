@@ -60,7 +60,8 @@ fn page() -> String {
 fn section(page: &mut String, kind: &RecordKind, record: &Record<'_>) {
     let mut line = Vec::new();
     if kind.commands.contains("watch") {
-        write_json(&record.at(TIME), &mut line).expect("memory");
+        let record = record.at(TIME).of_machine(Some("WestNO_0"), None);
+        write_json(&record, &mut line).expect("memory");
     } else {
         write_json(record, &mut line).expect("memory");
     }

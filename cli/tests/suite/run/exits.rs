@@ -17,7 +17,10 @@ fn the_exit_code_is_the_workers() {
         ("kill -KILL $$", 137),
         ("kill -TERM $$", 143),
     ] {
-        run(&arguments(&service.url(), &[], script)).with_code(code);
+        let finished = run(&arguments(&service.url(), &[], script)).with_code(code);
+        // A signal is said, since the worker may not have said anything.
+        let is_said = finished.stderr.contains("the worker was ended (signal: ");
+        assert_eq!(is_said, script.starts_with("kill"), "{}", finished.stderr);
     }
     let url = service.url();
     for (program, code) in [("/nonexistent/worker", 127), ("/etc/passwd", 126)] {

@@ -260,6 +260,26 @@ fn advice_saves_one_checkpoint_and_stops_nothing() {
 }
 
 #[test]
+fn advice_that_becomes_an_eviction_has_one_line_for_it() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let run = fixture.run(
+        &service.url(),
+        &["--on-advice", "checkpoint", "--checkpoint", "true"],
+        &fixture.worker(),
+    );
+    fixture.await_lines("start", 1);
+    service.show(2, &[advice("a")]);
+    run.wait_for_stderr("saved a checkpoint, for SpotRebalanceRecommendation");
+    service.show(3, &[preempt("a")]);
+    run.wait_for_stderr("Preempt is announced, in 1 min");
+    fixture.await_lines("end", 1);
+    let said = run.stderr();
+    assert!(!said.contains("rescheduled"), "{said}");
+    run.terminate();
+    run.finish();
+}
+
+#[test]
 fn advice_for_which_the_last_run_saved_a_checkpoint_has_none_in_the_next_one() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     let checkpoint = fixture.logging("checkpoint");
@@ -284,8 +304,13 @@ fn advice_for_which_the_last_run_saved_a_checkpoint_has_none_in_the_next_one() {
 
 #[test]
 fn advice_has_a_line_whatever_is_done_about_it() {
-    let rows: [(&[&str], &str, bool); 4] = [
+    let rows: [(&[&str], &str, bool); 5] = [
         (&[], "goes on, since there is no --checkpoint", false),
+        (
+            &["--on-advice", "ignore"],
+            "goes on, since --on-advice says so",
+            false,
+        ),
         (
             &["--checkpoint", "true", "--on-advice", "ignore"],
             "goes on, since --on-advice says so",

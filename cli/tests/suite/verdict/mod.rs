@@ -4,11 +4,13 @@
 //! - `habits` runs the imitations of `clients.py`, each through `replay SCENARIO --report FILE --
 //!   COMMAND`.
 //! - `own_client` runs `watch` under every fault of the replay server.
+//! - `service`: the verdict on a service, by a capture of its answers.
 //! - `reports` checks the files: `JUnit` XML with a parser of its own, NDJSON, HTML.
 
 mod habits;
 mod own_client;
 mod reports;
+mod service;
 
 use std::fs;
 use std::time::Duration;

@@ -122,6 +122,34 @@ fn every_record_is_in_the_file_and_numbers_go_on_after_a_kill_and_a_restart() {
     assert_eq!(written, printed);
 }
 
+/// Fault 44 of `tests/field-faults.md`.
+#[test]
+fn fault_44_each_record_names_its_machine() {
+    let folder = Folder::new();
+    let (audit, state) = (folder.path("audit"), folder.path("state"));
+    let id = "0f0e0d0c-0b0a-4908-8706-050403020100";
+    for (more, vm_id) in [(&[][..], None), (&["--state", &state], Some(id))] {
+        let service = FakeService::start();
+        service.set_vm_id(id);
+        service.show(2, &[freeze("a")]);
+        let mut run = watch_wrapped(&["env"], &service, &audit, more);
+        wait_for_approval(&mut run, "a");
+        run.terminate();
+        let printed = run.finish().with_code(0).records();
+        for record in &printed {
+            assert_eq!(record["machine"], VM, "{record}");
+            assert_eq!(
+                record.get("vm_id").and_then(Value::as_str),
+                vm_id,
+                "{record}"
+            );
+        }
+        let (written, _) = read(&audit);
+        let last = without_sequence(written.last().expect("a line").clone());
+        assert_eq!(Some(&last), printed.last());
+    }
+}
+
 #[test]
 fn the_file_is_synced_before_the_approval_is_posted() {
     let folder = Folder::new();

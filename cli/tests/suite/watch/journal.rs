@@ -70,6 +70,7 @@ fn records_are_lines_with_a_priority_where_the_socket_is_not() {
     );
     assert!(lines[2].starts_with("<4>hold: Freeze an id"), "{output}");
     assert_eq!(lines.len(), 3, "{output}");
+    assert!(!output.contains("Ctrl-C"), "{output}");
 }
 
 #[test]
@@ -100,6 +101,7 @@ fn records_have_fields_where_the_socket_is() {
             format!("SCHEDULED_EVENTS_RECORD={record}"),
             "SCHEDULED_EVENTS_TYPE=Freeze".to_owned(),
             r"SCHEDULED_EVENTS_ID=an id\u{1b}[2J".to_owned(),
+            "SCHEDULED_EVENTS_MACHINE=WestNO_0".to_owned(),
         ];
         assert_eq!(fields[1..], expected, "{text}");
     }

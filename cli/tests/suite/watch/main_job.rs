@@ -160,7 +160,8 @@ fn records_are_written_as_documented() {
         "{stdout}"
     );
     assert!(
-        lines[0].contains(r#","mine":true,"time":"20"#) && lines[0].ends_with("Z\"}"),
+        lines[0].contains(r#","mine":true,"time":"20"#)
+            && lines[0].ends_with("Z\",\"machine\":\"WestNO_0\"}"),
         "{stdout}"
     );
     let decision = r#"{"record":"decision","event_id":"a","action":"approve","rule":2,"reason":"short interruption","event_type":"Freeze","event_status":"Scheduled","resource_type":"VirtualMachine","resources":["WestNO_0"],"not_before":"20"#;
@@ -480,6 +481,39 @@ fn a_dry_run_decides_but_neither_prepares_nor_approves() {
     }
     assert!(service.posted().is_empty());
     assert!(!std::path::Path::new(&ran).exists());
+}
+
+#[test]
+fn the_lines_of_a_dry_run_say_what_would_be_done() {
+    let folder = Folder::new();
+    let policy = folder.file("prepare.toml", crate::support::PREPARE_ALL);
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let url = service.url();
+    for (policy, would) in [
+        (policy.as_str(), "would prepare  Freeze"),
+        ("sample", "would approve  Freeze"),
+    ] {
+        let arguments = [
+            "watch",
+            "--endpoint",
+            &url,
+            "--vm-name",
+            VM,
+            "--policy",
+            policy,
+            "--dry-run",
+            "--max-polls",
+            "3",
+        ];
+        let finished = Run::start(command(&arguments)).finish().with_code(0);
+        let lines: Vec<_> = finished.stdout.lines().collect();
+        assert!(
+            lines[0].starts_with("dry run, which does nothing: watching http://"),
+            "{lines:?}"
+        );
+        assert!(lines.iter().any(|line| line.contains(would)), "{lines:?}");
+    }
 }
 
 #[test]

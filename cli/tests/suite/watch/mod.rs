@@ -17,6 +17,8 @@ mod metrics;
 mod overlaps;
 #[cfg(target_os = "linux")]
 mod recordings;
+#[cfg(unix)]
+mod reload;
 mod restart;
 #[cfg(unix)]
 mod stalled_readers;

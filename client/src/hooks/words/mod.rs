@@ -15,10 +15,18 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, UnclosedQuote> {
     shell_words::split(text).map_err(|_| UnclosedQuote)
 }
 
+/// A text that `split` splits into these words.
+#[cfg(not(windows))]
+pub(super) fn join(words: &[String]) -> String {
+    shell_words::join(words)
+}
+
 #[cfg(not(windows))]
 pub(super) use unix::{find_program, program_exists, reads_commands, takes_variable};
 #[cfg(windows)]
-pub(super) use windows::{find_program, program_exists, reads_commands, split, takes_variable};
+pub(super) use windows::{
+    find_program, join, program_exists, reads_commands, split, takes_variable,
+};
 
 /// A quote is not closed.
 pub(super) struct UnclosedQuote;

@@ -45,6 +45,19 @@ pub(in crate::hooks) fn split(text: &str) -> Result<Vec<String>, UnclosedQuote> 
     }
 }
 
+/// A text that `split` splits into these words.
+pub(in crate::hooks) fn join(words: &[String]) -> String {
+    let quoted = words.iter().map(|word| {
+        let is_plain = |char: char| !char.is_whitespace() && char != '"' && char != '\'';
+        if !word.is_empty() && word.chars().all(is_plain) {
+            return word.clone();
+        }
+        let parts: Vec<_> = word.split('"').map(|part| format!("\"{part}\"")).collect();
+        parts.join("'\"'")
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 /// Whether a program gets this variable. `cmd.exe` expands variables before it parses a line, so that a `&` in one starts another
 /// command. A batch file therefore gets no free text, and other variables only if they are short and consist of letters, digits and
 /// `-_.,:+`.
@@ -167,6 +180,8 @@ mod tests {
                 Some(&words.into_iter().map(str::to_owned).collect::<Vec<_>>()[..]),
                 "{line}"
             );
+            let words = split(line).ok().unwrap_or_default();
+            assert_eq!(split(&join(&words)).ok(), Some(words), "{line}");
         }
         for line in [r#"drain "now"#, "drain 'now", r#""C:\"" "#] {
             assert!(split(line).is_err(), "{line}");

@@ -72,7 +72,7 @@ impl<const N: usize> Session<N> {
             }
         }
         self.decide(document, names, new, time_of_day, now);
-        self.renamed = false;
+        self.is_undecided = false;
     }
 
     /// Tracks the events that are new: this machine's own first, then those of other machines while there is capacity.

@@ -1,6 +1,6 @@
 //! How a snapshot is written and read, and why one cannot be restored.
 //!
-//! # Format, version 3
+//! # Format, version 4
 //!
 //! Numbers are little-endian. A text is a length byte and that many bytes of UTF-8. A time is an `i64`, the smallest number
 //! if it is unknown.
@@ -42,6 +42,10 @@
 //! | whether it is this machine's | `u8`, 0 or 1 |
 //! | when it ended, if the recovery of this machine is also for it | time |
 //! | since when the other machine is out of service | time |
+//! | failed preparations in a row | `u8` |
+//! | how long the last one took, in milliseconds | `u32` |
+//!
+//! Version 3, which is read as well, has neither of the last two.
 //!
 //! A file may start with a snapshot and go on with other data, which every reader of snapshots ignores. Magic number, version,
 //! length and checksum are in every version.
@@ -88,7 +92,10 @@ impl fmt::Display for SnapshotError {
                 f.write_str("the snapshot is damaged: its checksum or its content is invalid")
             }
             Self::UnknownVersion(version) => {
-                write!(f, "the snapshot has version {version}, expected {VERSION}")
+                write!(
+                    f,
+                    "the snapshot has version {version}, expected {VERSION_MIN} to {VERSION}"
+                )
             }
             Self::TooManyEvents => {
                 f.write_str("the snapshot contains more pending events than the session can track")
@@ -101,8 +108,10 @@ impl fmt::Display for SnapshotError {
 impl core::error::Error for SnapshotError {}
 
 pub(super) const MAGIC: &[u8; 4] = b"SEVS";
-/// Any change of the bytes after a release raises it: a session reads no snapshot of another version.
-pub(super) const VERSION: u8 = 3;
+/// Any change of the bytes raises it.
+pub(super) const VERSION: u8 = 4;
+/// The oldest version that a session reads. It lacks what follows when the other machine went out of service.
+pub(super) const VERSION_MIN: u8 = 3;
 
 /// This bit of the preparation: it is by the last call.
 const BY_LAST_CALL: u8 = 16;
@@ -115,7 +124,7 @@ pub(super) const FRAME_BYTES: usize =
     MAGIC.len() + 1 + 4 + 8 + 8 + 1 + 4 + 8 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
 /// The greatest length of an event, and the length of what a session keeps about it.
 pub(super) const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4;
-pub(super) const PROGRESS_BYTES: usize = 8 + 8 + 2 + 1 + 1 + 1 + 8 + 8;
+pub(super) const PROGRESS_BYTES: usize = 8 + 8 + 2 + 1 + 1 + 1 + 8 + 8 + 1 + 4;
 pub(super) const APPROVED_ID_BYTES: usize = 8;
 
 /// The length of magic number, version and length.
@@ -210,6 +219,8 @@ impl Writer<'_> {
         self.byte(u8::from(progress.own));
         self.time(progress.ended);
         self.time(progress.recovery.due_since);
+        self.byte(progress.failed.count);
+        self.u32(progress.failed.took);
     }
 }
 
@@ -287,7 +298,7 @@ impl Reader<'_> {
         })
     }
 
-    pub(super) fn progress(&mut self) -> Option<EventProgress> {
+    pub(super) fn progress(&mut self, version: u8) -> Option<EventProgress> {
         let mut progress = EventProgress::new(UnixMillis(self.i64()?), UnixSeconds(self.i64()?));
         progress.changes = Changes::from_bits(self.u16()?)?;
         let preparation = self.byte()?;
@@ -310,6 +321,10 @@ impl Reader<'_> {
         progress.own = self.flag()?;
         progress.ended = known_time(self.i64()?);
         progress.recovery.due_since = known_time(self.i64()?);
+        if version > VERSION_MIN {
+            progress.failed.count = self.byte()?;
+            progress.failed.took = self.u32()?;
+        }
         Some(progress)
     }
 }

@@ -13,7 +13,7 @@ use crate::slice_writer::SliceWriter;
 use crate::tracker::{Flags, TrackedEvent};
 use format::{
     APPROVED_ID_BYTES, EVENT_BYTES_MAX, FRAME_BYTES, HEAD_BYTES, MAGIC, PROGRESS_BYTES, Reader,
-    VERSION, Writer, known_time,
+    VERSION, VERSION_MIN, Writer, known_time,
 };
 
 impl<const N: usize> Session<N> {
@@ -191,6 +191,8 @@ impl<const N: usize> Session<N> {
         if result.is_err() {
             self.reset();
         }
+        let has_advice = self.events().any(TrackedEvent::is_advice);
+        self.versions.has_worked |= has_advice;
         result
     }
 
@@ -205,10 +207,9 @@ impl<const N: usize> Session<N> {
             return Err(damaged);
         }
         let (head, rest) = content.split_at_checked(HEAD_BYTES).ok_or(damaged)?;
-        match head.get(MAGIC.len()) {
-            Some(&VERSION) => {}
-            Some(&version) => return Err(SnapshotError::UnknownVersion(version)),
-            None => return Err(damaged),
+        let version = *head.get(MAGIC.len()).ok_or(damaged)?;
+        if !(VERSION_MIN..=VERSION).contains(&version) {
+            return Err(SnapshotError::UnknownVersion(version));
         }
         let mut reader = Reader { rest };
         let (machine_id, boot_id) = reader.u64().zip(reader.u64()).ok_or(damaged)?;
@@ -222,7 +223,10 @@ impl<const N: usize> Session<N> {
         }
         let count = self.read_head(&mut reader).ok_or(damaged)?;
         for _ in 0..count {
-            let (mut event, mut progress) = reader.event().zip(reader.progress()).ok_or(damaged)?;
+            let (mut event, mut progress) = reader
+                .event()
+                .zip(reader.progress(version))
+                .ok_or(damaged)?;
             if self.source != SessionSource::Both {
                 // No document is awaited that lets go of it.
                 event.flags.set(Flags::END_NOTIFIED, false);
@@ -263,6 +267,7 @@ impl<const N: usize> Session<N> {
             return Err(damaged);
         }
         self.saved = Some(checksum);
+        self.is_restored = true;
         Ok(())
     }
 
@@ -345,7 +350,8 @@ mod tests {
     const FAILURES_AT: usize = PREPARATION_AT + 1;
     const OWN_AT: usize = FAILURES_AT + 1;
     const ENDED_AT: usize = OWN_AT + 1;
-    const LENGTH: usize = ENDED_AT + 8 + 8;
+    const FAILED_AT: usize = ENDED_AT + 8 + 8;
+    const LENGTH: usize = FAILED_AT + 1 + 4;
 
     fn session() -> Session<2> {
         Session::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap()
@@ -423,9 +429,11 @@ mod tests {
         let damaged = Err(SnapshotError::Damaged);
         let gone = Flags::GONE;
         for (at, bytes, expected) in [
-            (VERSION_AT, &[3][..], Ok(())),
+            (VERSION_AT, &[4][..], Ok(())),
             (VERSION_AT, &[2], Err(SnapshotError::UnknownVersion(2))),
-            (VERSION_AT, &[4], Err(SnapshotError::UnknownVersion(4))),
+            // Version 3 has less.
+            (VERSION_AT, &[3], damaged),
+            (VERSION_AT, &[5], Err(SnapshotError::UnknownVersion(5))),
             (MACHINE_AT, &[7], Ok(())),
             (SEEN_AT, &[1], Ok(())),
             (SEEN_AT, &[2], damaged),
@@ -466,6 +474,7 @@ mod tests {
             (PREPARATION_AT, &[6], damaged),
             (PREPARATION_AT, &[32 + 3], damaged),
             (FAILURES_AT, &[255], Ok(())),
+            (FAILED_AT, &[255, 255, 255, 255, 255], Ok(())),
             (OWN_AT, &[1], Ok(())),
             (OWN_AT, &[2], damaged),
             // In service, and something to recover from.
@@ -514,6 +523,21 @@ mod tests {
         for short in [&b""[..], b"1234567"] {
             assert_eq!(session().restore(short), damaged);
         }
+    }
+
+    #[test]
+    fn a_snapshot_of_version_3_is_read() {
+        let mut old = content();
+        old[VERSION_AT] = 3;
+        old[PREPARATION_AT] = 4;
+        old.truncate(FAILED_AT);
+        let mut session = session();
+        session.restore(&sealed(&old)).unwrap();
+        // It is written with what it lacked: nothing is known about what failed.
+        let mut again = [0; 256];
+        let length = session.snapshot(&mut again).unwrap();
+        assert_eq!(length, LENGTH + 8);
+        assert_eq!(again[FAILED_AT..LENGTH], [0; 5]);
     }
 
     #[test]

@@ -217,7 +217,11 @@ impl Model {
                 let decision = self.decide(&event.newest);
                 let reported_as_change =
                     event.decision.is_some() && decision.1 == "already started";
-                if event.decision != Some(decision) && !reported_as_change {
+                // After a restart; without retries, a failed preparation is the last one.
+                let is_abandoned = event.decision.is_none()
+                    && event.preparing == Preparing::Failed
+                    && decision.0 == Action::Prepare;
+                if event.decision != Some(decision) && !reported_as_change && !is_abandoned {
                     self.expect(&id, &format!("{} ({})", decision.0.word(), decision.1));
                 }
                 event.decision = Some(decision);

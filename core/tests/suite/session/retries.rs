@@ -2,10 +2,10 @@
 
 use scheduled_events_core::limits::{PREPARE_RETRY_FIRST_MS, PREPARE_RETRY_MAX_MS};
 use scheduled_events_core::{
-    Action, GateAnswer, LastCall, Preparation, UnixMillis, UnixSeconds, WaitsFor,
+    Action, GateAnswer, LastCall, OpenFailures, Preparation, UnixMillis, UnixSeconds, WaitsFor,
 };
 
-use crate::common::{Host, START, Setup, Spec, event, host, setup};
+use crate::common::{Entry, Exchange, Host, START, Setup, Spec, event, host, setup};
 
 /// Polls until `Step::Prepare` is issued, and returns after how many milliseconds that was.
 fn retried_after<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Option<u64> {
@@ -104,8 +104,12 @@ fn a_preparation_that_was_abandoned_or_has_no_retries_left_is_not_tried_again() 
                 .iter()
                 .any(|step| step.starts_with("post"))
         );
-        // Neither after a restart, since that is part of the snapshot.
+        // Neither after a restart, since that is part of the snapshot. No decision says that it would be.
         host.restart();
+        let before = host.trace.len();
+        host.serve(&events);
+        let prepares = |entry: &Entry| matches!(&entry.what, Exchange::Decision(_, decision) if decision.action == Action::Prepare);
+        assert!(!host.trace[before..].iter().any(prepares));
         assert_eq!(retried_after(&mut host, &events), None);
         // The machine was taken out of service, and comes back after the event.
         host.serve(&[]);
@@ -128,14 +132,71 @@ fn it_is_not_tried_again_once_the_event_has_started_or_is_to_be_held() {
 }
 
 #[test]
-fn a_restart_tries_again_at_once() {
+fn a_restart_forgets_neither_the_number_of_attempts_nor_the_delay() {
     let events = [event("a")];
+    let mut host = Host::<4>::new(Setup {
+        prepare_retries: Some(2),
+        ..setup(Action::Prepare)
+    });
+    host.serve(&events);
+    for delay in [PREPARE_RETRY_FIRST_MS, 2 * PREPARE_RETRY_FIRST_MS] {
+        host.prepared("a", Preparation::Failed);
+        host.restart();
+        let after = retried_after(&mut host, &events);
+        assert!(is_near(after, delay), "{after:?}, expected {delay}");
+        // A restart interrupts an attempt, which runs again and does not count.
+        host.restart();
+        let after = retried_after(&mut host, &events);
+        assert!(is_near(after, 0), "{after:?}");
+    }
+    host.prepared("a", Preparation::Failed);
+    host.restart();
+    assert_eq!(retried_after(&mut host, &events), None);
+}
+
+#[test]
+fn a_clock_that_jumps_during_a_restart_does_not_change_the_delay() {
+    let events = [event("a").not_before(700_000)];
+    for jump in [-86_400_000, 86_400_000] {
+        let mut host = host::<4>(Action::Prepare);
+        host.serve(&events);
+        host.prepared("a", Preparation::Failed);
+        host.restart();
+        host.now = UnixMillis(host.now.0 + jump);
+        let after = retried_after(&mut host, &events);
+        assert!(is_near(after, PREPARE_RETRY_FIRST_MS), "{after:?}");
+    }
+}
+
+/// At its time it would not fit in any more, but at once it does.
+#[test]
+fn the_last_attempt_is_made_earlier_if_it_would_come_too_late() {
+    let events = [event("a").not_before(90)];
+    // An attempt takes 40 s, so the last one can begin at 50 s. The one that fails after about 46 s would be repeated after 56 s:
+    // it is repeated half-way, after about 48 s.
     let mut host = host::<4>(Action::Prepare);
     host.serve(&events);
     host.prepared("a", Preparation::Failed);
-    host.restart();
-    let after = retried_after(&mut host, &events);
-    assert!(is_near(after, 0), "{after:?}");
+    assert!(is_near(
+        retried_after(&mut host, &events),
+        PREPARE_RETRY_FIRST_MS
+    ));
+    let begin = host.now;
+    while host.now.millis_since(begin) < 40_000 {
+        host.serve(&events);
+    }
+    host.prepared("a", Preparation::Failed);
+    let left = host.session.waiting(host.now).next().unwrap().1;
+    assert_eq!(left.waits_for, WaitsFor::Preparation);
+    let after = retried_after(&mut host, &events).expect("another attempt");
+    assert!(after < 4_000, "{after}");
+    // One that fails at once is not repeated faster and faster until the start.
+    let mut attempts = 0;
+    while host.now < START.plus(90_000) {
+        attempts += usize::from(host.prepared("a", Preparation::Failed));
+        host.serve(&events);
+    }
+    assert!(attempts < 8, "{attempts}");
 }
 
 #[test]
@@ -169,4 +230,52 @@ fn a_retry_and_a_last_call_do_not_run_side_by_side() {
         "{issued:?}"
     );
     assert!(issued.len() == 2, "{issued:?}");
+}
+
+/// The gate's yes is about the event as it is: the model of the fleet's gate relies on that.
+#[test]
+fn a_retry_asks_a_gate_that_said_yes_only_after_a_restart() {
+    let events = [event("a")];
+    let mut host = Host::<4>::new(Setup {
+        gate: true,
+        ..setup(Action::Prepare)
+    });
+    host.gate_answer = Some(GateAnswer::Open);
+    let asked_for = |host: &mut Host<4>| {
+        let before = host.trace.len();
+        assert!(retried_after(host, &events).is_some());
+        let asks = |entry: &&Entry| entry.what.to_string().starts_with("gate");
+        host.trace[before..].iter().filter(asks).count()
+    };
+    assert_eq!(asked_for(&mut host), 1);
+    host.prepared("a", Preparation::Failed);
+    assert_eq!(asked_for(&mut host), 0);
+    host.prepared("a", Preparation::Failed);
+    host.restart();
+    assert_eq!(asked_for(&mut host), 1);
+}
+
+/// Fault 43 of `tests/field-faults.md`.
+#[test]
+fn a_failed_preparation_is_an_open_failure_until_one_succeeds_or_the_event_is_over() {
+    let events = [event("a")];
+    for succeeds in [true, false] {
+        let mut host = host::<4>(Action::Prepare);
+        host.serve(&events);
+        assert_eq!(host.session.open_failures(), OpenFailures::default());
+        assert!(host.prepared("a", Preparation::Failed));
+        assert_eq!(host.session.open_failures().preparations, 1);
+        assert!(retried_after(&mut host, &events).is_some());
+        // It is open while the next attempt runs.
+        assert_eq!(host.session.open_failures().preparations, 1);
+        if succeeds {
+            host.ready("a");
+        } else {
+            assert!(host.prepared("a", Preparation::Abandoned));
+            host.serve(&[event("a").started()]);
+            assert_eq!(host.session.open_failures().preparations, 1);
+            host.serve(&[]);
+        }
+        assert_eq!(host.session.open_failures().preparations, 0);
+    }
 }

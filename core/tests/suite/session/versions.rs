@@ -5,6 +5,8 @@ use scheduled_events_core::{
     Rule, Session, SessionConfig, SessionConfigError, Step, UnixMillis, VmNames,
 };
 
+use scheduled_events_core::limits::{ADVICE_UNSEEN_MAX_MS, VERSION_MISSES_MAX};
+
 use crate::common::{START, VM, document, event};
 
 const STABLE: &str = "2020-07-01";
@@ -96,6 +98,21 @@ impl Watcher {
         assert_eq!(found, version, "{answer:?} at {:?}", self.now);
         assert!(after <= within_ms, "sent after {after} ms");
         self.answer(answer);
+    }
+
+    /// Answers polls of the stable version with an empty document until one names the preview. Returns how many that were, and how
+    /// long it took.
+    fn until_preview(&mut self, within_ms: u64) -> (u64, u64) {
+        let (since, mut polls) = (self.now, 0);
+        loop {
+            let (version, after) = self.poll();
+            assert!(after <= within_ms, "sent after {after} ms");
+            if version == PREVIEW {
+                return (polls, self.now.millis_since(since));
+            }
+            polls += 1;
+            self.answer(Answer::Body(EMPTY));
+        }
     }
 
     fn take_reports(&mut self) -> Vec<String> {
@@ -226,26 +243,144 @@ fn a_service_that_refuses_both_versions_does_not_count_as_one_that_does_not_know
     assert_eq!(watcher.take_reports(), ["a: advised"]);
 }
 
+/// The advice stays until there is enough evidence that nobody can see it any more.
 #[test]
-fn a_version_that_has_worked_is_given_up_after_the_second_refusal() {
+fn a_version_that_has_worked_is_given_up_after_refusals_over_a_minute() {
     let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
     watcher.expect(PREVIEW, 0, Answer::Body(ADVICE));
     watcher.take_reports();
     watcher.expect(PREVIEW, 1_000, Answer::Status(404));
     watcher.expect(STABLE, 200, Answer::Body(EMPTY));
     watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
-    watcher.expect(PREVIEW, 1_000, Answer::Status(404));
-    watcher.expect(STABLE, 200, Answer::Body(EMPTY));
+    let refused_since = watcher.now;
+    for _ in 0..VERSION_MISSES_MAX {
+        watcher.expect(PREVIEW, 1_000, Answer::Status(404));
+        watcher.expect(STABLE, 200, Answer::Body(EMPTY));
+        assert!(watcher.take_reports().is_empty());
+    }
+    assert!(watcher.session.advice_unseen_since() > Some(refused_since));
+    let (polls, _) = watcher.until_preview(1_000);
+    assert!(polls > 50, "{polls}");
     assert!(watcher.take_reports().is_empty());
-    watcher.expect(PREVIEW, 1_000, Answer::Status(404));
+    watcher.answer(Answer::Status(404));
     watcher.expect(STABLE, 200, Answer::Body(EMPTY));
+    assert!(watcher.now.millis_since(refused_since) >= 60_000);
     // Nobody knows any more whether the advice holds.
     assert_eq!(
         watcher.take_reports(),
         ["a: advice-withdrawn", &no_advice()]
     );
-    watcher.expect(STABLE, 1_000, Answer::Body(EMPTY));
     assert!(watcher.session.is_idle());
+    watcher.now = watcher.now.plus(DAY_MS - 60_000);
+    watcher.expect(STABLE, 60_000, Answer::Body(EMPTY));
+    watcher.now = watcher.now.plus(60_000);
+    watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+    assert_eq!(watcher.take_reports(), ["a: advised"]);
+    assert_eq!(watcher.session.advice_unseen_since(), None);
+}
+
+/// Fault 30 of `tests/field-faults.md`.
+#[test]
+fn a_first_poll_that_is_never_answered_is_answered_by_its_repetition_in_the_other_version() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    let (version, _) = watcher.poll();
+    assert_eq!(
+        (version.as_str(), watcher.session.repeat_version()),
+        (PREVIEW, STABLE)
+    );
+    watcher.now = watcher.now.plus(5_000);
+    watcher.session.repeat_answered();
+    watcher.answer(Answer::Body(PREEMPT));
+    // What that document does not have may still be there.
+    watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+    watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+    assert_eq!(
+        watcher.take_reports(),
+        ["p: scheduled", "p: ended", "a: advised"]
+    );
+    let (version, _) = watcher.poll();
+    assert_eq!(version, PREVIEW);
+    watcher.session.repeat_answered();
+    watcher.answer(Answer::Body(EMPTY));
+    assert!(watcher.take_reports().is_empty());
+    // A repetition that fails says nothing about the version, and one of which nothing is known changes nothing.
+    watcher.poll();
+    watcher.session.repeat_answered();
+    watcher.answer(Answer::Status(404));
+    watcher.session.repeat_answered();
+    watcher.expect(PREVIEW, 10_000, Answer::Body(EMPTY));
+    assert_eq!(watcher.take_reports(), ["a: advice-withdrawn"]);
+
+    let mut fixed = Watcher::new(policy(), ApiVersion::Fixed("2019-08-01"));
+    assert_eq!(fixed.poll().0, fixed.session.repeat_version());
+}
+
+/// Fault 35 of `tests/field-faults.md`.
+#[test]
+fn a_version_that_is_not_answered_any_more_pauses_and_its_advice_ends_after_an_hour() {
+    for bad in [Answer::Silence, Answer::Status(500), Answer::Body("")] {
+        let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+        watcher.expect(PREVIEW, 0, Answer::Body(ADVICE));
+        watcher.take_reports();
+        let mut failures = Vec::new();
+        let mut gone_after = None;
+        let begin = watcher.now;
+        while gone_after.is_none() {
+            let (polls, after) = watcher.until_preview(1_000);
+            failures.push(after / 1_000);
+            // All other polls keep their pace.
+            assert!(
+                polls * 1_000 + 1_100 >= after,
+                "{bad:?}: {polls} in {after}"
+            );
+            watcher.answer(bad);
+            watcher.expect(STABLE, 1_000, Answer::Body(EMPTY));
+            if !watcher.take_reports().is_empty() {
+                gone_after = Some(watcher.now.millis_since(begin));
+            }
+            assert!(failures.len() < 20, "{failures:?}");
+        }
+        let minutes: Vec<_> = failures[4..].iter().map(|seconds| seconds / 60).collect();
+        assert_eq!(minutes[..6], [1, 2, 4, 8, 16, 32], "{bad:?}: {failures:?}");
+        let hour = u64::from(ADVICE_UNSEEN_MAX_MS);
+        assert!(gone_after >= Some(hour), "{gone_after:?}");
+        assert!(watcher.session.is_idle());
+        // A preview that comes back has advice again.
+        watcher.until_preview(1_000);
+        watcher.answer(Answer::Body(ADVICE));
+        assert_eq!(watcher.take_reports(), ["a: advised"]);
+    }
+}
+
+/// The document of the other version is the same as the one of the preview that follows: the advice that it does not have is over.
+#[test]
+fn a_preview_that_comes_back_without_the_advice_ends_it() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Body(ADVICE));
+    for _ in 0..VERSION_MISSES_MAX {
+        watcher.expect(PREVIEW, 1_000, Answer::Silence);
+        watcher.expect(STABLE, 1_000, Answer::Body(EMPTY));
+    }
+    watcher.until_preview(1_000);
+    assert_eq!(watcher.take_reports(), ["a: advised"]);
+    watcher.answer(Answer::Body(EMPTY));
+    assert_eq!(watcher.take_reports(), ["a: advice-withdrawn"]);
+}
+
+#[test]
+fn a_restart_does_not_make_one_refusal_withdraw_advice() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Body(ADVICE));
+    watcher.take_reports();
+    let mut snapshot = vec![0; Session::<4>::SNAPSHOT_MAX];
+    watcher.session.snapshot(&mut snapshot).unwrap();
+    let mut again = Watcher::new(policy(), ApiVersion::Auto);
+    again.session.restore(&snapshot).unwrap();
+    again.expect(PREVIEW, 0, Answer::Status(404));
+    again.expect(STABLE, 200, Answer::Body(EMPTY));
+    assert!(again.take_reports().is_empty());
+    again.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+    assert!(again.take_reports().is_empty());
 }
 
 #[test]

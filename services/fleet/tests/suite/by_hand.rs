@@ -9,20 +9,30 @@ use scheduled_events_test_support::wait;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::fixture::{block_on, wait_for, watcher_command};
+use crate::fixture::{FLEET_COMMAND, block_on, wait_for, watcher_command};
 use crate::gate::Fleet;
 use crate::three_machines::{MACHINES, replay};
 
 /// The event of the page.
 const EVENT: &str = "368d8799-233c-4d16-8e3a-0c6c6ab4efec";
 
-/// The commands of the page's section, each with its output.
-fn commands() -> Vec<(String, String)> {
+/// The first block in a language, below a heading of the page.
+fn block(heading: &str, language: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run/fleet.md");
     let page = std::fs::read_to_string(page).expect("the page");
-    let (_, section) = page.split_once("\n## By hand\n").expect("the section");
-    let (_, block) = section.split_once("\n```console\n").expect("a block");
+    let (_, section) = page
+        .split_once(&format!("\n## {heading}\n"))
+        .expect("the section");
+    let (_, block) = section
+        .split_once(&format!("\n```{language}\n"))
+        .expect("a block");
     let (block, _) = block.split_once("```").expect("its end");
+    block.to_owned()
+}
+
+/// The commands of the page's section, each with its output.
+fn commands() -> Vec<(String, String)> {
+    let block = block("By hand", "console");
     let commands = block
         .split("$ ")
         .skip(1)
@@ -190,4 +200,42 @@ fn a_register_of_another_version_is_deleted_by_force_only() {
     }
     let output = wait::output(gate.fleet().args(["delete-register", "groups/none"]));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no register groups/none"));
+}
+
+#[test]
+fn a_fleet_is_tried_without_azure() {
+    let folder = TempDir::new().expect("a folder");
+    std::fs::write(
+        folder.path().join("machine.sh"),
+        block("Try it without Azure", "sh"),
+    )
+    .expect("written");
+    let commands = block("Try it without Azure", "console");
+    let watcher = watcher_command();
+    let programs = [Path::new(&watcher), Path::new(FLEET_COMMAND)];
+    let folders = programs.map(|program| program.parent().expect("a folder").to_owned());
+    let usual = ["/usr/bin", "/bin"].map(std::path::PathBuf::from);
+    let path = std::env::join_paths(folders.iter().chain(&usual)).expect("a path");
+    // As on the page, but three times as fast again: 30 seconds of notice are enough for the slow one's eight.
+    let commands = commands
+        .replace("$ ", "")
+        .replace("--speed 10", "--speed 30");
+    let output = wait::output(
+        Command::new("sh")
+            .args(["-euc", &commands])
+            .env_clear()
+            .env("PATH", path)
+            .current_dir(folder.path()),
+    );
+    let text = String::from_utf8(output.stdout).expect("text");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+    let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(count(" approved  "), 1, "{text}{errors}");
+    assert_eq!(count(": clean; "), 2, "{text}{errors}");
+    assert_eq!(count("recover: back in service"), 2, "{text}{errors}");
+    assert!(
+        count("WestNO_0  gate: not ready: WestNO_1") > 0,
+        "{text}{errors}"
+    );
 }

@@ -265,6 +265,15 @@ fn nobody_approves_before_all_are_ready() {
 
     // All have recovered, and take themselves out of the group.
     wait_for_free_places(&etcd);
+    // The next heartbeat of each machine says so.
+    let status = wait_for("the end in the status", || {
+        let output = wait::output(machines[0].fleet().arg("status"));
+        let status = String::from_utf8(output.stdout).expect("text");
+        let is_over = |line: &str| line.ends_with(" is over");
+        status.lines().any(is_over).then_some(status)
+    });
+    println!("{status}");
+    assert!(!status.contains(" UTC, in "), "{status}");
 }
 
 pub(crate) fn wait_for_free_places(etcd: &EtcdServer) {

@@ -17,7 +17,8 @@ use crate::event::Event;
 use crate::group::shares;
 use crate::members::{Member, Presence, SilenceLimits, presence};
 use crate::register::{
-    EventRegister, GroupRegister, MachineRegister, Mark, MarkRegister, Marked, Stamp,
+    EventRegister, GroupRegister, MachineRegister, Mark, MarkRegister, Marked, Next, Progress,
+    Stamp,
 };
 use crate::store::{decode, list};
 use scheduled_events_common::failure::Failure;
@@ -45,6 +46,34 @@ impl Machine {
             Presence::Beating => "beating",
             Presence::Silent | Presence::Gone => "silent",
         }
+    }
+}
+
+/// How far an event is, as its machines report.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    Announced,
+    Approved,
+    Started,
+    /// It is over, and these machines are not back in service.
+    Over {
+        recovering: Vec<Name>,
+    },
+}
+
+impl Stage {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Announced => "announced",
+            Self::Approved => "approved",
+            Self::Started => "started",
+            Self::Over { .. } => "over",
+        }
+    }
+
+    /// Whether it may still start.
+    const fn is_ahead(&self) -> bool {
+        matches!(self, Self::Announced | Self::Approved)
     }
 }
 
@@ -162,10 +191,10 @@ impl Registers {
     /// The tables, as wide as the terminal if possible: wider tables show only the beginnings of
     /// the ids.
     fn text(&self, groups: &[GroupConfig], width: Option<usize>) -> String {
-        let tables = self.tables(ID_MAX, None);
+        let tables = self.tables(groups, ID_MAX, None);
         let is_wide = |width| tables.lines().any(|line| line.chars().count() > width);
         let mut text = if width.is_some_and(is_wide) {
-            self.tables(ID_SHORT, width)
+            self.tables(groups, ID_SHORT, width)
         } else {
             tables
         };
@@ -177,24 +206,14 @@ impl Registers {
                 options.word_splitter(textwrap::WordSplitter::NoHyphenation),
             )
         };
+        if let Some(line) = self.ungrouped(groups) {
+            let _ = writeln!(text, "\n{}", indented(&line));
+        }
         for line in message::differing_groups(groups, &self.members()) {
             let _ = writeln!(text, "\n{}", indented(&line));
         }
         for (index, (id, event)) in self.events.iter().enumerate() {
-            let shown = cut(id, ID_MAX);
-            let line = match &event.go {
-                Some(go) => {
-                    format!(
-                        "{shown} was decided {}: {} posts the approval, or the next machine",
-                        ago(Some(go.at)),
-                        go.by
-                    )
-                }
-                None => format!(
-                    "{shown} waits: {}",
-                    self.why(groups, id, event).unwrap_or_default()
-                ),
-            };
+            let line = self.line(groups, id, event);
             let before = if index == 0 { "\n" } else { "" };
             // Writing to a string does not fail.
             let _ = writeln!(text, "{before}{}", indented(&line));
@@ -202,8 +221,81 @@ impl Registers {
         text
     }
 
+    /// What becomes of an event, or what it waits for.
+    fn line(&self, groups: &[GroupConfig], id: &str, event: &EventRegister) -> String {
+        let shown = cut(written(id, event), ID_MAX);
+        match (self.stage(id, event), &event.go) {
+            (Stage::Over { recovering }, _) if recovering.is_empty() => format!("{shown} is over"),
+            (Stage::Over { recovering }, _) => {
+                let recovering = message::list(&recovering);
+                format!("{shown} is over; not back in service yet: {recovering}")
+            }
+            (Stage::Started, Some(_)) => format!("{shown} has started"),
+            (Stage::Started, None) => format!("{shown} has started without a decision"),
+            (Stage::Approved, _) => format!("{shown} is approved"),
+            (Stage::Announced, Some(go)) => {
+                format!(
+                    "{shown} was decided {}: {} posts the approval, or the next machine",
+                    ago(Some(go.at)),
+                    go.by
+                )
+            }
+            (Stage::Announced, None) => {
+                let why = self.why(groups, id, event).unwrap_or_default();
+                if event.not_before.is_some_and(|at| at < now()) {
+                    format!("{shown}: NotBefore has passed without a decision; {why}")
+                } else {
+                    format!("{shown} waits: {why}")
+                }
+            }
+        }
+    }
+
+    /// How far this machine is with the event, as of its last heartbeat.
+    fn progress(&self, id: &str, event: &EventRegister, machine: &Name) -> Option<Progress> {
+        let events = &self.machines.get(machine)?.register.events;
+        events
+            .get(&written(id, event).to_ascii_lowercase())
+            .copied()
+    }
+
+    fn stage(&self, id: &str, event: &EventRegister) -> Stage {
+        let reported = event
+            .resources
+            .iter()
+            .filter_map(|machine| Some((self.progress(id, event, machine)?, machine)));
+        let reported: Vec<_> = reported.collect();
+        let of = |progress: Progress| {
+            let is_it = move |(reported, _): &&(Progress, &Name)| *reported == progress;
+            reported
+                .iter()
+                .filter(is_it)
+                .map(|(_, name)| (*name).clone())
+        };
+        // A machine that reports late has not heard of the end yet.
+        let is_over = of(Progress::Over).chain(of(Progress::Recovering)).count() > 0;
+        if is_over && of(Progress::Started).count() == 0 {
+            let recovering = of(Progress::Recovering).collect();
+            Stage::Over { recovering }
+        } else if is_over || of(Progress::Started).count() > 0 {
+            Stage::Started
+        } else if of(Progress::Approved).count() > 0 {
+            Stage::Approved
+        } else {
+            Stage::Announced
+        }
+    }
+
+    /// An event's id as the service wrote it, from a key of a register.
+    fn written_id<'a>(&'a self, id: &'a str) -> &'a str {
+        let events = self.events.iter();
+        let mut ids = events.map(|(key, event)| written(key, event));
+        ids.find(|known| known.eq_ignore_ascii_case(id))
+            .unwrap_or(id)
+    }
+
     /// The events, the groups and the machines. Ids are cut to `id_max` characters.
-    fn tables(&self, id_max: usize, width: Option<usize>) -> String {
+    fn tables(&self, groups: &[GroupConfig], id_max: usize, width: Option<usize>) -> String {
         let mut text = String::new();
         let none = |what: &str| match self.problems.len() {
             0 => what.to_owned(),
@@ -211,9 +303,14 @@ impl Registers {
         };
         let mut events = Table::new(&["EVENT", "TYPE", "MACHINE", "STATE", "SINCE", "NOT BEFORE"]);
         for (id, event) in &self.events {
+            let is_ahead = self.stage(id, event).is_ahead();
             for (index, name) in event.resources.iter().enumerate() {
-                let (state, since) = Self::state_of(event, name);
-                let first = (id.as_str(), event.event_type.as_str(), event.not_before);
+                let (state, since) = self.state_of(id, event, name);
+                let first = (
+                    written(id, event),
+                    event.event_type.as_str(),
+                    event.not_before,
+                );
                 let (id, event_type, not_before) = if index == 0 { first } else { ("", "", None) };
                 let time = |seconds: Stamp| UnixSeconds(seconds.try_into().unwrap_or(i64::MAX));
                 events.row([
@@ -222,7 +319,10 @@ impl Registers {
                     name.to_string(),
                     state.into(),
                     ago(since),
-                    not_before.map_or(String::new(), |at| moment(time(at), time(now()))),
+                    not_before.map_or(String::new(), |at| {
+                        let from = if is_ahead { now() } else { at };
+                        moment(time(at), time(from))
+                    }),
                 ]);
             }
         }
@@ -244,7 +344,7 @@ impl Registers {
                         [const { String::new() }; 3]
                     };
                     let [name, limit, out] = cells;
-                    let id = cut(id, id_max);
+                    let id = cut(self.written_id(id), id_max);
                     group_rows.row([
                         name,
                         limit,
@@ -268,7 +368,7 @@ impl Registers {
                 } else {
                     String::new()
                 };
-                let id = cut(&next.event_id, id_max);
+                let id = cut(self.written_id(&next.event_id), id_max);
                 group_rows.row([
                     first,
                     String::new(),
@@ -281,6 +381,22 @@ impl Registers {
         }
         text.push('\n');
         group_rows.write(&mut text, &none("no place is taken"));
+        if !groups.is_empty() {
+            let mut members = Table::new(&["GROUP", "AT MOST", "MEMBERS"]);
+            for group in groups {
+                let names = self.members_of(group);
+                members.row([
+                    group.name.get_ref().clone(),
+                    group.max_unavailable.to_string(),
+                    match names.len() {
+                        0 => "none".to_owned(),
+                        count => format!("{count}: {}", message::list(&names)),
+                    },
+                ]);
+            }
+            members.write(&mut text, "");
+            text.push('\n');
+        }
         let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT", "STATE"]);
         for (name, machine) in &self.machines {
             let zone = machine
@@ -312,30 +428,41 @@ impl Registers {
     fn json(&self, groups: &[GroupConfig]) -> String {
         let mut records = Vec::new();
         for (id, event) in &self.events {
+            let stage = self.stage(id, event);
             let machines = event.resources.iter().map(|name| {
-                let (state, since) = Self::state_of(event, name);
-                json!({ "machine": name, "state": state, "since": since })
+                let (word, since) = self.state_of(id, event, name);
+                json!({ "machine": name, "state": word, "since": since })
             });
             records.push(json!({
                 "record": "event",
-                "event_id": id,
+                "event_id": written(id, event),
                 "event_type": event.event_type,
+                "state": stage.word(),
                 "not_before": event.not_before,
                 "machines": machines.collect::<Vec<_>>(),
                 "decided_by": event.go.as_ref().map(|go| &go.by),
                 "decided_at": event.go.as_ref().map(|go| go.at),
-                "waits_for": self.why(groups, id, event),
+                "waits_for": (stage == Stage::Announced).then(|| self.why(groups, id, event)).flatten(),
             }));
         }
         for (name, group) in &self.groups {
             let claims = group.claims.iter();
             let claims = claims.map(
-                |(id, claim)| json!({ "event_id": id, "machines": claim.slots, "since": claim.at }),
+                |(id, claim)| json!({ "event_id": self.written_id(id), "machines": claim.slots, "since": claim.at }),
             );
             let claims = claims.collect::<Vec<_>>();
             let out = group.held();
+            let next = group.next.as_ref().map(|next| Next {
+                event_id: self.written_id(&next.event_id).to_owned(),
+                ..next.clone()
+            });
             records
-                .push(json!({ "record": "group", "group": name, "limit": group.limit, "out": out, "claims": claims, "next": group.next }));
+                .push(json!({ "record": "group", "group": name, "limit": group.limit, "out": out, "claims": claims, "next": next }));
+        }
+        for group in groups {
+            let (name, at_most) = (group.name.get_ref(), group.max_unavailable.to_string());
+            let members = self.members_of(group);
+            records.push(json!({ "record": "members", "group": name, "max_unavailable": at_most, "machines": members }));
         }
         let members = self.members();
         for group in groups {
@@ -361,6 +488,7 @@ impl Registers {
                 "record": "machine",
                 "machine": name,
                 "zone": machine.register.zone,
+                "groups": groups.iter().filter(|group| group.has(name)).map(|group| group.name.get_ref()).collect::<Vec<_>>(),
                 "forced": machine.register.forced,
                 "forced_events": machine.register.forced_events,
                 "beat": machine.register.beat,
@@ -374,6 +502,24 @@ impl Registers {
         })
     }
 
+    /// The registered machines of a group.
+    fn members_of(&self, group: &GroupConfig) -> Vec<Name> {
+        let names = self.machines.keys();
+        names.filter(|name| group.has(name)).cloned().collect()
+    }
+
+    /// Names the machines that no limit applies to.
+    fn ungrouped(&self, groups: &[GroupConfig]) -> Option<String> {
+        let is_free = |name: &&Name| !groups.iter().any(|group| group.has(name));
+        let names: Vec<_> = self.machines.keys().filter(is_free).cloned().collect();
+        (!groups.is_empty() && !names.is_empty()).then(|| {
+            format!(
+                "in no [[group]] of this configuration, so that no limit counts: {}",
+                message::list(&names)
+            )
+        })
+    }
+
     fn members(&self) -> Vec<Member> {
         let member = |(name, machine): (&Name, &Machine)| Member {
             name: name.clone(),
@@ -383,8 +529,20 @@ impl Registers {
         self.machines.iter().map(member).collect()
     }
 
-    /// The state in a machine's mark, and since when it applies.
-    fn state_of(event: &EventRegister, machine: &Name) -> (&'static str, Option<Stamp>) {
+    /// The state that a machine reports, or else that of its mark, and since when it applies.
+    fn state_of(
+        &self,
+        id: &str,
+        event: &EventRegister,
+        machine: &Name,
+    ) -> (&'static str, Option<Stamp>) {
+        match self.progress(id, event, machine) {
+            Some(Progress::Approved) => return ("approved", None),
+            Some(Progress::Started) => return ("started", None),
+            Some(Progress::Recovering) => return ("recovering", None),
+            Some(Progress::Over) => return ("over", None),
+            Some(Progress::Unknown) | None => {}
+        }
         match event.marks.get(machine) {
             None => ("not heard of", None),
             Some(marked) if marked.mark == Mark::Ready => ("ready", Some(marked.at)),
@@ -480,6 +638,11 @@ impl Registers {
         }
         Some(why)
     }
+}
+
+/// An event's id as the service wrote it; from an earlier version's register, as its key has it.
+fn written<'a>(id: &'a str, event: &'a EventRegister) -> &'a str {
+    event.event_id.as_deref().unwrap_or(id)
 }
 
 /// An id from outside, escaped and cut to its first `max` characters.
@@ -664,6 +827,111 @@ mod tests {
         let is_it = line.starts_with("e was decided ")
             && line.ends_with(" ago: a posts the approval, or the next machine");
         assert!(is_it, "{text}");
+    }
+
+    #[test]
+    fn what_has_started_and_what_is_over_has_no_time_left() {
+        let config = "engine = \"folder\"\nfolder.path = \"/x\"\n\
+            [[group]]\nname = \"web\"\nmachines = [\"a\", \"b\", \"c\"]\nmax_unavailable = 1\n";
+        let config = Config::parse(config).expect("a configuration");
+        let event = |go: serde_json::Value| -> EventRegister {
+            serde_json::from_value(
+                json!({"event_id": "C7061BAC", "event_type": "Reboot", "not_before": now() + 145,
+                "resources": ["a", "b"], "marks": {}, "go": go}),
+            )
+            .expect("an event")
+        };
+        let claims =
+            json!({"limit": 1, "claims": {"c7061bac": {"slots": ["a"], "by": ["a"], "at": now()}}});
+        let show = |go: serde_json::Value, of: [Option<Progress>; 2]| {
+            let machine = |(name, progress): (&str, Option<Progress>)| {
+                let events = progress.map(|progress| ("c7061bac".to_owned(), progress));
+                let register = MachineRegister {
+                    events: events.into_iter().collect(),
+                    ..MachineRegister::default()
+                };
+                let (presence, age) = (Presence::Beating, None);
+                (
+                    Name::from(name),
+                    Machine {
+                        register,
+                        presence,
+                        age,
+                    },
+                )
+            };
+            Registers {
+                events: vec![("c7061bac".into(), event(go))],
+                groups: vec![(
+                    "web".into(),
+                    serde_json::from_value(claims.clone()).expect("a group"),
+                )],
+                machines: ["a", "b"]
+                    .into_iter()
+                    .zip(of)
+                    .chain([("x", None)])
+                    .map(machine)
+                    .collect(),
+                problems: Vec::new(),
+            }
+        };
+        let go = json!({"by": "a", "at": 1});
+        let none = serde_json::Value::Null;
+        let recovering = "is over; not back in service yet: b";
+        for (go, of, line, word) in [
+            (&none, [None, None], "waits: not ready: a, b", "announced"),
+            (
+                &go,
+                [Some(Progress::Approved), None],
+                "is approved",
+                "approved",
+            ),
+            (
+                &go,
+                [Some(Progress::Started), Some(Progress::Approved)],
+                "has started",
+                "started",
+            ),
+            (
+                &none,
+                [Some(Progress::Started), None],
+                "has started without a decision",
+                "started",
+            ),
+            (
+                &go,
+                [Some(Progress::Over), Some(Progress::Recovering)],
+                recovering,
+                "over",
+            ),
+            (
+                &go,
+                [Some(Progress::Over), Some(Progress::Over)],
+                "is over",
+                "over",
+            ),
+        ] {
+            let registers = show(go.clone(), of);
+            let text = registers.text(&config.groups, None);
+            let has_line = text
+                .lines()
+                .any(|found| found == format!("C7061BAC {line}"));
+            assert!(has_line, "{line} in\n{text}");
+            // One spelling of the id, and no time that is left of what has begun.
+            assert!(!text.contains("c7061bac"), "{text}");
+            let is_ahead = ["announced", "approved"].contains(&word);
+            assert_eq!(text.contains(" UTC, in 2m "), is_ahead, "{text}");
+            assert!(text.contains("\nweb    1        2: a, b\n"), "{text}");
+            assert!(
+                text.contains(
+                    "\nin no [[group]] of this configuration, so that no limit counts: x\n"
+                ),
+                "{text}"
+            );
+            let json = registers.json(&config.groups);
+            assert!(json.contains(&format!("\"state\":\"{word}\"")), "{json}");
+            assert!(!json.contains("c7061bac"), "{json}");
+        }
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
-use super::{ANSWER_TIME, AnswerError, Daemon, Source, UngatedStarts, machine_key};
+use super::{ANSWER_TIME, AnswerError, Daemon, EVENT_KEPT, Source, UngatedStarts, machine_key};
 use crate::config::GroupConfig;
 use crate::driver;
 use crate::engine::{EngineError, Revision, Swap};
+use crate::members::{Presence, SilenceLimits, presence};
 use crate::register::MachineRegister;
 use crate::store;
 
@@ -65,6 +66,7 @@ impl Daemon {
         let key = machine_key(&self.machine);
         let mut last = heartbeat.last.take();
         let (is_first, mut is_alone) = (last.is_none(), true);
+        let mut has_other = false;
         for attempt in 0..2 {
             if last.is_none() {
                 let (found, revision) = store::read::<MachineRegister>(&*self.engine, &key).await?;
@@ -73,6 +75,7 @@ impl Daemon {
                     .get_or_insert_with(|| UngatedStarts::of(&found));
                 // An operator freed a register that is gone, or a machine forgot it.
                 is_alone &= is_first || found.beat <= heartbeat.beat;
+                has_other |= heartbeat.beat == 0 && self.is_of_another_kind(&found);
                 heartbeat.beat = heartbeat.beat.max(found.beat);
                 last = revision;
             }
@@ -110,11 +113,29 @@ impl Daemon {
                 "another process raises the heartbeat of {machine}: give each machine its own `machine`"
             )
         };
-        self.problems.report(
-            Subject::MachineName,
-            if is_alone { Ok(()) } else { Err(why()) },
-        );
+        let result = match (is_alone, has_other) {
+            (true, false) => Ok(()),
+            (true, true) => Err(format!(
+                "{} and the hub both act for it, until one of them ends",
+                self.machine
+            )),
+            (false, _) => Err(why()),
+        };
+        self.problems.report(Subject::MachineName, result);
         Ok(())
+    }
+
+    /// Whether this register, found at the start, shows that the hub acts for this machine, or the
+    /// machine for itself while this is the hub. Both would hold the machine's turn to approve. If
+    /// the other one has ended, nobody else raises the heartbeat until the next one of this process.
+    fn is_of_another_kind(&self, found: &MachineRegister) -> bool {
+        let limits = SilenceLimits {
+            silent_after: self.config.silent_after,
+            forget_after: self.config.forget_after,
+        };
+        found.beat > 0
+            && found.by_hub != matches!(self.source, Source::Hub)
+            && presence(found, None, self.engine.clock(), limits) != Presence::Gone
     }
 
     /// A text for each group of this machine, by the groups' names.
@@ -140,6 +161,7 @@ impl Daemon {
             limits: self.of_groups(|group| group.max_unavailable.to_string()),
             digests: Some(self.of_groups(GroupConfig::digest)),
             zone: self.zone.clone(),
+            events: self.history.borrow().progress(EVENT_KEPT),
             forced: forced.count,
             forced_events: forced.events,
             at: driver::now(),

@@ -260,7 +260,8 @@ impl Daemon {
             change_group(&*self.engine, group_name, &changes, 1).await?;
             for change in changes {
                 log::line(&format!(
-                    "{change} in the group {group_name}: the machine has left"
+                    "{} in the group {group_name}: the machine has left",
+                    self.written(&change)
                 ));
             }
         }

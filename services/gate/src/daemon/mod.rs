@@ -39,7 +39,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
-use crate::driver::{GateRun, Question};
+use crate::driver::{self, GateRun, Question};
 use crate::engine::{Engine, EngineError};
 use crate::event::Event;
 use crate::event::events_prefix;
@@ -47,7 +47,7 @@ use crate::group::{closed_windows, shares};
 use crate::history::History;
 use crate::metrics::Metrics;
 use crate::protocol::{Answer, Participant, Why};
-use crate::register::{EventRegister, MachineRegister};
+use crate::register::{EventRegister, GroupChange, MachineRegister, Stamp};
 use crate::store;
 use audit::AuditFile;
 use heartbeat::Heartbeat;
@@ -108,6 +108,8 @@ pub struct Daemon {
     /// Events of this machine that started without a decision of the gate; `None` until its
     /// register has been read.
     forced: RefCell<Option<UngatedStarts>>,
+    /// When this process has counted the last one.
+    last_forced: Cell<Stamp>,
     /// When the loop that reads records last went round, also where there is no file to read.
     last_audit_read: Cell<Instant>,
     /// When the upkeep last ran.
@@ -132,7 +134,9 @@ struct UngatedStarts {
 
 /// An event that the watcher asked about.
 struct PendingEvent {
+    /// In lower case.
     event_id: String,
+    written_id: String,
     run: Mutex<GateRun>,
     questioned_at: Cell<Instant>,
     /// The last answer, or why there was none: the store does not answer, or a register cannot be
@@ -257,6 +261,7 @@ impl Daemon {
             has_changed: Notify::new(),
             started_at: Instant::now(),
             forced: RefCell::default(),
+            last_forced: Cell::default(),
             last_audit_read: Cell::new(Instant::now()),
             last_upkeep: Cell::new(Instant::now()),
             problems: Problems::default(),
@@ -484,14 +489,16 @@ impl Daemon {
         let is_decided = registers.iter().any(|(_, register)| register.go.is_some());
         let is_unknown = registers.is_empty() && is_over;
         let is_new = !is_decided && !is_unknown;
+        let written_id = self.history.borrow().written_id(&id).to_owned();
         if is_new
             && self
                 .forced
                 .borrow_mut()
                 .as_mut()
-                .is_some_and(|forced| forced.add(&id))
+                .is_some_and(|forced| forced.add(&written_id))
         {
-            let id = id.escape_debug();
+            self.last_forced.set(driver::now());
+            let id = written_id.escape_debug();
             log::line(&format!(
                 "warning: {id} was started without a decision of the gate; `status` counts it as forced"
             ));
@@ -542,7 +549,7 @@ impl Daemon {
                 .as_ref()
                 .map_or_else(String::new, |answer| Reply::of(answer).to_string())
         };
-        open.map(|pending| (pending.event_id.clone(), text(pending)))
+        open.map(|pending| (pending.written_id.clone(), text(pending)))
             .collect()
     }
 
@@ -557,6 +564,12 @@ impl Daemon {
                     .over_since(&pending.event_id)
                     .is_none()
         })
+    }
+
+    /// The change with the event's id as the service wrote it, for the log.
+    fn written(&self, change: &GroupChange) -> GroupChange {
+        let history = self.history.borrow();
+        change.with_id(|id| history.written_id(id).to_owned())
     }
 
     /// The daemon's state in one line.
@@ -583,6 +596,7 @@ impl Daemon {
                 .borrow()
                 .as_ref()
                 .map_or(0, |forced| forced.count),
+            last_forced: self.last_forced.get().try_into().unwrap_or_default(),
             events: self.open_events().len(),
             engine_up: !self.problems.are_of_the_store() && !self.has_event_without_answer(),
             limits_differ: self.machines.borrow().differing,
@@ -603,7 +617,11 @@ impl UngatedStarts {
 
     /// Counts an event, unless it was counted before.
     fn add(&mut self, id: &str) -> bool {
-        if self.events.iter().any(|counted| counted == id) {
+        if self
+            .events
+            .iter()
+            .any(|counted| counted.eq_ignore_ascii_case(id))
+        {
             return false;
         }
         self.count += 1;
@@ -618,6 +636,7 @@ impl PendingEvent {
     fn new(participant: Participant) -> Rc<Self> {
         Rc::new(Self {
             event_id: participant.event.id.clone(),
+            written_id: participant.event.written_id.clone(),
             run: Mutex::new(GateRun::new(participant)),
             questioned_at: Cell::new(Instant::now()),
             answer: RefCell::default(),

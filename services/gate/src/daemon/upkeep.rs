@@ -152,7 +152,7 @@ impl Daemon {
                 };
                 driver::change_group(&*self.engine, &register, std::slice::from_ref(&change), 1)
                     .await?;
-                log::line(&format!("warning: {change}: last call"));
+                log::line(&format!("warning: {}: last call", self.written(&change)));
             }
             self.has_claimed();
         }
@@ -248,7 +248,7 @@ impl Daemon {
             }
             driver::change_group(&*self.engine, &group, &changes, register.held().len()).await?;
             for change in &changes {
-                log::line(&format!("{change} in the group {group}"));
+                log::line(&format!("{} in the group {group}", self.written(change)));
             }
             let own = register
                 .claims
@@ -300,7 +300,8 @@ impl Daemon {
             driver::change_group(&*self.engine, group, &changes, register.held().len()).await?;
             for change in &changes {
                 log::line(&format!(
-                    "warning: {change} in the group {group}, although no record says so"
+                    "warning: {} in the group {group}, although no record says so",
+                    self.written(change)
                 ));
                 change.apply(&mut register, driver::now());
             }

@@ -416,7 +416,7 @@ pub(crate) enum Action {
     Occupy(usize, usize),
     /// The drain ends.
     Prepared(usize, usize),
-    /// The drain fails, and the watcher asks again before it tries again.
+    /// The drain fails, and the watcher tries again some time. It asks again only if the gate has not said yes.
     Fail(usize, usize),
     /// The machine polls, finds the event unchanged, and posts.
     Post(usize, usize),

@@ -347,9 +347,13 @@ impl World {
             }
             Action::Fail(machine, event) => {
                 self.failures -= 1;
-                // What an earlier drain has drained stays drained.
+                // What an earlier drain has drained stays drained. The gate's yes stands, so the next attempt needs no
+                // question; without one, the watcher asks, or has its last call again.
                 let involved = &mut self.involved[machine][event];
-                (involved.phase, involved.has_failed) = (Phase::AskPrepare, true);
+                involved.has_failed = true;
+                if involved.is_late {
+                    involved.phase = Phase::AskPrepare;
+                }
             }
             Action::Post(machine, event) => {
                 self.involved[machine][event].phase = Phase::Ready;

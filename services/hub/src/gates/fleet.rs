@@ -19,9 +19,9 @@ use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 use scheduled_events_core::{GateAnswer, GatePhase};
 use scheduled_events_gate::config::Config;
-use scheduled_events_gate::daemon::Daemon;
+use scheduled_events_gate::daemon::{Daemon, machine_key};
 use scheduled_events_gate::driver::Question;
-use scheduled_events_gate::engine::{self, Aged, Engine, EngineError};
+use scheduled_events_gate::engine::{self, Aged, Engine, EngineError, StoreTime, Versioned};
 use scheduled_events_gate::event::Event;
 use scheduled_events_gate::history::History;
 use scheduled_events_gate::members::{Presence, SilenceLimits, presence};
@@ -53,6 +53,8 @@ pub(super) struct Fleet {
     members: RefCell<HashMap<String, Rc<Member>>>,
     /// The keys of machines that an earlier process may have prepared.
     restored: RefCell<HashSet<String>>,
+    /// The keys of machines that take part themselves, as found when they would have joined.
+    with_agents: RefCell<HashSet<String>>,
     /// The engine of all machines. It is kept, since it learns the store's clock.
     engine: OnceCell<Rc<dyn Engine>>,
 }
@@ -83,6 +85,7 @@ impl Fleet {
             histories: RefCell::new(histories),
             members: RefCell::default(),
             restored: RefCell::default(),
+            with_agents: RefCell::default(),
             engine: OnceCell::new(),
         })
     }
@@ -134,30 +137,57 @@ impl Fleet {
         let listed = listed
             .unwrap_or_else(|_| Err(EngineError("no answer".into())))
             .map_err(RegistersError::Engine)?;
-        let Config {
-            silent_after,
-            forget_after,
-            ..
-        } = self.config;
-        let name = |aged: Aged| {
-            let of_key = Name::from(aged.key.trim_start_matches("machines/"));
-            // Nothing but its existence is known about a machine whose register cannot be read.
-            let Ok(register) = decode::<MachineRegister>(&aged.key, &aged.register.value) else {
-                return Some(of_key);
-            };
-            let presence = presence(
-                &register,
-                aged.written,
-                engine.clock(),
-                SilenceLimits {
-                    silent_after,
-                    forget_after,
-                },
-            );
-            let is_agent = !register.by_hub && presence != Presence::Gone;
-            is_agent.then(|| register.machine.unwrap_or(of_key))
+        let of = |aged: Aged| self.agent_of(&*engine, &aged.key, &aged.register, aged.written);
+        Ok(listed.into_iter().filter_map(of).collect())
+    }
+
+    /// The machine of a register, if the register is its own daemon's.
+    fn agent_of(
+        &self,
+        engine: &dyn Engine,
+        key: &str,
+        found: &Versioned,
+        written: Option<StoreTime>,
+    ) -> Option<Name> {
+        let of_key = Name::from(key.trim_start_matches("machines/"));
+        // Nothing but its existence is known about a machine whose register cannot be read.
+        let Ok(register) = decode::<MachineRegister>(key, &found.value) else {
+            return Some(of_key);
         };
-        Ok(listed.into_iter().filter_map(name).collect())
+        let limits = SilenceLimits {
+            silent_after: self.config.silent_after,
+            forget_after: self.config.forget_after,
+        };
+        let presence = presence(&register, written, engine.clock(), limits);
+        let is_agent = !register.by_hub && presence != Presence::Gone;
+        is_agent.then(|| register.machine.unwrap_or(of_key))
+    }
+
+    /// Whether the last question was not asked for this machine, because its own daemon takes part.
+    pub(super) fn has_agent(&self, machine: &MachineFacts) -> bool {
+        let key = key_of(&machine.resource_id);
+        self.with_agents.borrow().contains(&key)
+    }
+
+    /// Looks whether a machine has a daemon of its own by now: the registers of all machines are
+    /// read every few minutes only. Two participants with one name would both hold its turn to
+    /// approve.
+    async fn look_for_agent(&self, machine: &MachineFacts) -> Result<bool, RegistersError> {
+        let engine = self.engine().await?;
+        let register = machine_key(&Name::from(machine.name.as_str()));
+        let read = timeout(LOOK_TIME, engine.read(&register)).await;
+        let found = read
+            .unwrap_or_else(|_| Err(EngineError("no answer".into())))
+            .map_err(RegistersError::Engine)?;
+        let agent = found.and_then(|found| self.agent_of(&*engine, &register, &found, None));
+        let (has_agent, key) = (agent.is_some(), key_of(&machine.resource_id));
+        let mut with_agents = self.with_agents.borrow_mut();
+        if has_agent {
+            with_agents.insert(key);
+        } else {
+            with_agents.remove(&key);
+        }
+        Ok(has_agent)
     }
 
     /// Adds a machine that has an event from an earlier run, and may have a place. If it is out of
@@ -187,9 +217,15 @@ impl Fleet {
         machine: &MachineFacts,
         event: &EventRecord,
     ) -> Result<Answer, Box<dyn Error>> {
+        let event = Event::from(event);
+        let is_member = self.found(&key_of(&machine.resource_id)).is_some();
+        // A Preempt does not wait for the store.
+        if !is_member && !event.is_urgent && self.look_for_agent(machine).await? {
+            return Err("its own daemon takes part, and asks for it".into());
+        }
         let member = self.member(machine).await?;
         member.idle_since.set(None);
-        Ok(member.daemon.answer(question, Event::from(event)).await?)
+        Ok(member.daemon.answer(question, event).await?)
     }
 
     async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, RegistersError> {

@@ -126,6 +126,13 @@ impl Gates {
         }
     }
 
+    /// Whether the last question was not asked for this machine, because it takes part in the fleet
+    /// itself.
+    pub fn has_agent(&self, machine: &MachineFacts) -> bool {
+        let fleet = self.fleet.as_ref();
+        fleet.is_some_and(|fleet| fleet.has_agent(machine))
+    }
+
     /// Applies a record of a machine.
     pub fn record(&self, resource_id: &str, record: &Record<'_>) {
         if let Some(fleet) = &self.fleet {

@@ -194,6 +194,9 @@ impl Commands {
         let task = tokio::task::spawn_local(async move {
             let answer = gates.ask(phase, &facts, &question).await;
             let _ = sender.send(Message::Gate { attempt, answer });
+            if gates.has_agent(&facts) {
+                let _ = sender.send(Message::Agent(true));
+            }
         });
         self.running
             .insert(attempt, Running::Question { phase, event, task });

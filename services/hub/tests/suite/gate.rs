@@ -119,6 +119,48 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
     await_leave(&file);
 }
 
+/// The registers are read every few minutes. A daemon that has started since acts itself: two
+/// participants with one name would both hold its turn to approve.
+#[test]
+fn the_hub_does_not_act_for_a_machine_whose_daemon_has_started_since_it_read_the_registers() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let file = fleet(folder.path());
+    let more = format!("gate = \"{}\"", file.display());
+    let mut hub = Hub::new(&control.url(), Some(&queue), &more);
+    let set = resource("virtualMachineScaleSets", "front");
+    hub.start();
+    // It has read the registers, in which nobody is.
+    queue.send(&message(&set, &event_id(1), "Scheduled", &["front_1"]));
+    hub.await_record("the preparation of another machine", |record| {
+        record["record"] == "prepare" && record["outcome"] == "ready"
+    });
+    let register_of_front_0 = || {
+        let engine = block_on(async {
+            let config = Config::load(&file).expect("valid");
+            let engine = engine::open(&config).await.expect("an engine");
+            let daemon = Daemon::new(config, Name::from("front_0"), None, engine);
+            let beat = tokio::time::timeout(Duration::from_secs(1), daemon.maintain());
+            assert!(beat.await.is_err(), "it runs without end");
+        });
+        engine.unwrap_or_else(|failure| panic!("{}", failure.message));
+        register(&file, "machines/front_0")
+    };
+    assert!(register_of_front_0().is_some());
+    queue.send(&message(&set, &event_id(2), "Scheduled", &["front_0"]));
+    let of_front_0 = |record: &Value| {
+        let id = record["resource_id"].as_str().unwrap_or_default();
+        id.ends_with("/virtualMachines/0")
+    };
+    hub.await_record("a closed gate", |record| {
+        of_front_0(record) && record["record"] == "gate" && record["outcome"] == "closed"
+    });
+    std::thread::sleep(Duration::from_secs(2));
+    let acts: Vec<_> = hub.records().into_iter().filter(of_front_0).collect();
+    let is_act = |record: &&Value| record["record"] == "prepare" || record["record"] == "approval";
+    assert_eq!(acts.iter().find(is_act), None, "{acts:?}");
+}
+
 /// Two machines have a watcher and a daemon of the fleet; the hub acts for the third.
 #[test]
 fn three_machines_of_which_one_has_no_agent_are_approved_once_when_all_are_ready() {

@@ -116,7 +116,7 @@ def patterns(document: se.Document, rule: se.Rule, record: se.Record) -> None:
             print(change, event_id)
         case se.PollFailed(cause, retry_in_ms):
             print(cause.upper(), retry_in_ms + 1)
-        case se.Dropped(count, time, more):  # error
+        case se.Dropped(count, time, machine, vm_id, more):  # error
             print(count, time, more)
         case _:
             pass

@@ -293,3 +293,44 @@ fn a_watcher_that_asks_and_writes_no_audit_file_is_shown() {
         assert!(daemon.summary().contains(&expected), "{}", daemon.summary());
     });
 }
+
+/// Both would hold the machine's turn to approve.
+#[tokio::test(start_paused = true)]
+async fn a_daemon_answers_not_yet_while_the_hub_acts_for_its_machine() {
+    let registers = Rc::new(MemoryEngine::default());
+    let config = || Config::parse(TWO_GROUPS).expect("valid");
+    let hub = Daemon::in_hub(
+        config(),
+        "a".into(),
+        None,
+        registers.clone(),
+        History::default(),
+    );
+    let own = Daemon::new(
+        config(),
+        "a".into(),
+        None,
+        Box::new(Shared(registers.clone())),
+    );
+    let beat = async |daemon: &Daemon| {
+        let mut heartbeat = daemon.heartbeat.lock().await;
+        daemon.beat_once(&mut heartbeat).await.expect("a store");
+    };
+    let answer = async |daemon: &Daemon| {
+        let event = Event::new("e", "Reboot", ["a".into()].into());
+        daemon.answer(Question::Prepare, event).await
+    };
+    beat(&hub).await;
+    assert_eq!(answer(&hub).await, Ok(Answer::Open));
+    beat(&own).await;
+    let refused = answer(&own).await.expect_err("the hub acts");
+    assert!(refused.to_string().contains("the hub"), "{refused}");
+    // The hub notices it, too.
+    beat(&hub).await;
+    assert!(answer(&hub).await.is_err());
+    beat(&own).await;
+    assert!(answer(&own).await.is_err());
+    // The hub has ended.
+    beat(&own).await;
+    assert_eq!(answer(&own).await, Ok(Answer::Open));
+}

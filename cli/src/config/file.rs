@@ -1,0 +1,296 @@
+//! A configuration file: the options of a command as TOML, with the place of each.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, Command};
+use scheduled_events::hooks;
+use scheduled_events::policy_file::{self, PolicySource};
+use scheduled_events::suggest::nearest;
+use scheduled_events_core::{Change, Policy, Position};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::CommandError;
+
+/// The tables of a policy, which the file may have in place of `policy = "FILE"`.
+pub(super) const POLICY_TABLES: [&str; 2] = ["rule", "leader"];
+
+/// The key of the table with a command for each change, as `--on` has them.
+const ON: &str = "on";
+
+/// The options that a file cannot set.
+const NOT_IN_FILE: [&str; 3] = ["config", "help", "version"];
+
+/// The value of an option in a configuration file. An option that is repeatable may have several.
+pub(super) struct Setting {
+    /// The option's id, which is its key, too.
+    pub(super) key: String,
+    /// The argument that has the same effect.
+    pub(super) argument: OsString,
+    /// Where the value is.
+    pub(super) position: Position,
+}
+
+/// A configuration file.
+pub(super) struct ConfigFile {
+    /// In the order of the file.
+    pub(super) settings: Vec<Setting>,
+    pub(super) path: PathBuf,
+    text: String,
+}
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// What is wrong, and where.
+type Mistake = (Range<usize>, String);
+
+impl ConfigFile {
+    /// Reads the options of a command from a file.
+    ///
+    /// `others` are commands whose keys are known, but without an effect here.
+    ///
+    /// # Errors
+    /// A usage error with line and column: no TOML, an unknown key, a value that no option has, or an invalid policy.
+    pub(super) fn read(
+        path: &Path,
+        command: &Command,
+        others: &[&Command],
+    ) -> Result<Self, CommandError> {
+        let mut file = Self::open(path)?;
+        match settings(&file.text, path, command, others) {
+            Ok(settings) => file.settings = settings,
+            Err((span, message)) => return Err(file.error_at(file.position(&span), &message)),
+        }
+        // Without tables, it is empty.
+        file.policy().map(|_| file)
+    }
+
+    fn open(path: &Path) -> Result<Self, CommandError> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            let path = path.display();
+            CommandError::usage(format!("cannot read the configuration {path}: {error}"))
+        })?;
+        Ok(Self {
+            settings: Vec::new(),
+            path: path.to_owned(),
+            text,
+        })
+    }
+
+    /// The policy of this file's tables.
+    fn policy(&self) -> Result<Policy, CommandError> {
+        // All keys are known.
+        policy_file::parse_within(&self.text, |key| !POLICY_TABLES.contains(&key)).map_err(
+            |error| match error.position {
+                Some(position) => self.error_at(position, &error.message),
+                None => CommandError::usage(format!("{}: {}", self.path.display(), error.message)),
+            },
+        )
+    }
+
+    pub(super) fn error_at(&self, position: Position, message: &str) -> CommandError {
+        CommandError::usage(format!("{}:{position}: {message}", self.path.display()))
+    }
+
+    fn position(&self, span: &Range<usize>) -> Position {
+        Position::of(self.text.as_bytes(), span.start)
+    }
+}
+
+/// The policy of a configuration file whose keys were checked.
+pub(super) fn policy(
+    path: &Path,
+    source: impl FnOnce(PolicySource<'_>),
+) -> Result<Policy, CommandError> {
+    let file = ConfigFile::open(path)?;
+    source(PolicySource::File(file.text.as_bytes()));
+    file.policy()
+}
+
+/// The options of a command that a configuration file can set.
+pub(super) fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|argument| {
+        argument.get_long().is_some() && !NOT_IN_FILE.contains(&argument.get_id().as_str())
+    })
+}
+
+fn settings(
+    text: &str,
+    path: &Path,
+    command: &Command,
+    others: &[&Command],
+) -> Result<Vec<Setting>, Mistake> {
+    let table = DeTable::parse(text)
+        .map_err(|error| (error.span().unwrap_or(0..0), error.message().to_owned()))?;
+    let mut entries: Vec<_> = table.get_ref().iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    let mut settings = Vec::new();
+    let mut policy: Option<&str> = None;
+    for (key, value) in entries {
+        let name: &str = key.get_ref();
+        let is_table = POLICY_TABLES.contains(&name);
+        if is_table || name == "policy" {
+            match policy {
+                Some(before) if is_table != POLICY_TABLES.contains(&before) => {
+                    return Err((
+                        key.span(),
+                        format!(
+                            "`{before}` and `{name}`: the rules are either in this file or in that of `policy`; remove one of them"
+                        ),
+                    ));
+                }
+                // One policy for both tables.
+                Some(_) => continue,
+                None => policy = Some(name),
+            }
+        }
+        let mut add = |span: Range<usize>, id: &str, argument: OsString| {
+            settings.push(Setting {
+                key: id.to_owned(),
+                argument,
+                position: Position::of(text.as_bytes(), span.start),
+            });
+        };
+        if is_table {
+            add(key.span(), "policy", option("policy", path));
+            continue;
+        }
+        let Some(argument) = options(command).find(|option| option.get_id() == name) else {
+            return Err((key.span(), unknown(name, command, others)));
+        };
+        let long = argument.get_long().unwrap_or(name);
+        if name == ON {
+            for (span, text) in on(value)? {
+                add(span, name, option(long, text));
+            }
+        } else if !argument.get_action().takes_values() {
+            match value.get_ref() {
+                DeValue::Boolean(true) => add(key.span(), name, format!("--{long}").into()),
+                DeValue::Boolean(false) => {}
+                other => return Err((value.span(), found(other, "true or false"))),
+            }
+        } else if is_command(argument) {
+            add(value.span(), name, option(long, &*words(value)?));
+        } else if let (DeValue::Array(list), ArgAction::Append) =
+            (value.get_ref(), argument.get_action())
+        {
+            for one in list {
+                add(one.span(), name, option(long, &*plain(one)?));
+            }
+        } else {
+            add(value.span(), name, option(long, &*plain(value)?));
+        }
+    }
+    Ok(settings)
+}
+
+/// Whether the option's value is a command.
+pub(super) fn is_command(argument: &Arg) -> bool {
+    let names = argument.get_value_names().unwrap_or_default();
+    names.iter().any(|name| name == "COMMAND")
+}
+
+/// The option with its value in one word, so that the value may start with a dash.
+fn option(long: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut word = OsString::from(format!("--{long}="));
+    word.push(value.as_ref());
+    word
+}
+
+/// `CHANGE=COMMAND` of each entry of `[on]`, with its place. A list of lists is several commands for one change.
+fn on(value: &Value<'_>) -> Result<Vec<Mistake>, Mistake> {
+    let DeValue::Table(table) = value.get_ref() else {
+        return Err((
+            value.span(),
+            found(
+                value.get_ref(),
+                "a table such as [on], with a command for each change",
+            ),
+        ));
+    };
+    let mut all = Vec::new();
+    for (change, command) in table {
+        let name: &str = change.get_ref();
+        let known = || Change::ALL.into_iter().map(Change::word);
+        if !known().any(|word| word == name) {
+            let suggestion = did_you_mean(nearest(name, known()));
+            let known = known().collect::<Vec<_>>().join(", ");
+            return Err((
+                change.span(),
+                format!("unknown change `{name}`; {suggestion}expected {known}"),
+            ));
+        }
+        match command.get_ref() {
+            DeValue::Array(list) if list.iter().any(|one| one.get_ref().is_array()) => {
+                for one in list {
+                    all.push((one.span(), format!("{name}={}", words(one)?)));
+                }
+            }
+            _ => all.push((command.span(), format!("{name}={}", words(command)?))),
+        }
+    }
+    all.sort_by_key(|(span, _)| span.start);
+    Ok(all)
+}
+
+/// A command: a text, which is split into words as that of the option is, or a list of words.
+fn words<'a>(value: &'a Value<'_>) -> Result<Cow<'a, str>, Mistake> {
+    let expected = "a command as a text, or as a list of words";
+    match value.get_ref() {
+        DeValue::String(text) => Ok(text.as_ref().into()),
+        DeValue::Array(list) => {
+            let words = list.iter().map(|word| match word.get_ref() {
+                DeValue::String(word) => Ok(word.as_ref().to_owned()),
+                other => Err((word.span(), found(other, "a word of the command as a text"))),
+            });
+            let words = words.collect::<Result<Vec<_>, _>>()?;
+            if words.is_empty() {
+                return Err((value.span(), "the command is empty".to_owned()));
+            }
+            Ok(hooks::join(&words).into())
+        }
+        other => Err((value.span(), found(other, expected))),
+    }
+}
+
+/// The value of any other option: a text, or a number.
+fn plain<'a>(value: &'a Value<'_>) -> Result<Cow<'a, str>, Mistake> {
+    match value.get_ref() {
+        DeValue::String(text) => Ok(text.as_ref().into()),
+        DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().into()),
+        other => Err((value.span(), found(other, "a text such as \"1s\""))),
+    }
+}
+
+fn found(value: &DeValue<'_>, expected: &str) -> String {
+    let article = match value.type_str() {
+        kind @ ("array" | "integer") => format!("an {kind}"),
+        kind => format!("a {kind}"),
+    };
+    format!("found {article}, expected {expected}")
+}
+
+fn unknown(name: &str, command: &Command, others: &[&Command]) -> String {
+    let of = |command| options(command).map(|option| option.get_id().as_str());
+    if let Some(other) = others.iter().find(|other| of(other).any(|key| key == name)) {
+        return format!(
+            "`{name}` is an option of `{}`, and has no effect for `{}`; remove it",
+            other.get_name(),
+            command.get_name()
+        );
+    }
+    let known = of(command).chain(POLICY_TABLES);
+    let suggestion = did_you_mean(nearest(name, known));
+    format!(
+        "unknown key `{name}`; {suggestion}a key is an option of `scheduled-events {}` with _ for -, or rule or leader",
+        command.get_name()
+    )
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |word| format!("did you mean `{word}`? "))
+}

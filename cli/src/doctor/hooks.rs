@@ -1,0 +1,113 @@
+//! The commands of the options: whether this user can run them, and what they need.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use scheduled_events::hooks::CommandLine;
+
+use super::arguments::commands;
+use super::finding::{Check, Finding};
+use super::polkit::{self, Question};
+use crate::args::WatchArgs;
+use crate::platform;
+
+/// Whether the commands can run as this user.
+/// `asks_later`: root asks polkit for the unit's user.
+pub(super) fn check_hooks(args: &WatchArgs, asks_later: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (check, option, command) in commands(args) {
+        findings.push(executable(check, &option, command));
+        findings.extend(raises_rights(check, &option, command));
+        if !asks_later {
+            findings.extend(asks_polkit(check, &option, command));
+        }
+    }
+    let has = |check| findings.iter().any(|finding| finding.check == check);
+    let missing: Vec<_> = [Check::Prepare, Check::Recover, Check::On, Check::Gate]
+        .into_iter()
+        .filter(|check| !has(*check))
+        .collect();
+    for check in missing {
+        findings.push(match check {
+            Check::Recover if args.prepare.is_some() => Finding::warn(
+                check,
+                "there is --prepare, but no --recover: nothing takes the machine back into service",
+                "add --recover COMMAND, unless a restart does all of it",
+            ),
+            _ => Finding::ok(check, "none"),
+        });
+    }
+    findings
+}
+
+/// Whether the program is found, and this user may execute it.
+fn executable(check: Check, option: &str, command: &CommandLine) -> Finding {
+    let program = &command.words()[0];
+    let candidates = candidates(program);
+    let existing: Vec<_> = candidates.iter().filter(|path| path.is_file()).collect();
+    if let Some(path) = existing.iter().find(|path| platform::may_execute(path)) {
+        return Finding::ok(check, format!("{option} runs {}", path.display()));
+    }
+    match existing.first() {
+        Some(path) => Finding::fail(
+            check,
+            format!(
+                "{option}: this user may not execute {}{}",
+                path.display(),
+                platform::mode_in_words(path)
+            ),
+            format!("chmod +x {}, or check its folders", path.display()),
+        ),
+        None if candidates.len() == 1 => Finding::fail(
+            check,
+            format!("{option}: there is no program {program:?}"),
+            "write the path of a program",
+        ),
+        None => Finding::fail(
+            check,
+            format!("{option}: there is no program {program:?} in the folders of PATH"),
+            "install it, or write its path",
+        ),
+    }
+}
+
+/// Where the system looks for a program: a name with a folder is a path.
+fn candidates(program: &str) -> Vec<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 || path.has_root() {
+        return vec![path.to_owned()];
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let names = platform::program_names(program);
+    env::split_paths(&folders)
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
+        .collect()
+}
+
+/// `sudo` in a unit that lets no program gain rights.
+fn raises_rights(check: Check, option: &str, command: &CommandLine) -> Option<Finding> {
+    let program = Path::new(&command.words()[0]).file_name()?.to_str()?;
+    let gains = ["sudo", "pkexec", "su"].contains(&program);
+    (gains && platform::gains_no_rights()).then(|| {
+        Finding::fail(
+            check,
+            format!("{option}: {program} gains no rights here: NoNewPrivileges is set"),
+            "let polkit allow the action, or run the unit as root: docs/run/systemd.md",
+        )
+    })
+}
+
+/// Whether polkit lets this user do what `systemctl` is to do.
+fn asks_polkit(check: Check, option: &str, command: &CommandLine) -> Option<Finding> {
+    let question = Question::of(command)?;
+    if platform::is_root() {
+        return None;
+    }
+    // Only root may ask about an action with its unit: `doctor --unit` does.
+    let found = format!(
+        "{option}: whether polkit allows {} is unknown: only root may ask",
+        question.words()
+    );
+    let advice = format!("run `{}`", polkit::ADVICE);
+    Some(Finding::warn(check, found, advice))
+}

@@ -1,0 +1,136 @@
+//! `doctor`: checks what a watcher with these options will need, where it will run.
+//!
+//! A module checks a group of things and returns findings; this file puts them together. Nothing is
+//! approved, written or run: hooks run in a rehearsal only, which is `rehearse`.
+//!
+//! - `finding`: what a check found, and how it is printed.
+//! - `arguments`: options that do not fit each other. `watch` warns of them when it starts.
+//! - `name`: the name of this machine, of which `watch` warns, too.
+//! - `service`, `policy`, `hooks` (with `polkit`), `files`, `others`: the checks.
+//! - `unit`: runs the checks as a unit of systemd would. `report`: writes them to a file.
+
+mod arguments;
+mod files;
+mod finding;
+mod hooks;
+mod name;
+mod others;
+mod policy;
+mod polkit;
+mod report;
+mod service;
+#[cfg(unix)]
+mod unit;
+
+use crate::args::DoctorArgs;
+use crate::config::load_policy;
+use crate::error::CommandError;
+
+pub(crate) use arguments::{check_arguments, commands};
+pub(crate) use finding::{Check, Finding};
+use finding::{by_check, has_failure, print_findings};
+pub(crate) use name::NameCheck;
+pub(crate) use polkit::managed_units;
+pub(crate) use report::ReportRequest;
+
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<(), CommandError> {
+    let report = ReportRequest::of(args);
+    let json = args.watch.output.json;
+    match &args.unit {
+        #[cfg(unix)]
+        Some(name) => {
+            let unit = unit::read(name)?;
+            let findings = unit::check(name, &unit)?;
+            let with_unit =
+                |report: ReportRequest| report.with_unit(unit::text(name), unit.options());
+            finish(findings, json, report.map(with_unit).as_ref())
+        }
+        #[cfg(not(unix))]
+        Some(_) => Err(CommandError::usage(
+            "--unit needs systemd; give the options of `watch`",
+        )),
+        None => finish(check(args), json, report.as_ref()),
+    }
+}
+
+/// Prints the findings, one for each check, and writes the report.
+///
+/// # Errors
+/// There is a failure, or the output or the report cannot be written.
+pub(crate) fn finish(
+    findings: Vec<Finding>,
+    json: bool,
+    report: Option<&ReportRequest>,
+) -> Result<(), CommandError> {
+    let findings = by_check(findings);
+    print_findings(&findings, json)?;
+    if let Some(report) = report {
+        report.write(&findings)?;
+    }
+    if has_failure(&findings) {
+        Err(CommandError::printed())
+    } else {
+        Ok(())
+    }
+}
+
+/// Rehearses as the unit would: see `rehearse`.
+///
+/// # Errors
+/// The unit cannot be read, or the rehearsal fails.
+#[cfg(unix)]
+pub(crate) fn rehearse_as_unit(
+    unit: &str,
+    scenario: &str,
+    args: &DoctorArgs,
+) -> Result<(), CommandError> {
+    let read = unit::read(unit)?;
+    if args.report.is_some() {
+        return Err(CommandError::usage(
+            "a rehearsal of a unit writes no report; leave --report or --rehearse out",
+        ));
+    }
+    if !args.yes {
+        return Err(CommandError::usage(format!(
+            "a rehearsal runs the commands of the unit {unit} on this machine; add --yes if that is wanted"
+        )));
+    }
+    let mut own = vec![
+        "doctor".to_owned(),
+        format!("--rehearse={scenario}"),
+        "--yes".to_owned(),
+    ];
+    if args.watch.output.json {
+        own.push("--json".to_owned());
+    }
+    unit::rehearse(&read, &own)
+}
+
+/// All checks.
+fn check(args: &DoctorArgs) -> Vec<Finding> {
+    let watch = &args.watch;
+    let mut findings = service::check_service(&watch.service, &watch.machine);
+    match load_policy(&watch.policy.policy, watch.config.config.as_deref()) {
+        Ok(policy) => {
+            findings.push(policy::check_policy(watch, &policy));
+            findings.extend(check_arguments(watch, &policy));
+        }
+        Err(error) => {
+            let advice = "correct the policy: `watch` does not start with it";
+            findings.push(Finding::fail(Check::Policy, error.message, advice));
+            // What the options alone show does not depend on it.
+            let none = scheduled_events_core::Policy::observe();
+            let of_policy = [Check::Policy, Check::Prepare];
+            findings.extend(
+                check_arguments(watch, &none)
+                    .into_iter()
+                    .filter(|finding| !of_policy.contains(&finding.check)),
+            );
+        }
+    }
+    findings.extend(hooks::check_hooks(watch, args.unit_process.is_some()));
+    findings.extend(files::check_files(watch, args.unit_process));
+    findings.push(service::check_proxies());
+    findings.push(others::check_others());
+    by_check(findings)
+}

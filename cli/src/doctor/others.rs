@@ -1,0 +1,156 @@
+//! Other programs on the machine that act on scheduled events: by process, and by unit.
+
+use std::fs;
+use std::path::Path;
+
+use super::finding::{Check, Finding};
+
+/// A program that acts on scheduled events.
+struct Other {
+    /// What it is called here.
+    name: &'static str,
+    /// How a word of its command line ends.
+    process: &'static str,
+    /// The unit that runs it.
+    unit: &'static str,
+    /// What it does, if it may approve or drain; `None` if it does neither.
+    acts: Option<&'static str>,
+}
+
+/// The known programs. Most follow their documentation: docs/run/beside-others.md.
+const OTHERS: [Other; 6] = [
+    Other {
+        name: "azure-events-az",
+        process: "azure-events-az",
+        unit: "",
+        acts: Some("an agent of Pacemaker: it moves resources, and approves"),
+    },
+    Other {
+        name: "azure-events",
+        process: "azure-events",
+        unit: "",
+        acts: Some("an agent of Pacemaker: it moves resources, and approves"),
+    },
+    Other {
+        name: "AKS node problem detector",
+        process: "node-problem-detector",
+        unit: "node-problem-detector.service",
+        acts: Some("on AKS, nodes are drained for its conditions; it approves nothing"),
+    },
+    Other {
+        name: "aks-node-termination-handler",
+        process: "aks-node-termination-handler",
+        unit: "",
+        acts: Some("it drains the node"),
+    },
+    Other {
+        name: "scheduled-events-fleet",
+        process: "scheduled-events-fleet",
+        unit: "scheduled-events-fleet.service",
+        acts: None,
+    },
+    Other {
+        name: "waagent",
+        process: "waagent",
+        unit: "walinuxagent.service",
+        acts: None,
+    },
+];
+
+/// The programs that run on this machine, as far as this user sees them.
+pub(super) fn check_others() -> Finding {
+    let processes = command_lines(Path::new("/proc"));
+    let units = Path::new("/sys/fs/cgroup/system.slice");
+    of(&processes, &|unit| units.join(unit).is_dir())
+}
+
+fn of(processes: &[Vec<String>], is_active: &dyn Fn(&str) -> bool) -> Finding {
+    let runs = |other: &&Other| {
+        let by_process = processes
+            .iter()
+            .any(|words| is_program(words, other.process));
+        by_process || (!other.unit.is_empty() && is_active(other.unit))
+    };
+    let found: Vec<_> = OTHERS.iter().filter(runs).collect();
+    let names = |acts: bool| {
+        let names = found
+            .iter()
+            .filter(move |other| other.acts.is_some() == acts);
+        names.map(|other| match other.acts {
+            Some(about) => format!("{} runs: {about}", other.name),
+            None => format!("{} runs", other.name),
+        })
+    };
+    let acting: Vec<_> = names(true).collect();
+    if !acting.is_empty() {
+        let advice =
+            "let one program approve: disable one of them, or use a policy that never approves";
+        return Finding::warn(Check::Others, acting.join("; "), advice);
+    }
+    let harmless: Vec<_> = names(false).collect();
+    Finding::ok(
+        Check::Others,
+        if harmless.is_empty() {
+            "no other program that acts on events is known to run".to_owned()
+        } else {
+            harmless.join("; ")
+        },
+    )
+}
+
+/// Whether one of the first words, the program or the script that an interpreter runs, is this one.
+fn is_program(words: &[String], name: &str) -> bool {
+    let mut first = words.iter().filter(|word| !word.starts_with('-')).take(2);
+    first.any(|word| word.rsplit('/').next() == Some(name))
+}
+
+/// The command lines of all processes that this user sees.
+fn command_lines(proc: &Path) -> Vec<Vec<String>> {
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let processes = entries.filter(|entry| {
+        let name = entry.file_name();
+        name.as_encoded_bytes().iter().all(u8::is_ascii_digit)
+    });
+    processes
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .map(|line| {
+            let words = line
+                .split(|byte| *byte == 0)
+                .filter(|word| !word.is_empty());
+            words
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Outcome;
+
+    fn words(lines: &[&str]) -> Vec<Vec<String>> {
+        let split = |line: &&str| line.split(' ').map(str::to_owned).collect();
+        lines.iter().map(split).collect()
+    }
+
+    #[test]
+    fn programs_are_known_by_process_and_by_unit() {
+        let found = |lines: &[&str], unit: &str| of(&words(lines), &|active| active == unit);
+        assert_eq!(found(&["/bin/sh -c x"], "").outcome, Outcome::Ok);
+        let agent = "/usr/bin/python3 -u /usr/lib/ocf/resource.d/heartbeat/azure-events-az monitor";
+        let finding = found(&[agent], "");
+        assert_eq!(finding.outcome, Outcome::Warn);
+        assert!(
+            finding.found.starts_with("azure-events-az runs: "),
+            "{finding:?}"
+        );
+        // The name as an argument is no process of it.
+        assert_eq!(found(&["vi x azure-events-az"], "").outcome, Outcome::Ok);
+        let waagent = found(&["python3 -u /usr/sbin/waagent -daemon"], "");
+        assert_eq!(waagent.outcome, Outcome::Ok);
+        assert!(waagent.found.starts_with("waagent runs"), "{waagent:?}");
+        let by_unit = found(&[], "node-problem-detector.service");
+        assert_eq!(by_unit.outcome, Outcome::Warn);
+    }
+}

@@ -1,0 +1,397 @@
+//! What polkit answers for a `systemctl` of a hook: asked, not tried.
+
+use std::path::Path;
+
+use scheduled_events::hooks::CommandLine;
+
+/// How root asks for the user of a unit.
+pub(super) const ADVICE: &str = "scheduled-events doctor --unit UNIT";
+
+/// The action of `systemctl start`, `stop` and the like.
+#[cfg(unix)]
+const MANAGE_UNITS: &str = "org.freedesktop.systemd1.manage-units";
+
+/// The verbs of that action.
+const VERBS: [&str; 9] = [
+    "start",
+    "stop",
+    "restart",
+    "reload",
+    "try-restart",
+    "reload-or-restart",
+    "try-reload-or-restart",
+    "isolate",
+    "kill",
+];
+
+/// Options of systemctl that are followed by a word of their own.
+const WITH_VALUE: [&str; 10] = [
+    "-H",
+    "-M",
+    "-n",
+    "-o",
+    "-p",
+    "-s",
+    "-t",
+    "--host",
+    "--machine",
+    "--job-mode",
+];
+
+/// What a hook asks systemd to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Question {
+    verb: String,
+    units: Vec<String>,
+}
+
+impl Question {
+    /// The question that this command leads to, if it is a `systemctl` that changes units of the
+    /// system.
+    pub(super) fn of(command: &CommandLine) -> Option<Self> {
+        let (program, arguments) = command.words().split_first()?;
+        if Path::new(program).file_name()? != "systemctl" {
+            return None;
+        }
+        let mut words = Vec::new();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            if argument == "--user" {
+                return None;
+            }
+            if WITH_VALUE.contains(&argument.as_str()) {
+                arguments.next();
+            } else if !argument.starts_with('-') {
+                words.push(argument.clone());
+            }
+        }
+        let mut words = words.into_iter();
+        let verb = words.next().filter(|verb| VERBS.contains(&verb.as_str()))?;
+        // As systemctl completes names.
+        let with_type = |unit: String| {
+            if unit.contains('.') {
+                unit
+            } else {
+                unit + ".service"
+            }
+        };
+        let units: Vec<_> = words.map(with_type).collect();
+        (!units.is_empty()).then_some(Self { verb, units })
+    }
+
+    /// The units.
+    pub(super) fn units(self) -> Vec<String> {
+        self.units
+    }
+
+    pub(super) fn words(&self) -> String {
+        format!("`systemctl {} {}`", self.verb, self.units.join(" "))
+    }
+
+    /// The arguments of `pkcheck` for each unit: whether this process may do it.
+    #[cfg(unix)]
+    fn arguments(&self, process: u32) -> impl Iterator<Item = Vec<String>> + use<'_> {
+        let process = process.to_string();
+        self.units.iter().map(move |unit| {
+            [
+                "--action-id",
+                MANAGE_UNITS,
+                "--process",
+                &process,
+                "--detail",
+                "unit",
+                unit,
+                "--detail",
+                "verb",
+                &self.verb,
+            ]
+            .map(str::to_owned)
+            .into()
+        })
+    }
+}
+
+/// The units that a `systemctl` in this command changes.
+pub(crate) fn managed_units(command: &CommandLine) -> Vec<String> {
+    Question::of(command)
+        .map(Question::units)
+        .unwrap_or_default()
+}
+
+/// What polkit answered.
+#[cfg(unix)]
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Allowed,
+    Refused,
+    /// It cannot be asked, for this reason.
+    Unknown(String),
+}
+
+#[cfg(unix)]
+pub(super) use asking::answers_for;
+
+#[cfg(unix)]
+mod asking {
+    use std::io::ErrorKind;
+    use std::process::{Command, Stdio};
+
+    use scheduled_events::hooks::CommandLine;
+
+    use super::super::finding::{Check, Finding};
+    use super::{Answer, Question};
+
+    /// A process that polkit is asked about: one with the unit's user, who may exist only while such a
+    /// process runs. It ends after a minute at the latest.
+    struct Subject {
+        unit: String,
+        process: u32,
+    }
+
+    impl Subject {
+        fn start(properties: &[String]) -> Result<Self, String> {
+            let unit = format!("scheduled-events-doctor-{}.service", std::process::id());
+            let named = format!("--unit={unit}");
+            let start = ["--quiet", "--collect", "--service-type=exec", &named];
+            let sleep = ["--", "sleep", "60"];
+            let words = start
+                .into_iter()
+                .chain(properties.iter().map(String::as_str));
+            run("systemd-run", words.chain(sleep))?;
+            let mut subject = Self { unit, process: 0 };
+            let show = ["show", "--property=MainPID", "--value", "--", &subject.unit];
+            let process = run("systemctl", show)?;
+            subject.process = process.trim().parse().unwrap_or_default();
+            Ok(subject)
+        }
+    }
+
+    impl Drop for Subject {
+        fn drop(&mut self) {
+            let _ = run("systemctl", ["stop", "--", &self.unit]);
+        }
+    }
+
+    /// Runs a program to its end. Returns what it printed, or why it failed.
+    fn run<'a>(
+        program: &str,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Result<String, String> {
+        let output = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("cannot run {program}: {error}"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() {
+            return Ok(text(&output.stdout));
+        }
+        let errors = text(&output.stderr);
+        let first = errors.lines().next().unwrap_or("it failed");
+        Err(format!("{program}: {first}"))
+    }
+
+    /// What polkit answers for the commands in these options of `watch`, to a process with these
+    /// properties of `systemd-run`.
+    pub(in crate::doctor) fn answers_for(
+        options: &[String],
+        properties: &[String],
+    ) -> Vec<Finding> {
+        let mut subject = None;
+        answers(options, &mut |question| {
+            let subject = subject.get_or_insert_with(|| Subject::start(properties));
+            match subject {
+                Ok(subject) => ask(question, subject.process),
+                Err(reason) => Answer::Unknown(reason.clone()),
+            }
+        })
+    }
+
+    /// What polkit answers for the commands in these options.
+    pub(super) fn answers(
+        options: &[String],
+        ask: &mut dyn FnMut(&Question) -> Answer,
+    ) -> Vec<Finding> {
+        let mut answers = Vec::new();
+        for (check, option, text) in command_options(options) {
+            let Some(question) = CommandLine::parse(text)
+                .ok()
+                .and_then(|command| Question::of(&command))
+            else {
+                continue;
+            };
+            let words = question.words();
+            answers.push(match ask(&question) {
+                Answer::Allowed => Finding::ok(check, format!("polkit allows {words}")),
+                Answer::Refused => Finding::fail(
+                    check,
+                    format!("{option}: polkit refuses {words} to the unit's user"),
+                    "allow it in a rule of polkit, as scheduled-events.rules does: docs/run/systemd.md",
+                ),
+                Answer::Unknown(reason) => Finding::warn(
+                    check,
+                    format!("{option}: whether polkit allows {words} is unknown: {reason}"),
+                    "try it as the unit's user",
+                ),
+            });
+        }
+        answers
+    }
+
+    /// The options that are commands: `--prepare 'systemctl stop app'`, `--prepare=…`.
+    fn command_options(options: &[String]) -> Vec<(Check, &'static str, &str)> {
+        let named = [
+            (Check::Prepare, "--prepare"),
+            (Check::Recover, "--recover"),
+            (Check::On, "--on"),
+            (Check::Gate, "--gate"),
+        ];
+        let mut found = Vec::new();
+        for (at, option) in options.iter().enumerate() {
+            for (check, name) in named {
+                let value = match option.strip_prefix(name) {
+                    Some("") => options.get(at + 1).map(String::as_str),
+                    Some(rest) => rest.strip_prefix('='),
+                    None => None,
+                };
+                let value = match check {
+                    Check::On => value.and_then(|value| Some(value.split_once('=')?.1)),
+                    _ => value,
+                };
+                found.extend(value.map(|value| (check, name, value)));
+            }
+        }
+        found
+    }
+
+    /// Asks polkit whether this process may do it. Only root gets an answer.
+    fn ask(question: &Question, process: u32) -> Answer {
+        for arguments in question.arguments(process) {
+            match pkcheck(&arguments) {
+                Answer::Allowed => {}
+                other => return other,
+            }
+        }
+        Answer::Allowed
+    }
+
+    fn pkcheck(arguments: &[String]) -> Answer {
+        let output = Command::new("pkcheck")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output();
+        let output = match output {
+            Ok(output) => output,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Answer::Unknown(
+                    "there is no pkcheck: without polkit, only root may".to_owned(),
+                );
+            }
+            Err(error) => return Answer::Unknown(format!("pkcheck: {error}")),
+        };
+        match output.status.code() {
+            Some(0) => Answer::Allowed,
+            // Refused; a person could authenticate; a person did not.
+            Some(1..=3) => Answer::Refused,
+            _ => {
+                let text = String::from_utf8_lossy(&output.stderr);
+                let first = text.lines().next().unwrap_or("it failed");
+                Answer::Unknown(format!("pkcheck: {first}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    use super::asking::answers;
+    use super::*;
+    #[cfg(unix)]
+    use crate::doctor::finding::{Check, Outcome};
+
+    fn question(text: &str) -> Option<Question> {
+        Question::of(&CommandLine::parse(text).unwrap())
+    }
+
+    #[test]
+    fn what_systemctl_is_to_do_is_read_from_the_command() {
+        for (text, words) in [
+            (
+                "systemctl stop app.service",
+                Some("`systemctl stop app.service`"),
+            ),
+            (
+                "/bin/systemctl --no-block restart nginx php.socket",
+                Some("`systemctl restart nginx.service php.socket`"),
+            ),
+            (
+                "systemctl --job-mode fail start app",
+                Some("`systemctl start app.service`"),
+            ),
+            ("systemctl is-active app", None),
+            ("systemctl --user stop app", None),
+            ("systemctl stop", None),
+            ("drain stop app", None),
+        ] {
+            let found = question(text).map(|question| question.words());
+            assert_eq!(found.as_deref(), words, "{text}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn polkit_is_asked_for_each_unit() {
+        let question = question("systemctl stop a b").unwrap();
+        let asked: Vec<_> = question.arguments(7).map(|words| words.join(" ")).collect();
+        let expected = |unit| {
+            format!(
+                "--action-id org.freedesktop.systemd1.manage-units --process 7 --detail unit {unit} --detail verb stop"
+            )
+        };
+        assert_eq!(asked, [expected("a.service"), expected("b.service")]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_polkit_refuses_is_a_failure() {
+        let options = [
+            "--prepare",
+            "systemctl stop a",
+            "--recover=systemctl start b",
+            "--on",
+            "completed=systemctl restart c",
+            "--state",
+            "/s",
+        ]
+        .map(str::to_owned);
+        let answers = answers(&options, &mut |question| {
+            let words = question.words();
+            if words.contains(" a.") {
+                Answer::Refused
+            } else if words.contains(" b.") {
+                Answer::Allowed
+            } else {
+                Answer::Unknown("no pkcheck".to_owned())
+            }
+        });
+        let outcomes: Vec<_> = answers
+            .iter()
+            .map(|finding| (finding.check, finding.outcome))
+            .collect();
+        assert_eq!(
+            outcomes,
+            [
+                (Check::Prepare, Outcome::Fail),
+                (Check::Recover, Outcome::Ok),
+                (Check::On, Outcome::Warn)
+            ]
+        );
+        assert!(
+            answers[0]
+                .found
+                .contains("polkit refuses `systemctl stop a.service`"),
+            "{answers:?}"
+        );
+    }
+}
