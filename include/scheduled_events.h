@@ -2056,8 +2056,8 @@ typedef struct schedev_step {
   uint32_t kind;
   /**
    * GET, POST: the time-out of the request in milliseconds. For the first request it is over two minutes: then do not rely on one
-   * connection. After 5 s send the GET again beside it, and then every 10 s, at most three at a time, each with the version of
-   * schedev_session_repeat_version(). The first answer counts; if it is one to such a request, call schedev_session_repeat_answered()
+   * connection. After 5 s send the GET again beside it, and then every 10 s, at most three at a time, each with a time-out of less
+   * than 20 s and the version of schedev_session_repeat_version(). The first answer counts; if it is one to such a request, call schedev_session_repeat_answered()
    * before schedev_session_on_response().
    */
   uint32_t timeout_ms;

@@ -142,9 +142,7 @@ pub fn boot_id() -> String {
 pub fn time_of_day_by(date: Option<SystemTime>) -> UnixSeconds {
     let mut monitor = ClockMonitor::new(Clock::start());
     if let Some(date) = date.filter(|date| !is_doubtful(*date)) {
-        for _ in 0..CLOCK_WITNESSES {
-            let _ = monitor.on_service_time(date);
-        }
+        let _ = monitor.on_service_time(date, Duration::ZERO);
     }
     monitor.time_of_day().seconds()
 }
@@ -217,24 +215,37 @@ impl ClockMonitor {
         UnixMillis(self.clock.now().0.saturating_add(self.ahead_ms()))
     }
 
-    /// Learns the service's time of day. Returns how this machine's differs from it, if it newly does.
-    pub(crate) fn on_service_time(&mut self, date: SystemTime) -> Option<Deviation> {
+    /// Learns the service's time of day from an answer that took so long. Returns how this machine's differs from it, if it newly
+    /// does.
+    pub(crate) fn on_service_time(
+        &mut self,
+        date: SystemTime,
+        took: Duration,
+    ) -> Option<Deviation> {
         // A faster clock is for demonstrations.
         if self.clock.speed > 1 {
             return None;
         }
         let ahead_ms = unix_ms(date).saturating_sub(self.clock.now().0);
-        self.add_sample(ahead_ms);
+        self.add_sample(ahead_ms, millis(took));
         let deviation = self.deviation();
         let before = std::mem::replace(&mut self.deviates, deviation.is_some());
         deviation.filter(|_| !before)
     }
 
-    /// One answer that is far from what is believed may be wrong; several in a row that agree are the service's clock from now on.
-    fn add_sample(&mut self, ahead_ms: i64) {
+    /// The first answer is believed, since it is this machine's clock that is wrong more often, unless it differs by more than a day.
+    /// Later, one that is far from what is believed may be wrong; several in a row that agree are the service's clock from now on.
+    fn add_sample(&mut self, ahead_ms: i64, took_ms: i64) {
         let own = self.clock.accepted_step_ms();
-        let believed = self.service_ahead_ms.iter().max().copied().unwrap_or(own);
-        if ahead_ms.abs_diff(believed) <= millis(CLOCK_DOUBT).unsigned_abs() {
+        let best = self.service_ahead_ms.iter().max().copied();
+        let believed = best.unwrap_or(own);
+        // The service has written the date before the answer arrived, and maybe long before.
+        if took_ms >= 1_000 && (ahead_ms..=ahead_ms.saturating_add(took_ms)).contains(&believed) {
+            self.doubtful_ms.clear();
+            return;
+        }
+        let doubt = best.map_or(CLOCK_DOUBT_ONCE, |_| CLOCK_DOUBT);
+        if ahead_ms.abs_diff(believed) <= millis(doubt).unsigned_abs() {
             self.doubtful_ms.clear();
             if self.service_ahead_ms.len() == CLOCK_SAMPLES {
                 self.service_ahead_ms.pop_front();
@@ -331,11 +342,13 @@ mod tests {
             };
             let reported: String = dates
                 .iter()
-                .map(|ahead| match monitor.on_service_time(date(ahead)) {
-                    Some(Deviation::Lags(_)) => 'b',
-                    Some(Deviation::Ahead(_)) => 'a',
-                    None => '-',
-                })
+                .map(
+                    |ahead| match monitor.on_service_time(date(ahead), Duration::ZERO) {
+                        Some(Deviation::Lags(_)) => 'b',
+                        Some(Deviation::Ahead(_)) => 'a',
+                        None => '-',
+                    },
+                )
                 .collect();
             // The clocks are read one after the other, and a date lacks up to a second.
             (
@@ -367,27 +380,46 @@ mod tests {
             let each = |ahead: &i64| {
                 let _ = monitor.on_service_time(
                     UNIX_EPOCH + Duration::from_millis((wall_ms() + ahead * 1_000).unsigned_abs()),
+                    Duration::ZERO,
                 );
                 (monitor.ahead_ms() + 5_000).div_euclid(10_000) * 10
             };
             dates.iter().map(each).collect()
         };
-        for lie in [YEARS, -YEARS, 7_200, -7_200] {
-            assert_eq!(after(&[lie]), [0]);
+        for lie in [YEARS, -YEARS, 7_200, -7_200, 3_000, -3_000] {
             assert_eq!(after(&[0, lie, 0, lie, 0]), [0; 5]);
             assert_eq!(after(&[0, lie, lie, 0, lie]), [0; 5]);
             assert_eq!(after(&[600, lie, 600]), [600; 3]);
             // Lies that do not agree.
+            assert_eq!(after(&[0, lie, -lie, 2 * lie, lie]), [0; 5]);
+        }
+        for lie in [YEARS, -YEARS] {
+            assert_eq!(after(&[lie]), [0]);
             assert_eq!(after(&[lie, -lie, 2 * lie, lie]), [0; 4]);
         }
         // A clock that is steadily wrong is that of the service, and one that is corrected is, too.
-        for wrong in [10_800, -10_800, YEARS] {
-            assert_eq!(after(&[wrong; 5]), [0, 0, wrong, wrong, wrong]);
+        for wrong in [10_800, -10_800, 600, -600, YEARS] {
+            let first = if wrong == YEARS { 0 } else { wrong };
+            assert_eq!(after(&[wrong; 5]), [first, first, wrong, wrong, wrong]);
             let corrected = [wrong, wrong, wrong, 0, wrong, 0, 0, 0];
-            let expected = [0, 0, wrong, wrong, wrong, wrong, wrong, 0];
+            let expected = [first, first, wrong, wrong, wrong, wrong, wrong, 0];
             assert_eq!(after(&corrected), expected);
         }
-        assert_eq!(after(&[10_800, 10_797, 10_802]), [0, 0, 10_800]);
+        // A first answer that is wrong, and by less than a day, counts until three others agree.
+        assert_eq!(after(&[7_200, 0, 0, 0]), [7_200, 7_200, 7_200, 0]);
+        assert_eq!(after(&[10_800, 10_797, 10_802]), [10_800; 3]);
+    }
+
+    #[test]
+    fn an_answer_that_took_long_does_not_say_that_this_clock_is_ahead() {
+        let late = |took: u64| {
+            let mut monitor = ClockMonitor::new(Clock::start());
+            let written = UNIX_EPOCH + Duration::from_millis((wall_ms() - 120_000).unsigned_abs());
+            monitor.on_service_time(written, Duration::from_secs(took))
+        };
+        assert!(matches!(late(0), Some(Deviation::Ahead(_))));
+        assert!(matches!(late(100), Some(Deviation::Ahead(_))));
+        assert!(late(121).is_none());
     }
 
     #[test]

@@ -138,7 +138,9 @@ pub const REQUESTS_BESIDE_MAX: usize = 3;
 pub const CLOCK_DEVIATION_MIN: Duration = Duration::from_secs(2);
 
 /// A `Date` that differs by more than this from what is believed counts only once [`CLOCK_WITNESSES`] answers in a row agree.
-pub const CLOCK_DOUBT: Duration = Duration::from_secs(3600);
+///
+/// An answer may be late by five seconds, and the service's clock does not jump.
+pub const CLOCK_DOUBT: Duration = Duration::from_secs(10);
 
 /// So many answers in a row make such a difference credible.
 pub const CLOCK_WITNESSES: usize = 3;
@@ -146,7 +148,7 @@ pub const CLOCK_WITNESSES: usize = 3;
 /// So far apart may their dates be: an answer that took long shows an earlier time.
 pub const CLOCK_AGREEMENT: Duration = Duration::from_secs(5);
 
-/// A single `Date` that differs by more than this from this machine's clock counts for nothing, where there is no second answer.
+/// A first `Date` that differs by more than this from this machine's clock counts for nothing, until others agree with it.
 pub const CLOCK_DOUBT_ONCE: Duration = Duration::from_secs(86_400);
 
 /// How many answers of the metadata service show its time of day: a minute of polls.

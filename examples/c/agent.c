@@ -86,7 +86,8 @@ static void start(const schedev_step *step, const char *path) {
 
 /* Ends the commands of this attempt, or all, and reports the results of those that are over. Returns whether any runs. */
 static bool supervise(uint32_t cancelled, bool all) {
-  bool runs = false, done;
+  bool runs = false;
+  int code;
   for (struct command *command = commands; command < commands + COMMANDS_MAX; command++) {
     if (command->program.process == 0) {
       continue;
@@ -94,12 +95,14 @@ static bool supervise(uint32_t cancelled, bool all) {
     if (all || command->attempt == cancelled) {
       program_end(&command->program);
     }
-    if (!program_is_over(&command->program, &done)) {
+    if (!program_is_over(&command->program, &code)) {
       runs = true;
     } else if (!all && command->recovers) { /* A session that began anew does not know the attempt. */
-      (void)schedev_session_recovered(session, command->attempt, done, now_ms(), NULL);
+      (void)schedev_session_recovered(session, command->attempt, code == 0, now_ms(), NULL);
     } else if (!all) {
-      uint32_t result = done ? SCHEDEV_PREPARATION_READY : SCHEDEV_PREPARATION_FAILED;
+      uint32_t result = code == 0                  ? SCHEDEV_PREPARATION_READY
+                        : code == DO_NOT_ASK_AGAIN ? SCHEDEV_PREPARATION_ABANDONED
+                                                   : SCHEDEV_PREPARATION_FAILED;
       (void)schedev_session_prepared(session, command->attempt, result, NULL);
     }
   }

@@ -59,7 +59,7 @@ public:
     identify(answer);
     while (stopped == 0) {
       commands_.supervise(
-          [this](const command &over, bool succeeded) { report(over.attempt, over.recovers, succeeded); });
+          [this](const command &over, int exit_code) { report(over.attempt, over.recovers, exit_code); });
       if (ask_id_at_ && now() >= *ask_id_at_) {
         ask_id_at_.reset();
         requests_send_id();
@@ -97,15 +97,17 @@ private:
 
   void start(const char *path, const se::tracked_event &event, std::uint32_t attempt, bool recovers) {
     if (!commands_.start(path, event, attempt, recovers, command_timeout)) {
-      report(attempt, recovers, false);
+      report(attempt, recovers, -1);
     }
   }
 
-  void report(std::uint32_t attempt, bool recovers, bool succeeded) {
+  void report(std::uint32_t attempt, bool recovers, int exit_code) {
     if (recovers) {
-      session_.recovered(attempt, succeeded, now());
+      session_.recovered(attempt, exit_code == 0, now());
     } else {
-      session_.prepared(attempt, succeeded ? se::preparation::ready : se::preparation::failed);
+      session_.prepared(attempt, exit_code == 0                  ? se::preparation::ready
+                                 : exit_code == DO_NOT_ASK_AGAIN ? se::preparation::abandoned
+                                                                 : se::preparation::failed);
     }
   }
 

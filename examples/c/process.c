@@ -90,7 +90,7 @@ void program_end(program *running) {
   }
 }
 
-bool program_is_over(program *running, bool *succeeded) {
+bool program_is_over(program *running, int *exit_code) {
   int result;
   if (waitpid(running->process, &result, WNOHANG) != running->process) {
     if (now_ms() >= running->end_at) {
@@ -98,7 +98,7 @@ bool program_is_over(program *running, bool *succeeded) {
     }
     return false;
   }
-  *succeeded = WIFEXITED(result) && WEXITSTATUS(result) == 0 && !running->is_ended;
+  *exit_code = WIFEXITED(result) && !running->is_ended ? WEXITSTATUS(result) : -1;
   (void)kill(-running->process, SIGKILL);
   running->process = 0;
   return true;

@@ -42,9 +42,12 @@ bool program_start(program *started, const char *path, const char *event_id, con
 /* Ends the program with SIGTERM, or with SIGKILL if it was ended 5 s ago. */
 void program_end(program *running);
 
-/* Whether the program is over; what it left running is killed. `succeeded` receives whether it exited with 0 by itself. Ends it
- * if its time is over. */
-bool program_is_over(program *running, bool *succeeded);
+/* The exit code of a program that need not be run again: EX_CONFIG of sysexits.h. */
+enum { DO_NOT_ASK_AGAIN = 78 };
+
+/* Whether the program is over; what it left running is killed. `exit_code` receives that with which it ended by itself, or -1. Ends
+ * it if its time is over. */
+bool program_is_over(program *running, int *exit_code);
 
 #ifdef __cplusplus
 }

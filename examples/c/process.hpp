@@ -38,14 +38,14 @@ public:
     return true;
   }
 
-  /// Calls on_end(command, succeeded) for each program that is over.
+  /// Calls on_end(command, exit code) for each program that is over; -1 if it was ended.
   template <class OnEnd> void supervise(OnEnd on_end) {
     for (auto at = running_.begin(); at != running_.end();) {
-      bool succeeded = false;
-      if (program_is_over(&at->running, &succeeded)) {
+      int exit_code = -1;
+      if (program_is_over(&at->running, &exit_code)) {
         const command over = *at;
         at = running_.erase(at);
-        on_end(over, succeeded);
+        on_end(over, exit_code);
       } else {
         ++at;
       }

@@ -74,6 +74,7 @@ class Agent:
         self.folder.mkdir(mode=0o700)
         self.state, self.log = self.folder / "state", self.folder / "log"
         self.script("prepare", f'echo "prepare $SCHEDULED_EVENTS_EVENT_TYPE" >>{self.folder}/ran\n'
+                               f'[ -e {self.folder}/refuse ] && exit 78\n'
                                f'[ -e {self.folder}/hang ] && {{ rm {self.folder}/hang; exec sleep 600; }}\nexit 0\n')
         self.script("recover", f'echo recover >>{self.folder}/ran\n[ -e {self.folder}/failed ] || {{ >{self.folder}/failed; exit 1; }}\n')
 
@@ -123,12 +124,26 @@ def check(program):
     asks_for_the_id_again(agent)
     continues_from_many_events(agent)
     does_not_wait_for_one_connection(agent)
+    does_not_ask_again_after_exit_code_78(agent)
 
 
 def does_not_wait_for_one_connection(agent):
     """The first request is never answered: the one that goes out beside it is."""
     with replay("--fault", "get.silence@1") as url:
         agent.run_until(lambda: agent.log.exists() and '"record":"change"' in agent.log.read_text(), url, agent.folder / "late")
+
+
+def does_not_ask_again_after_exit_code_78(agent):
+    """A preparation that failed runs again after 5 s; one that ended with 78 does not."""
+    (agent.folder / "ran").unlink()
+    (agent.folder / "refuse").touch()
+    with replay() as url:
+        agent.run_until(lambda: agent.ran(), url, agent.folder / "refused")
+        refused = time.monotonic()
+        agent.run_until(lambda: time.monotonic() > refused + 8, url, agent.folder / "refused")
+    (agent.folder / "refuse").unlink()
+    expect(agent.ran() == ["prepare Reboot"], f"{agent.program.name} ran {agent.ran()}")
+    expect('"approved"' not in agent.log.read_text(), f"{agent.program.name} approved")
 
 
 def reboot(agent):

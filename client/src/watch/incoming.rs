@@ -195,7 +195,10 @@ impl Watcher {
     }
 
     fn on_response(&mut self, http: HttpResponse, host: &mut dyn Host) {
-        let deviation = http.date.and_then(|date| self.clock.on_service_time(date));
+        let took = self.transport.idle_time();
+        let deviation = http
+            .date
+            .and_then(|date| self.clock.on_service_time(date, took));
         if let Some(deviation) = deviation {
             host.note(&match deviation {
                 Deviation::Lags(time) => Note::ClockLags(time),

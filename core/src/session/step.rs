@@ -30,7 +30,7 @@ pub enum Step<'s> {
         api_version: &'s str,
         /// The timeout of the request, in milliseconds. The first one may take long, since the service may have to start. Do not
         /// rely on one connection for so long: after [`TIMEOUT_MS`](super::limits::TIMEOUT_MS) send the GET again beside it, and
-        /// then every ten seconds, at most three at a time, each with the version
+        /// then every ten seconds, at most three at a time, each with a timeout of less than twenty seconds and the version
         /// [`repeat_version`](crate::Session::repeat_version). Pass on the first answer; if it is one to a repetition, call
         /// [`repeat_answered`](crate::Session::repeat_answered) before.
         timeout_ms: u32,

@@ -76,8 +76,8 @@ pub struct schedev_step {
     /// A schedev_step_kind. Ignore a step of an unknown kind.
     pub kind: u32,
     /// GET, POST: the time-out of the request in milliseconds. For the first request it is over two minutes: then do not rely on one
-    /// connection. After 5 s send the GET again beside it, and then every 10 s, at most three at a time, each with the version of
-    /// schedev_session_repeat_version(). The first answer counts; if it is one to such a request, call schedev_session_repeat_answered()
+    /// connection. After 5 s send the GET again beside it, and then every 10 s, at most three at a time, each with a time-out of less
+    /// than 20 s and the version of schedev_session_repeat_version(). The first answer counts; if it is one to such a request, call schedev_session_repeat_answered()
     /// before schedev_session_on_response().
     pub timeout_ms: u32,
     /// All kinds: the now_ms of the call that returned the step.
