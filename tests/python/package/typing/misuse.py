@@ -117,6 +117,6 @@ def patterns(document: se.Document, rule: se.Rule, record: se.Record) -> None:
         case se.PollFailed(cause, retry_in_ms):
             print(cause.upper(), retry_in_ms + 1)
         case se.Dropped(count, time, machine, vm_id, more):  # error
-            print(count, time, more)
+            print(count, time, machine, vm_id, more)
         case _:
             pass
