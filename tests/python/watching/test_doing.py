@@ -186,7 +186,8 @@ def test_an_event_whose_preparation_fails_is_not_approved(worker: Any, caplog: p
         records = list(client.watch(PREPARE, prepare=worker, until_idle=True, interval=0.3))
         assert [request for request in server.requests() if request["method"] == "POST"] == []
     outcomes = [record.outcome for record in records if has_prepared(record)]
-    assert outcomes == ["no-command" if worker is None else "failed"]
+    # One that failed is tried again as long as there is time.
+    assert set(outcomes) == {"no-command" if worker is None else "failed"}
     assert not [record for record in records if isinstance(record, se.Approval)]
     logged = [record.message for record in caplog.records if record.name == "scheduled_events"]
     assert f"this machine is {VM}" in logged
