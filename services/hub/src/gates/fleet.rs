@@ -172,8 +172,8 @@ impl Fleet {
         self.with_agents.borrow().contains(&key)
     }
 
-    /// Looks whether a machine has a daemon of its own by now: the registers of all machines are
-    /// read every few minutes only. Two participants with one name would both hold its turn to
+    /// Looks whether a machine has a daemon of its own now: the registers of all machines are
+    /// read every few minutes only, and a heartbeat of this hub may be older, too. Two participants with one name would both hold its turn to
     /// approve.
     async fn look_for_agent(&self, machine: &MachineFacts) -> Result<bool, RegistersError> {
         let engine = self.engine().await?;
@@ -221,10 +221,17 @@ impl Fleet {
         event: &EventRecord,
     ) -> Result<Answer, Box<dyn Error>> {
         let event = Event::from(event);
-        let is_member = self.found(&key_of(&machine.resource_id)).is_some();
-        // A Preempt does not wait for the store.
-        if !is_member && !event.is_urgent && self.look_for_agent(machine).await? {
-            return Err("its own daemon takes part, and asks for it".into());
+        let key = key_of(&machine.resource_id);
+        let is_member = self.found(&key).is_some();
+        // The preparation for a Preempt does not wait for the store. Its approval does, since the
+        // machine's own watcher may still prepare, and its daemon may have started since the last
+        // look.
+        if question == Question::Approve || !is_member && !event.is_urgent {
+            if self.look_for_agent(machine).await? {
+                return Err("its own daemon takes part, and asks for it".into());
+            }
+        } else {
+            self.with_agents.borrow_mut().remove(&key);
         }
         let member = self.member(machine).await?;
         member.idle_since.set(None);

@@ -3,6 +3,7 @@
 use scheduled_events::record::{HookOutcome, Record};
 use scheduled_events_core::Change;
 use scheduled_events_gate::engine::folder::FolderEngine;
+use scheduled_events_gate::engine::{Reply, Revision, Swap};
 use scheduled_events_gate::register::GroupRegister;
 use scheduled_events_gate::store;
 use tokio::time::sleep;
@@ -286,5 +287,194 @@ fn a_machine_that_leaves_is_a_member_again_with_its_next_event_and_no_longer() {
             assert!(!is_member().await && fleet.members.borrow().is_empty());
             assert_eq!(engine.list("events/").await.expect("an answer").len(), 0);
         }
+    });
+}
+
+/// A store of which each call takes a while, or fails.
+struct Hindered {
+    engine: FolderEngine,
+    delay: Duration,
+    fails: Rc<Cell<bool>>,
+}
+
+impl Hindered {
+    fn after<'a, T: 'a>(&'a self, reply: Reply<'a, T>) -> Reply<'a, T> {
+        Box::pin(async move {
+            sleep(self.delay).await;
+            if self.fails.get() {
+                return Err(EngineError("it is down".into()));
+            }
+            reply.await
+        })
+    }
+}
+
+/// Such a store on the registers in a folder, and whether it fails.
+fn hindered(folder: &Path, delay: Duration) -> (Rc<dyn Engine>, Rc<Cell<bool>>) {
+    let fails = Rc::new(Cell::new(false));
+    let store = Hindered {
+        engine: FolderEngine::new(&folder.join("registers")),
+        delay,
+        fails: fails.clone(),
+    };
+    (Rc::new(store), fails)
+}
+
+impl Engine for Hindered {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        self.after(self.engine.read(key))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<&'a Revision>,
+        value: &'a str,
+    ) -> Reply<'a, Swap> {
+        self.after(self.engine.swap(key, expected, value))
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        self.after(self.engine.delete(key, expected))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        self.after(self.engine.list(prefix))
+    }
+
+    fn clock(&self) -> Option<engine::Clock> {
+        self.engine.clock()
+    }
+}
+
+fn preempt(id: &str) -> EventRecord {
+    EventRecord {
+        event_type: Some("Preempt".into()),
+        ..event(id)
+    }
+}
+
+/// Starts the machine's own daemon, and waits until the registers have it.
+async fn own_daemon(fleet: &Fleet, folder: &Path, heartbeat: Duration) -> JoinHandle<()> {
+    let engine = FolderEngine::new(&folder.join("registers"));
+    let mut config = fleet.config.clone();
+    config.heartbeat = heartbeat;
+    let daemon = Daemon::new(config, Name::from("front_1"), None, Box::new(engine));
+    let maintenance = maintain(&daemon);
+    let registers = FolderEngine::new(&folder.join("registers"));
+    timeout(Duration::from_secs(30), async {
+        loop {
+            let (register, _) = store::read::<MachineRegister>(&registers, "machines/front_1")
+                .await
+                .expect("an answer");
+            if register.beat > 0 && !register.by_hub {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("a register");
+    maintenance
+}
+
+/// Asks for the approval without a pause for this long.
+async fn approvals(fleet: &Fleet, event: &EventRecord, time: Duration) -> Vec<GateAnswer> {
+    let (end, mut answers) = (Instant::now() + time, Vec::new());
+    while answers.is_empty() || Instant::now() < end {
+        answers.push(
+            fleet
+                .ask(GatePhase::Approve, &machine(MACHINE), event)
+                .await,
+        );
+        sleep(Duration::from_millis(20)).await;
+    }
+    answers
+}
+
+/// Its own watcher still prepares.
+#[test]
+fn a_preempt_is_not_approved_for_a_machine_whose_own_daemon_takes_part() {
+    // The hub's heartbeats may be more frequent than the daemon's.
+    for (delay, heartbeat, is_prepared) in [
+        (0, 1, true),
+        (0, 1, false),
+        (0, 60, true),
+        (400, 1, true),
+        (400, 60, true),
+        (400, 1, false),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (delay, heartbeat) = (Duration::from_millis(delay), Duration::from_secs(heartbeat));
+        block_on(async {
+            let fleet = fleet(folder.path(), "");
+            let (store, _) = hindered(folder.path(), delay);
+            assert!(fleet.engine.set(store).is_ok());
+            let _own = own_daemon(&fleet, folder.path(), heartbeat).await;
+            let agents = fleet.agents().await.expect("an answer");
+            assert!(agents.contains(&Name::from("front_1")), "{agents:?}");
+            if is_prepared {
+                let asked = Instant::now();
+                let answer = fleet
+                    .ask(GatePhase::Prepare, &machine(MACHINE), &preempt("a"))
+                    .await;
+                let took = asked.elapsed();
+                assert_eq!(answer, GateAnswer::Open);
+                assert!(delay.is_zero() || took < delay, "it has waited: {took:?}");
+            }
+            let answers = approvals(&fleet, &preempt("a"), Duration::from_secs(3)).await;
+            let is_closed = |answer: &GateAnswer| *answer == GateAnswer::Closed;
+            assert!(
+                answers.iter().all(is_closed),
+                "{delay:?}, {heartbeat:?}, {is_prepared}: {answers:?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_daemon_that_starts_while_the_hub_acts_ends_its_approvals_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    block_on(async {
+        let mut fleet = fleet(folder.path(), "");
+        // The hub's next heartbeat, which would notice it, is far away.
+        fleet.config.heartbeat = Duration::from_secs(60);
+        for event in [preempt("a"), event("b")] {
+            let answer = approvals(&fleet, &event, Duration::ZERO).await;
+            assert_eq!(answer, [GateAnswer::Open], "nobody else acts for it");
+        }
+        let _own = own_daemon(&fleet, folder.path(), Duration::from_secs(60)).await;
+        for event in [preempt("a"), event("b")] {
+            let answer = approvals(&fleet, &event, Duration::ZERO).await;
+            assert_eq!(answer, [GateAnswer::Closed]);
+        }
+    });
+}
+
+/// A hub cannot know then whether the machine has a daemon of its own.
+#[test]
+fn a_preempt_is_prepared_for_at_once_and_not_approved_while_the_store_is_down() {
+    let folder = tempfile::tempdir().expect("a folder");
+    block_on(async {
+        let fleet = fleet(folder.path(), "");
+        let (store, fails) = hindered(folder.path(), Duration::from_millis(100));
+        fails.set(true);
+        assert!(fleet.engine.set(store).is_ok());
+        let answer = fleet
+            .ask(GatePhase::Prepare, &machine(MACHINE), &preempt("a"))
+            .await;
+        assert_eq!(answer, GateAnswer::Open);
+        let answers = approvals(&fleet, &preempt("a"), Duration::from_secs(1)).await;
+        let is_closed = |answer: &GateAnswer| *answer == GateAnswer::Closed;
+        assert!(answers.iter().all(is_closed), "{answers:?}");
+        assert!(!fleet.has_agent(&machine(MACHINE)));
+        // It answers again.
+        fails.set(false);
+        let answers = approvals(&fleet, &preempt("a"), Duration::from_secs(5)).await;
+        assert_eq!(answers.last(), Some(&GateAnswer::Open), "{answers:?}");
+        // It has failed since: what was known before no longer counts.
+        fails.set(true);
+        let answers = approvals(&fleet, &preempt("a"), Duration::ZERO).await;
+        assert_eq!(answers, [GateAnswer::Closed]);
     });
 }
