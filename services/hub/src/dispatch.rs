@@ -487,7 +487,7 @@ impl Dispatch {
 
     /// Records that Resource Graph returned none of these open events when it was queried for them.
     pub fn absent(self: &Rc<Self>, keys: &[String], now: Instant) {
-        let time_of_day = self.shared.clock.time_of_day().seconds();
+        let time_of_day = self.shared.time_of_day().seconds();
         for key in keys {
             let resource_id = self
                 .ledger

@@ -24,6 +24,9 @@ pub(super) struct Heartbeat {
     beat: u64,
     /// The revision of the last write, if its reply has arrived.
     pub(super) last: Option<Revision>,
+    /// When this process last found the register written by the hub, or in the hub, by the machine
+    /// itself.
+    other_seen: Option<Instant>,
 }
 
 impl Daemon {
@@ -75,7 +78,10 @@ impl Daemon {
                     .get_or_insert_with(|| UngatedStarts::of(&found));
                 // An operator freed a register that is gone, or a machine forgot it.
                 is_alone &= is_first || found.beat <= heartbeat.beat;
-                has_other |= heartbeat.beat == 0 && self.is_of_another_kind(&found);
+                if self.is_of_another_kind(&found) {
+                    has_other |= heartbeat.beat == 0;
+                    heartbeat.other_seen = Some(Instant::now());
+                }
                 heartbeat.beat = heartbeat.beat.max(found.beat);
                 last = revision;
             }
@@ -107,6 +113,12 @@ impl Daemon {
             }
             last = None;
         }
+        // The machine's own daemon may beat less often than the hub: for as long as it may run, the
+        // hub answers "not yet".
+        has_other |= matches!(self.source, Source::Hub)
+            && heartbeat
+                .other_seen
+                .is_some_and(|at| at.elapsed() < self.config.silent_after);
         let why = || {
             let machine = &self.machine;
             format!(
@@ -122,12 +134,16 @@ impl Daemon {
             (false, _) => Err(why()),
         };
         self.problems.report(Subject::MachineName, result);
+        // Only now, since an answer that waits for it depends on what it has found.
+        if heartbeat.last.is_some() {
+            self.has_beaten.send_replace(true);
+        }
         Ok(())
     }
 
     /// Whether this register, found at the start, shows that the hub acts for this machine, or the
     /// machine for itself while this is the hub. Both would hold the machine's turn to approve. If
-    /// the other one has ended, nobody else raises the heartbeat until the next one of this process.
+    /// the hub has ended, nobody else raises the heartbeat until the next one of this process.
     fn is_of_another_kind(&self, found: &MachineRegister) -> bool {
         let limits = SilenceLimits {
             silent_after: self.config.silent_after,

@@ -34,7 +34,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use scheduled_events::limits::GATE_TIME;
 use scheduled_events::record::Record;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -101,6 +101,8 @@ pub struct Daemon {
     machines: RefCell<Machines>,
     slots: RefCell<Slots>,
     heartbeat: Mutex<Heartbeat>,
+    /// Whether this process has written a heartbeat.
+    has_beaten: watch::Sender<bool>,
     upkeep: Mutex<Upkeep>,
     /// Notified when this machine's register must be written before the next heartbeat.
     has_changed: Notify,
@@ -257,6 +259,7 @@ impl Daemon {
             source,
             slots: RefCell::new(Slots::new()),
             heartbeat: Mutex::default(),
+            has_beaten: watch::Sender::default(),
             upkeep: Mutex::new(Upkeep::new()),
             has_changed: Notify::new(),
             started_at: Instant::now(),
@@ -283,7 +286,9 @@ impl Daemon {
         }
     }
 
-    /// Answers a question, two seconds before the watcher stops waiting at the latest.
+    /// Answers a question, two seconds before the watcher stops waiting at the latest. In the hub,
+    /// an approval waits for the first heartbeat, so [maintain](Self::maintain) the daemon
+    /// meanwhile.
     ///
     /// # Errors
     /// The event does not affect this machine, another machine has its name, or the engine does not
@@ -292,11 +297,18 @@ impl Daemon {
         if !event.resources.contains(&self.machine) {
             return Err(AnswerError::NotAffected(self.machine.clone()));
         }
+        let end = Instant::now() + ANSWER_TIME;
+        // The machine's own daemon knows that nobody else acts for it. The hub knows it by its first
+        // heartbeat, since an urgent event asks nobody else.
+        if question == Question::Approve && matches!(self.source, Source::Hub) {
+            let mut has_beaten = self.has_beaten.subscribe();
+            // The sender is in this daemon, so it is not closed.
+            let _ = timeout_at(end, has_beaten.wait_for(|has_beaten| *has_beaten)).await?;
+        }
         // The mark of one machine would count for the other.
         if let Some(why) = self.problems.of(Subject::MachineName) {
             return Err(AnswerError::SameName(why));
         }
-        let end = Instant::now() + ANSWER_TIME;
         let mut members = self.recent_members();
         let is_zoned = |group: &crate::config::GroupConfig| {
             group.per_zone && event.resources.iter().any(|name| group.has(name))

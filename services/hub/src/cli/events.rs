@@ -78,7 +78,9 @@ pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Resul
         Events::Open
     };
     let found = ask(&access, events).await?.notices;
-    let now = Clock::start().time_of_day().seconds();
+    // The answer has shown Azure's time, by which events start.
+    let own = Clock::start().time_of_day();
+    let now = access.arm.time_unlike(own).unwrap_or(own).seconds();
     let found: Vec<_> = found
         .into_iter()
         .filter(|notice| arguments.wants(notice, now))

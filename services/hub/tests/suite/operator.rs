@@ -30,6 +30,33 @@ fn hub(arguments: &[&str]) -> (i32, String, String) {
     run(Command::new(env!("CARGO_BIN_EXE_scheduled-events-hub")).args(arguments))
 }
 
+/// Azure starts events by its own clock.
+#[test]
+fn how_far_away_an_event_is_goes_by_azures_clock() {
+    let control = Control::start();
+    let mut event = row(
+        &resource("virtualMachines", "db"),
+        &event_id(1),
+        "Scheduled",
+        &["db"],
+    );
+    event["properties"]["NotBefore"] = json!("Mon, 19 Sep 2016 18:29:47 GMT");
+    control.with(|world| {
+        world.rows = vec![event];
+        world.date = Some("Mon, 19 Sep 2016 18:14:47 GMT");
+    });
+    let configured = Hub::new(&control.url(), None, "");
+    for (within, is_shown) in [("16m", true), ("14m", false)] {
+        let (code, text, problem) = run(configured.command().args(["events", "--within", within]));
+        assert_eq!(code, 0, "{problem}");
+        assert!(
+            problem.contains("ahead of Azure's, which counts"),
+            "{problem}"
+        );
+        assert_eq!(text.contains("18:29 UTC, in 15m"), is_shown, "{text}");
+    }
+}
+
 #[test]
 fn what_is_announced_is_a_table_or_records_and_filtered() {
     let control = Control::start();

@@ -334,3 +334,38 @@ async fn a_daemon_answers_not_yet_while_the_hub_acts_for_its_machine() {
     beat(&own).await;
     assert_eq!(answer(&own).await, Ok(Answer::Open));
 }
+
+/// An urgent event asks nobody else, so the hub has to know that the machine has no daemon.
+#[tokio::test(start_paused = true)]
+async fn the_hub_approves_after_its_first_heartbeat_and_not_while_a_daemon_may_run() {
+    let registers = Rc::new(MemoryEngine::default());
+    let config = Config::parse(TWO_GROUPS).expect("valid");
+    let silent_after = config.silent_after;
+    let own = Daemon::new(
+        config.clone(),
+        "a".into(),
+        None,
+        Box::new(Shared(registers.clone())),
+    );
+    let hub = Daemon::in_hub(config, "a".into(), None, registers, History::default());
+    let beat = async |daemon: &Daemon| {
+        let mut heartbeat = daemon.heartbeat.lock().await;
+        daemon.beat_once(&mut heartbeat).await.expect("a store");
+    };
+    let approve = async |daemon: &Daemon| {
+        let event = Event::new("e", "Preempt", ["a".into()].into());
+        daemon.answer(Question::Approve, event).await
+    };
+    assert_eq!(approve(&hub).await, Err(AnswerError::Late));
+    assert_eq!(approve(&own).await, Ok(Answer::Open));
+    beat(&own).await;
+    // The daemon beats less often than the hub.
+    for _ in 0..3 {
+        beat(&hub).await;
+        let refused = approve(&hub).await.expect_err("the daemon acts");
+        assert!(refused.to_string().contains("the hub"), "{refused}");
+    }
+    sleep(silent_after).await;
+    beat(&hub).await;
+    assert_eq!(approve(&hub).await, Ok(Answer::Open));
+}
