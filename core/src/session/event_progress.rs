@@ -395,6 +395,10 @@ impl EventProgress {
             Some(command) => {
                 self.preparation = match result {
                     Preparation::Ready => {
+                        // The time was that of the attempt which succeeded now, and the approval does not wait for it.
+                        if self.failed.is_any() {
+                            self.retry_at = AT_ONCE;
+                        }
                         self.failed = FailedPreparations::default();
                         PreparationState::Ready
                     }
