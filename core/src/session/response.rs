@@ -210,8 +210,11 @@ impl<const N: usize> Session<N> {
         now: UnixMillis,
         on_document: impl FnOnce(&Document<'_>),
     ) -> RequestOutcome {
-        if let (429 | 500..=599, Some(seconds)) = (response.status, response.retry_after) {
-            self.pacer.pause(now, seconds);
+        let is_preview = matches!(self.request, Request::Get) && self.versions.asked_for_preview();
+        match (response.status, response.retry_after) {
+            (500..=599, Some(_)) if is_preview => {}
+            (429 | 500..=599, Some(seconds)) => self.pacer.pause(now, seconds),
+            _ => {}
         }
         match (
             core::mem::replace(&mut self.request, Request::None),
@@ -295,9 +298,8 @@ impl<const N: usize> Session<N> {
             _ => PollAnswer::Other,
         };
         let retry_in_ms = match self.versions.answered(answer, now) {
-            VersionOutcome::PollAgain => {
-                self.pacer.answered(now);
-                self.pacer.poll_soon(now);
+            VersionOutcome::PollAgain if cause != Cause::Status(429) => {
+                self.pacer.poll_at_once(now);
                 self.pacer.next_poll_in(now)
             }
             _ => self.pacer.failed(now, cause.is_permanent()),
@@ -315,7 +317,9 @@ impl<const N: usize> Session<N> {
         if body.trim_ascii().is_empty() {
             // The service responds, so the next poll is not delayed.
             self.pacer.answered(now);
-            self.versions.answered(PollAnswer::Other, now);
+            if self.versions.answered(PollAnswer::Other, now) == VersionOutcome::PollAgain {
+                self.pacer.poll_at_once(now);
+            }
             return RequestOutcome::PollFailed {
                 cause: Cause::EmptyBody,
                 retry_in_ms: self.pacer.next_poll_in(now),

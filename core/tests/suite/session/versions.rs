@@ -92,6 +92,16 @@ impl Watcher {
         self.session.on_response(&response, self.now)
     }
 
+    /// Answers with a status and a `Retry-After` of so many seconds.
+    fn answer_later(&mut self, status: u16, seconds: u32) -> RequestOutcome {
+        let response = Response {
+            status,
+            retry_after: Some(seconds),
+            body: b"",
+        };
+        self.session.on_response(&response, self.now)
+    }
+
     /// Answers one poll of this version, which is sent after this time at most.
     fn expect(&mut self, version: &str, within_ms: u64, answer: Answer) {
         let (found, after) = self.poll();
@@ -279,6 +289,82 @@ fn a_version_that_has_worked_is_given_up_after_refusals_over_a_minute() {
     assert_eq!(watcher.session.advice_unseen_since(), None);
 }
 
+/// Whatever it is: a refusal, an outage that asks to come back later, a redirect, an answer that is none.
+#[test]
+fn an_answer_of_the_preview_that_is_no_document_delays_no_poll_of_the_other_version() {
+    for has_worked in [true, false] {
+        for status in [204, 302, 304, 400, 401, 403, 404, 410, 500, 503] {
+            let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+            if has_worked {
+                watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+            }
+            let (version, _) = watcher.poll();
+            assert_eq!(version, PREVIEW);
+            let outcome = watcher.answer_later(status, 120);
+            assert!(
+                matches!(outcome, RequestOutcome::PollFailed { retry_in_ms, .. } if retry_in_ms <= 200),
+                "{status}: {outcome:?}"
+            );
+            watcher.expect(STABLE, 200, Answer::Body(PREEMPT));
+            assert_eq!(watcher.take_reports()[0], "p: scheduled", "{status}");
+        }
+        for bad in [Answer::Silence, Answer::Body(""), Answer::Body("<html>")] {
+            let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+            if has_worked {
+                watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+            }
+            watcher.expect(PREVIEW, 1_000, bad);
+            watcher.expect(STABLE, 200, Answer::Body(PREEMPT));
+        }
+        // The limit of the rate holds for both, and its pause for no longer than polls may be apart.
+        let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+        if has_worked {
+            watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+        }
+        for (seconds, expected) in [(3, 3_000), (120, 10_000)] {
+            watcher.poll();
+            watcher.answer_later(429, seconds);
+            let (version, after) = watcher.poll();
+            assert_eq!((version.as_str(), after), (STABLE, expected));
+            watcher.answer(Answer::Body(PREEMPT));
+        }
+    }
+}
+
+/// The preview hangs, the other version has a bad moment, and a Preempt gives half a minute.
+#[test]
+fn a_preview_that_hangs_does_not_take_the_time_of_the_other_version() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+    let mut last_stable = watcher.now;
+    let (mut bad, mut hung, mut polls) = (0, 0, 0);
+    while polls < 100 {
+        let (version, _) = watcher.poll();
+        if version == PREVIEW {
+            watcher.now = watcher.now.plus(5_000);
+            watcher.answer(Answer::Silence);
+            (bad, hung) = (0, hung + 1);
+            continue;
+        }
+        polls += 1;
+        let gap = watcher.now.millis_since(last_stable);
+        assert!(
+            gap <= 10_000,
+            "{gap} ms at poll {polls}, after {bad} bad ones"
+        );
+        last_stable = watcher.now;
+        let is_bad = bad < 2;
+        bad += 1;
+        watcher.answer(if is_bad {
+            Answer::Status(500)
+        } else {
+            Answer::Body(EMPTY)
+        });
+    }
+    assert!(watcher.session.advice_unseen_since().is_some());
+    assert!(hung <= 6, "it pauses: {hung}");
+}
+
 /// Fault 30 of `tests/field-faults.md`.
 #[test]
 fn a_first_poll_that_is_never_answered_is_answered_by_its_repetition_in_the_other_version() {
@@ -303,12 +389,14 @@ fn a_first_poll_that_is_never_answered_is_answered_by_its_repetition_in_the_othe
     watcher.session.repeat_answered();
     watcher.answer(Answer::Body(EMPTY));
     assert!(watcher.take_reports().is_empty());
-    // A repetition that fails says nothing about the version, and one of which nothing is known changes nothing.
+    // A repetition that fails is repeated in its version, since the other one was not answered. One of which nothing is known changes
+    // nothing.
     watcher.poll();
     watcher.session.repeat_answered();
     watcher.answer(Answer::Status(404));
     watcher.session.repeat_answered();
-    watcher.expect(PREVIEW, 10_000, Answer::Body(EMPTY));
+    watcher.expect(STABLE, 10_000, Answer::Body(EMPTY));
+    watcher.expect(PREVIEW, 1_000, Answer::Body(EMPTY));
     assert_eq!(watcher.take_reports(), ["a: advice-withdrawn"]);
 
     let mut fixed = Watcher::new(policy(), ApiVersion::Fixed("2019-08-01"));
