@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::documents::{DocumentKind, Documents};
+use super::documents::DocumentKind;
 use super::versions::{PollAnswer, VersionOutcome};
 use super::{Request, Session};
 use crate::document::Document;
@@ -326,7 +326,8 @@ impl<const N: usize> Session<N> {
             };
         }
         let hash = Hash::of(body);
-        let is_unchanged = self.documents.is_unchanged(hash);
+        let is_preview = self.versions.asked_for_preview();
+        let is_unchanged = self.documents.is_unchanged(hash, is_preview);
         let known = is_unchanged.then(|| self.versions.answered(PollAnswer::Document, now));
         // With another version, the same bytes may end advice.
         if known.is_some_and(|version| version != VersionOutcome::Anew) {
@@ -343,19 +344,11 @@ impl<const N: usize> Session<N> {
             }
         };
         self.pacer.answered(now);
-        let version = known.unwrap_or_else(|| self.versions.answered(PollAnswer::Document, now));
-        if version == VersionOutcome::WithoutAdvice {
-            let new = self.documents.accept_partial(hash);
-            on_document(&document);
-            self.with_names(|session, names| {
-                session.apply_document(&document, names, new, true, now);
-            });
-            self.confirm_events();
-            return RequestOutcome::Document;
+        if known.is_none() {
+            self.versions.answered(PollAnswer::Document, now);
         }
-        if version == VersionOutcome::Anew {
-            self.documents = Documents::default();
-        }
+        let is_known = self.tracker.is_empty() || !self.versions.has_choice();
+        self.documents.read_in(is_preview, is_known, now);
         let keeps_advice = self.versions.keeps_advice();
         let new = match self.documents.classify(hash, document.incarnation(), now) {
             DocumentKind::New => {
@@ -387,7 +380,10 @@ impl<const N: usize> Session<N> {
                 .get(slot)
                 .is_some_and(|event| !event.flags.has(Flags::NOTIFIED))
             {
-                progress.confirm(self.polls);
+                // Unless the document lacks one that it may be too old for.
+                if progress.absent_since.is_none() {
+                    progress.confirm(self.polls);
+                }
             }
         }
     }

@@ -122,9 +122,7 @@ pub(super) enum VersionOutcome {
     None,
     /// The next poll has another version, and is sent at once, unless the service limits the rate of all requests.
     PollAgain,
-    /// The document has no advice, although there may be some, and the next one may have it again.
-    WithoutAdvice,
-    /// From now on documents have another version than before, and supersede none of these.
+    /// From now on documents of the same bytes mean something else: they end the advice that they do not have.
     Anew,
 }
 
@@ -170,6 +168,11 @@ impl Versions {
     /// Whether the last poll asked for the preview: what its answer says about when to ask again does not hold for the other version.
     pub(super) fn asked_for_preview(&self) -> bool {
         self.last == LastPoll::Preview
+    }
+
+    /// Whether the last poll could have asked for the preview: the documents before the start may be of another version.
+    pub(super) fn has_choice(&self) -> bool {
+        self.last != LastPoll::Wanted
     }
 
     /// The last poll is answered in the version of its repetition.
@@ -247,7 +250,7 @@ impl Versions {
             }
         }
         if self.misses < VERSION_MISSES_MAX {
-            return VersionOutcome::WithoutAdvice;
+            return VersionOutcome::None;
         }
         let was_whole = self.is_whole;
         let is_late = |since| now.millis_since(since) >= u64::from(ADVICE_UNSEEN_MAX_MS);
