@@ -886,7 +886,8 @@ impl Host {
     fn finish(&mut self) {
         (self.recovers, self.succeeds, self.cancels) = (true, true, true);
         self.restart();
-        for _ in 0..6 {
+        // For so long that the documents cannot be older than those of another version before the restart.
+        for _ in 0..16 {
             self.incarnation += 1;
             self.serve(&format!(
                 r#"{{"DocumentIncarnation":{},"Events":[]}}"#,

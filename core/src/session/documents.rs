@@ -10,6 +10,20 @@ const SUPERSEDED: usize = 4;
 /// The documents that a session has read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Documents {
+    /// Those of the version without advice, and those of the preview: the service may keep them apart, so that one of them is older
+    /// than the other, and the same bytes say less in the first.
+    histories: [History; 2],
+    /// Whether the last one is of the preview.
+    is_preview: Option<bool>,
+    /// When the version of the documents last changed.
+    switched_at: Option<UnixMillis>,
+    /// Whether the newest document is to be applied again although its bytes are known.
+    apply_again: bool,
+}
+
+/// The documents of one version.
+#[derive(Clone, Debug, Default)]
+struct History {
     /// Hash of the newest document.
     newest: Option<u64>,
     /// Hashes of the documents before it, a ring.
@@ -17,10 +31,6 @@ pub(super) struct Documents {
     next: usize,
     /// Since when a superseded document is served again.
     stale_since: Option<UnixMillis>,
-    /// Whether the newest document is to be applied again although its bytes are known.
-    apply_again: bool,
-    /// Hash of the newest document without the advice that others may have. It supersedes none.
-    partial: Option<u64>,
 }
 
 /// How a document relates to those read before.
@@ -39,8 +49,41 @@ pub(super) enum DocumentKind {
 
 impl Documents {
     /// Whether a body with this hash is the newest document and need not be applied again.
-    pub(super) fn is_unchanged(&self, hash: u64) -> bool {
-        self.newest == Some(hash) && !self.apply_again
+    pub(super) fn is_unchanged(&self, hash: u64, is_preview: bool) -> bool {
+        self.is_preview == Some(is_preview)
+            && self.history().newest == Some(hash)
+            && !self.apply_again
+    }
+
+    /// Records of which version the next document is. `is_known` is whether that of the last one before the start is known, or
+    /// does not matter.
+    pub(super) fn read_in(&mut self, is_preview: bool, is_known: bool, now: UnixMillis) {
+        let is_other = match self.is_preview.replace(is_preview) {
+            Some(before) => before != is_preview,
+            None => !is_known,
+        };
+        if is_other {
+            self.switched_at = Some(now);
+            self.apply_again = true;
+        }
+    }
+
+    fn history(&self) -> &History {
+        let [stable, preview] = &self.histories;
+        if self.is_preview == Some(true) {
+            preview
+        } else {
+            stable
+        }
+    }
+
+    fn history_mut(&mut self) -> &mut History {
+        let [stable, preview] = &mut self.histories;
+        if self.is_preview == Some(true) {
+            preview
+        } else {
+            stable
+        }
     }
 
     /// Distinguishes a new document from the newest one and from a superseded one.
@@ -52,14 +95,15 @@ impl Documents {
         incarnation: Incarnation<'_>,
         now: UnixMillis,
     ) -> DocumentKind {
-        if self.newest == Some(hash) {
+        let history = self.history();
+        if history.newest == Some(hash) {
             return DocumentKind::Newest;
         }
         if incarnation != Incarnation::Absent
-            && self.newest.is_some()
-            && self.superseded.contains(&hash)
+            && history.newest.is_some()
+            && history.superseded.contains(&hash)
         {
-            let since = self.stale_since.unwrap_or(now);
+            let since = history.stale_since.unwrap_or(now);
             if now.millis_since(since) < u64::from(STALE_GRACE_MS) {
                 return DocumentKind::Stale { since };
             }
@@ -67,33 +111,38 @@ impl Documents {
         DocumentKind::New
     }
 
+    /// Whether documents that lack an event since this time do not end it yet: their version changed shortly before that, and they may
+    /// be older than those of the other version.
+    pub(super) fn may_be_outdated(&mut self, absent_since: UnixMillis, now: UnixMillis) -> bool {
+        let grace = u64::from(STALE_GRACE_MS);
+        self.switched_at = self.switched_at.map(|at| at.min(now));
+        now.millis_since(absent_since) < grace
+            && self
+                .switched_at
+                .is_some_and(|at| absent_since.millis_since(at) < grace)
+    }
+
     /// Records that the newest document was served again.
     pub(super) fn confirm(&mut self) {
-        self.stale_since = None;
+        self.history_mut().stale_since = None;
         self.apply_again = false;
     }
 
     /// Makes the document with this hash the newest one.
     pub(super) fn accept(&mut self, hash: u64) {
         self.confirm();
-        if let Some(newest) = self.newest.replace(hash)
-            && let Some(oldest) = self.superseded.get_mut(self.next)
+        let history = self.history_mut();
+        if let Some(newest) = history.newest.replace(hash)
+            && let Some(oldest) = history.superseded.get_mut(history.next)
         {
             *oldest = newest;
-            self.next = self.next.saturating_add(1) % SUPERSEDED;
+            history.next = history.next.saturating_add(1) % SUPERSEDED;
         }
-    }
-
-    /// Records a document without the advice that others may have, so that the next one with it is applied again. Returns whether it
-    /// is another one than the last such document.
-    pub(super) fn accept_partial(&mut self, hash: u64) -> bool {
-        self.apply_again = true;
-        self.partial.replace(hash) != Some(hash)
     }
 
     /// Records that superseded documents are served since this time.
     pub(super) fn reject(&mut self, since: UnixMillis) {
-        self.stale_since = Some(since);
+        self.history_mut().stale_since = Some(since);
     }
 
     /// Makes the next poll apply the newest document again.
@@ -103,11 +152,13 @@ impl Documents {
 
     /// Whether a document was read since the start.
     pub(super) fn has_read_one(&self) -> bool {
-        self.newest.or(self.partial).is_some()
+        self.histories
+            .iter()
+            .any(|history| history.newest.is_some())
     }
 
     /// Whether a document was read and no superseded one is served instead.
     pub(super) fn is_settled(&self) -> bool {
-        self.has_read_one() && self.stale_since.is_none()
+        self.has_read_one() && self.history().stale_since.is_none()
     }
 }

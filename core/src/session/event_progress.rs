@@ -35,6 +35,8 @@ pub(super) struct EventProgress {
     pub(super) own: bool,
     /// Since when an own event does not name this machine.
     unnamed_since: Option<UnixMillis>,
+    /// Since when documents lack the event and do not end it yet, since they may be outdated.
+    pub(super) absent_since: Option<UnixMillis>,
     /// When the event ended, if the next recovery of this machine is also for it.
     pub(super) ended: Option<UnixMillis>,
     /// The recovery of another machine from its event.
@@ -143,6 +145,7 @@ impl EventProgress {
             by_last_call: false,
             own: false,
             unnamed_since: None,
+            absent_since: None,
             ended: None,
             recovery: Recovery::default(),
             approval_failures: 0,
@@ -267,6 +270,13 @@ impl EventProgress {
                 self.void_preparation();
             }
         }
+    }
+
+    /// Records that a document lacks the event. Returns since when.
+    pub(super) fn absent(&mut self, now: UnixMillis) -> UnixMillis {
+        // A clock that was set back must not delay the end.
+        let since = self.absent_since.map_or(now, |since| since.min(now));
+        *self.absent_since.insert(since)
     }
 
     /// Records that the event is gone; `is_out` is whether this machine is out of service.
@@ -395,6 +405,10 @@ impl EventProgress {
             Some(command) => {
                 self.preparation = match result {
                     Preparation::Ready => {
+                        // The time was that of the attempt which succeeded now, and the approval does not wait for it.
+                        if self.failed.is_any() {
+                            self.retry_at = AT_ONCE;
+                        }
                         self.failed = FailedPreparations::default();
                         PreparationState::Ready
                     }

@@ -76,7 +76,8 @@ pub const WAIT_MAX_MS: u32 = 3_600_000;
 /// How long an event must not name this machine any more until it is over for it.
 pub const LEAVE_MS: u32 = 2_000;
 
-/// How long a document that was superseded earlier is treated as stale when it is served again.
+/// How long a document that was superseded earlier is treated as stale when it is served again. For so long, too, documents of another
+/// version of the API than those before do not end the maintenance that they lack.
 pub const STALE_GRACE_MS: u32 = 10_000;
 
 /// The largest number of names of this machine.

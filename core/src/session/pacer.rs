@@ -109,6 +109,12 @@ impl Pacer {
         }
     }
 
+    /// Does not wait for the interval or for a back-off to end: the next poll asks for something else than the one that failed.
+    pub(super) fn poll_at_once(&mut self, now: UnixMillis) {
+        self.failures = 0;
+        self.poll_soon(now);
+    }
+
     /// Limits all delays counted from `now`, so that a clock that was set back does not stop polling.
     pub(super) fn set_clock(&mut self, now: UnixMillis) {
         let latest = now.plus(self.interval_ms.max(POLL_GAP_MAX_MS));

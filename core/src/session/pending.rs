@@ -72,7 +72,7 @@ pub(super) enum Pending {
     LateYes(UnixMillis),
     /// The gate's yes to the approval. The gate is asked at this time.
     GateToApprove(UnixMillis),
-    /// A poll that shows the event as it was when the gate opened.
+    /// A poll that shows the event as it was when the gate opened, or that shows it at all.
     Confirmation,
     /// The approval, from this time on.
     Approval(UnixMillis),
@@ -143,6 +143,9 @@ impl EventProgress {
         };
         if is_early {
             return Pending::DueTime(act_at);
+        }
+        if self.absent_since.is_some() {
+            return Pending::Confirmation;
         }
         if !context.has_gate {
             return Pending::Approval(approve_at);

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::documents::{DocumentKind, Documents};
+use super::documents::DocumentKind;
 use super::versions::{PollAnswer, VersionOutcome};
 use super::{Request, Session};
 use crate::document::Document;
@@ -210,8 +210,11 @@ impl<const N: usize> Session<N> {
         now: UnixMillis,
         on_document: impl FnOnce(&Document<'_>),
     ) -> RequestOutcome {
-        if let (429 | 500..=599, Some(seconds)) = (response.status, response.retry_after) {
-            self.pacer.pause(now, seconds);
+        let is_preview = matches!(self.request, Request::Get) && self.versions.asked_for_preview();
+        match (response.status, response.retry_after) {
+            (500..=599, Some(_)) if is_preview => {}
+            (429 | 500..=599, Some(seconds)) => self.pacer.pause(now, seconds),
+            _ => {}
         }
         match (
             core::mem::replace(&mut self.request, Request::None),
@@ -295,9 +298,8 @@ impl<const N: usize> Session<N> {
             _ => PollAnswer::Other,
         };
         let retry_in_ms = match self.versions.answered(answer, now) {
-            VersionOutcome::PollAgain => {
-                self.pacer.answered(now);
-                self.pacer.poll_soon(now);
+            VersionOutcome::PollAgain if cause != Cause::Status(429) => {
+                self.pacer.poll_at_once(now);
                 self.pacer.next_poll_in(now)
             }
             _ => self.pacer.failed(now, cause.is_permanent()),
@@ -315,14 +317,17 @@ impl<const N: usize> Session<N> {
         if body.trim_ascii().is_empty() {
             // The service responds, so the next poll is not delayed.
             self.pacer.answered(now);
-            self.versions.answered(PollAnswer::Other, now);
+            if self.versions.answered(PollAnswer::Other, now) == VersionOutcome::PollAgain {
+                self.pacer.poll_at_once(now);
+            }
             return RequestOutcome::PollFailed {
                 cause: Cause::EmptyBody,
                 retry_in_ms: self.pacer.next_poll_in(now),
             };
         }
         let hash = Hash::of(body);
-        let is_unchanged = self.documents.is_unchanged(hash);
+        let is_preview = self.versions.asked_for_preview();
+        let is_unchanged = self.documents.is_unchanged(hash, is_preview);
         let known = is_unchanged.then(|| self.versions.answered(PollAnswer::Document, now));
         // With another version, the same bytes may end advice.
         if known.is_some_and(|version| version != VersionOutcome::Anew) {
@@ -339,19 +344,11 @@ impl<const N: usize> Session<N> {
             }
         };
         self.pacer.answered(now);
-        let version = known.unwrap_or_else(|| self.versions.answered(PollAnswer::Document, now));
-        if version == VersionOutcome::WithoutAdvice {
-            let new = self.documents.accept_partial(hash);
-            on_document(&document);
-            self.with_names(|session, names| {
-                session.apply_document(&document, names, new, true, now);
-            });
-            self.confirm_events();
-            return RequestOutcome::Document;
+        if known.is_none() {
+            self.versions.answered(PollAnswer::Document, now);
         }
-        if version == VersionOutcome::Anew {
-            self.documents = Documents::default();
-        }
+        let is_known = self.tracker.is_empty() || !self.versions.has_choice();
+        self.documents.read_in(is_preview, is_known, now);
         let keeps_advice = self.versions.keeps_advice();
         let new = match self.documents.classify(hash, document.incarnation(), now) {
             DocumentKind::New => {
@@ -383,7 +380,10 @@ impl<const N: usize> Session<N> {
                 .get(slot)
                 .is_some_and(|event| !event.flags.has(Flags::NOTIFIED))
             {
-                progress.confirm(self.polls);
+                // Unless the document lacks one that it may be too old for.
+                if progress.absent_since.is_none() {
+                    progress.confirm(self.polls);
+                }
             }
         }
     }

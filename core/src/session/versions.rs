@@ -28,10 +28,11 @@ use crate::wire::{ADVICE_API_VERSION, API_VERSION};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApiVersion<'a> {
-    /// [`API_VERSION`], and [`ADVICE_API_VERSION`] for polls if a rule of the policy names advice. Where the service does not
-    /// know that version (400, 404), the next request, at once, has [`API_VERSION`], and the newer one is tried again once a
-    /// day. After any other answer without a document, and after the refusal of a version that has brought one, one request has
-    /// [`API_VERSION`]. If it alone is answered with a document [`VERSION_MISSES_MAX`] times in a row, the newer version pauses: for
+    /// [`API_VERSION`], and [`ADVICE_API_VERSION`] for polls if a rule of the policy names advice. After any answer to that
+    /// without a document, and after none, the next request, at once, has [`API_VERSION`] (after 429, which holds for both, once
+    /// its pause is over), and so have all others until one brings a document. Where the service does not know the newer version
+    /// (400, 404, and it never brought a document), that is tried again once a day.
+    /// If [`API_VERSION`] alone is answered with a document [`VERSION_MISSES_MAX`] times in a row, the newer version pauses: for
     /// [`VERSION_PAUSE_MS`], then twice as long each time, up to a day. After [`ADVICE_UNSEEN_MAX_MS`] advice that was announced
     /// counts as withdrawn, and after [`VERSION_PAUSE_MS`] if all these requests were refused.
     #[default]
@@ -75,7 +76,8 @@ enum Preview {
     /// The next poll has it.
     #[default]
     Next,
-    /// One poll has the other version, since the last answer was no document.
+    /// Polls have the other version until that brings a document, since the answer to this one was none: a version that is not
+    /// answered must not take the time of the one that is refused just now.
     Skipped,
     /// It never worked and was refused: the answer to the other version decides whether that was the reason.
     Refused,
@@ -118,11 +120,9 @@ pub(super) enum PollAnswer {
 pub(super) enum VersionOutcome {
     /// Nothing.
     None,
-    /// The next poll has another version, and is sent at once.
+    /// The next poll has another version, and is sent at once, unless the service limits the rate of all requests.
     PollAgain,
-    /// The document has no advice, although there may be some, and the next one may have it again.
-    WithoutAdvice,
-    /// From now on documents have another version than before, and supersede none of these.
+    /// From now on documents of the same bytes mean something else: they end the advice that they do not have.
     Anew,
 }
 
@@ -165,6 +165,16 @@ impl Versions {
         }
     }
 
+    /// Whether the last poll asked for the preview: what its answer says about when to ask again does not hold for the other version.
+    pub(super) fn asked_for_preview(&self) -> bool {
+        self.last == LastPoll::Preview
+    }
+
+    /// Whether the last poll could have asked for the preview: the documents before the start may be of another version.
+    pub(super) fn has_choice(&self) -> bool {
+        self.last != LastPoll::Wanted
+    }
+
     /// The last poll is answered in the version of its repetition.
     pub(super) fn repeat_answered(&mut self) {
         if self.last == LastPoll::Preview {
@@ -201,11 +211,7 @@ impl Versions {
         } else {
             Preview::Skipped
         };
-        if is_refused {
-            VersionOutcome::PollAgain
-        } else {
-            VersionOutcome::None
-        }
+        VersionOutcome::PollAgain
     }
 
     fn fallback_answered(&mut self, is_document: bool, now: UnixMillis) -> VersionOutcome {
@@ -213,7 +219,7 @@ impl Versions {
             self.preview = match self.preview {
                 Preview::Refused | Preview::Doubtful => Preview::Doubtful,
                 Preview::Paused { since } => Preview::Paused { since },
-                Preview::Next | Preview::Skipped => Preview::Next,
+                Preview::Next | Preview::Skipped => Preview::Skipped,
             };
             return VersionOutcome::None;
         }
@@ -244,7 +250,7 @@ impl Versions {
             }
         }
         if self.misses < VERSION_MISSES_MAX {
-            return VersionOutcome::WithoutAdvice;
+            return VersionOutcome::None;
         }
         let was_whole = self.is_whole;
         let is_late = |since| now.millis_since(since) >= u64::from(ADVICE_UNSEEN_MAX_MS);

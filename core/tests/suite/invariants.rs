@@ -406,11 +406,11 @@ fn answer_poll(host: &mut TestHost, status: u16, body: &str) {
     );
 }
 
-/// Completes everything in progress, and serves documents without events.
+/// Completes everything in progress, and serves documents without events: for so long that they cannot be outdated.
 fn finish<const N: usize>(host: &mut Host<N>) {
     host.dies_after_steps = None;
     host.recovers = true;
-    for _ in 0..3 {
+    for _ in 0..15 {
         for (id, own) in host.recovering.clone() {
             host.recovery_ended(&id, own, true);
         }

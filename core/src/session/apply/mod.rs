@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::event::{Event, EventStatus, Member, Problem, ProblemKind};
 use crate::names::VmNames;
 use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{Flags, TrackedEvent, TrackedStatus, is_over};
+use crate::tracker::{Flags, TrackedStatus, is_over};
 
 impl<const N: usize> Session<N> {
     /// Applies a document: changes and ends of tracked events, then new events, problems and decisions. Problems are
@@ -42,16 +42,7 @@ impl<const N: usize> Session<N> {
                 }
             });
         for slot in 0..self.tracker.slots_used() {
-            let is_kept =
-                without_advice && self.tracker.get(slot).is_some_and(TrackedEvent::is_advice);
-            if !is_kept
-                && self.is_ended_by_absence(slot)
-                && let Some(change) = self.tracker.end_if_absent(slot, time_of_day)
-                && let Some(progress) = self.progress.get_mut(usize::from(slot))
-            {
-                progress.changes.insert(change);
-                progress.gone(is_out, now);
-            }
+            self.end_if_absent(slot, without_advice, time_of_day, now);
         }
         if self.source == SessionSource::Both {
             self.release_notified_ends(document);
@@ -73,6 +64,41 @@ impl<const N: usize> Session<N> {
         }
         self.decide(document, names, new, time_of_day, now);
         self.is_undecided = false;
+    }
+
+    /// Ends the event in this slot if the document lacks it: not advice if the document is `without_advice`, and maintenance only once
+    /// the document is not outdated, which one of another version than before may be.
+    fn end_if_absent(
+        &mut self,
+        slot: u16,
+        without_advice: bool,
+        time_of_day: UnixSeconds,
+        now: UnixMillis,
+    ) {
+        let Some(event) = self.tracker.get(slot).filter(|event| !event.is_gone()) else {
+            return;
+        };
+        let (is_present, is_advice) = (event.flags.has(Flags::PRESENT), event.is_advice());
+        let is_ended = self.is_ended_by_absence(slot) && !(without_advice && is_advice);
+        let Some(progress) = self.progress.get_mut(usize::from(slot)) else {
+            return;
+        };
+        if is_present || !is_ended {
+            progress.absent_since = None;
+            return;
+        }
+        // What advice says counts for less, and only documents of one version say it.
+        if !is_advice {
+            let since = progress.absent(now);
+            if self.documents.may_be_outdated(since, now) {
+                self.documents.apply_again();
+                return;
+            }
+        }
+        if let Some(change) = self.tracker.end_if_absent(slot, time_of_day) {
+            progress.changes.insert(change);
+            progress.gone(self.machine.is_due(), now);
+        }
     }
 
     /// Tracks the events that are new: this machine's own first, then those of other machines while there is capacity.

@@ -279,3 +279,25 @@ fn a_failed_preparation_is_an_open_failure_until_one_succeeds_or_the_event_is_ov
         assert_eq!(host.session.open_failures().preparations, 0);
     }
 }
+
+/// The last attempt was made earlier than the delay says, and succeeds: the approval does not wait for the rest of the delay.
+#[test]
+fn an_approval_does_not_wait_for_the_time_of_a_retry_that_was_made_earlier() {
+    let events = [event("a").not_before(100)];
+    let mut host = host::<4>(Action::Prepare);
+    host.serve(&events);
+    // Four attempts that fail at once, then one that takes long: the delay is a minute, and half-way to the last moment is sooner.
+    for _ in 0..4 {
+        assert!(host.prepared("a", Preparation::Failed));
+        assert!(retried_after(&mut host, &events).is_some());
+    }
+    assert!(host.prepared("a", Preparation::Failed));
+    let after = retried_after(&mut host, &events).expect("an attempt before the start");
+    assert!(after < u64::from(PREPARE_RETRY_MAX_MS), "{after}");
+    host.take_steps();
+    let ready_at = host.now;
+    host.ready("a");
+    host.serve(&events);
+    assert_eq!(host.take_steps(), ["post a"]);
+    assert!(host.now.millis_since(ready_at) < 2_000);
+}

@@ -1,11 +1,12 @@
 //! Which version of the API requests name.
 
 use scheduled_events_core::{
-    Action, ApiVersion, Cause, EventKind, EventTypes, Policy, Report, RequestOutcome, Response,
-    Rule, Session, SessionConfig, SessionConfigError, Step, UnixMillis, VmNames,
+    Action, AnswerOutcome, ApiVersion, Cause, EventKind, EventTypes, Policy, Preparation, Report,
+    RequestOutcome, Response, Rule, Session, SessionConfig, SessionConfigError, Step, TrackedEvent,
+    UnixMillis, VmNames,
 };
 
-use scheduled_events_core::limits::{ADVICE_UNSEEN_MAX_MS, VERSION_MISSES_MAX};
+use scheduled_events_core::limits::{ADVICE_UNSEEN_MAX_MS, STALE_GRACE_MS, VERSION_MISSES_MAX};
 
 use crate::common::{START, VM, document, event};
 
@@ -92,12 +93,31 @@ impl Watcher {
         self.session.on_response(&response, self.now)
     }
 
+    /// Answers with a status and a `Retry-After` of so many seconds.
+    fn answer_later(&mut self, status: u16, seconds: u32) -> RequestOutcome {
+        let response = Response {
+            status,
+            retry_after: Some(seconds),
+            body: b"",
+        };
+        self.session.on_response(&response, self.now)
+    }
+
     /// Answers one poll of this version, which is sent after this time at most.
     fn expect(&mut self, version: &str, within_ms: u64, answer: Answer) {
         let (found, after) = self.poll();
         assert_eq!(found, version, "{answer:?} at {:?}", self.now);
         assert!(after <= within_ms, "sent after {after} ms");
         self.answer(answer);
+    }
+
+    /// Answers all polls for less than this time, which are of this version, with one document. Returns the reports.
+    fn expect_for(&mut self, time_ms: u32, version: &str, body: &'static str) -> Vec<String> {
+        let begin = self.now;
+        while self.now.millis_since(begin) + 2_000 < u64::from(time_ms) {
+            self.expect(version, 1_000, Answer::Body(body));
+        }
+        self.take_reports()
     }
 
     /// Answers polls of the stable version with an empty document until one names the preview. Returns how many that were, and how
@@ -133,6 +153,7 @@ impl Watcher {
 const EMPTY: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const ADVICE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","EventStatus":"Advisory",
     "EventType":"SpotRebalanceRecommendation","Resources":["vm_1"]}]}"#;
+const LATER: &str = r#"{"DocumentIncarnation":3,"Events":[]}"#;
 const PREEMPT: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"p","EventStatus":"Scheduled",
     "EventType":"Preempt","Resources":["vm_1"]}]}"#;
 
@@ -196,8 +217,14 @@ fn a_service_that_does_not_know_the_version_is_asked_for_the_other_at_once_and_a
         watcher.expect(STABLE, 10_000, Answer::Body(PREEMPT));
         watcher.now = watcher.now.plus(DAY_MS);
         watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
-        assert_eq!(watcher.take_reports(), ["p: ended", "a: advised"]);
-        watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+        assert_eq!(watcher.take_reports(), ["a: advised"]);
+        assert!(
+            watcher
+                .expect_for(STALE_GRACE_MS, PREVIEW, ADVICE)
+                .is_empty()
+        );
+        watcher.expect_for(4_000, PREVIEW, ADVICE);
+        assert_eq!(watcher.session.events().count(), 1, "the Preempt is over");
     }
 }
 
@@ -223,9 +250,11 @@ fn an_answer_that_is_no_document_is_followed_by_one_request_for_the_other_versio
             assert_eq!(watcher.session.events().count(), 2, "{bad:?}");
         }
         assert_eq!(watcher.take_reports(), ["p: scheduled"]);
-        // The same bytes as before: the maintenance that they do not have is over.
-        watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
-        assert_eq!(watcher.take_reports(), ["p: ended"]);
+        // The same bytes as before: the maintenance that they do not have is over once they cannot be outdated any more.
+        let held = watcher.expect_for(STALE_GRACE_MS, PREVIEW, ADVICE);
+        assert!(held.is_empty(), "{bad:?}: {held:?}");
+        let ended = watcher.expect_for(6_000, PREVIEW, ADVICE);
+        assert_eq!(ended, ["p: ended"]);
         watcher.expect(PREVIEW, 1_000, Answer::Body(EMPTY));
         assert_eq!(watcher.take_reports(), ["a: advice-withdrawn"]);
         assert!(watcher.session.is_idle());
@@ -279,6 +308,173 @@ fn a_version_that_has_worked_is_given_up_after_refusals_over_a_minute() {
     assert_eq!(watcher.session.advice_unseen_since(), None);
 }
 
+/// Whatever it is: a refusal, an outage that asks to come back later, a redirect, an answer that is none.
+#[test]
+fn an_answer_of_the_preview_that_is_no_document_delays_no_poll_of_the_other_version() {
+    for has_worked in [true, false] {
+        for status in [204, 302, 304, 400, 401, 403, 404, 410, 500, 503] {
+            let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+            if has_worked {
+                watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+            }
+            let (version, _) = watcher.poll();
+            assert_eq!(version, PREVIEW);
+            let outcome = watcher.answer_later(status, 120);
+            assert!(
+                matches!(outcome, RequestOutcome::PollFailed { retry_in_ms, .. } if retry_in_ms <= 200),
+                "{status}: {outcome:?}"
+            );
+            watcher.expect(STABLE, 200, Answer::Body(PREEMPT));
+            assert_eq!(watcher.take_reports()[0], "p: scheduled", "{status}");
+        }
+        for bad in [Answer::Silence, Answer::Body(""), Answer::Body("<html>")] {
+            let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+            if has_worked {
+                watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+            }
+            watcher.expect(PREVIEW, 1_000, bad);
+            watcher.expect(STABLE, 200, Answer::Body(PREEMPT));
+        }
+        // The limit of the rate holds for both, and its pause for no longer than polls may be apart.
+        let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+        if has_worked {
+            watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+        }
+        for (seconds, expected) in [(3, 3_000), (120, 10_000)] {
+            watcher.poll();
+            watcher.answer_later(429, seconds);
+            let (version, after) = watcher.poll();
+            assert_eq!((version.as_str(), after), (STABLE, expected));
+            watcher.answer(Answer::Body(PREEMPT));
+        }
+    }
+}
+
+/// The preview hangs, the other version has a bad moment, and a Preempt gives half a minute.
+#[test]
+fn a_preview_that_hangs_does_not_take_the_time_of_the_other_version() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+    let mut last_stable = watcher.now;
+    let (mut bad, mut hung, mut polls) = (0, 0, 0);
+    while polls < 100 {
+        let (version, _) = watcher.poll();
+        if version == PREVIEW {
+            watcher.now = watcher.now.plus(5_000);
+            watcher.answer(Answer::Silence);
+            (bad, hung) = (0, hung + 1);
+            continue;
+        }
+        polls += 1;
+        let gap = watcher.now.millis_since(last_stable);
+        assert!(
+            gap <= 10_000,
+            "{gap} ms at poll {polls}, after {bad} bad ones"
+        );
+        last_stable = watcher.now;
+        let is_bad = bad < 2;
+        bad += 1;
+        watcher.answer(if is_bad {
+            Answer::Status(500)
+        } else {
+            Answer::Body(EMPTY)
+        });
+    }
+    assert!(watcher.session.advice_unseen_since().is_some());
+    assert!(hung <= 6, "it pauses: {hung}");
+}
+
+/// Two versions are two answers, and one of them may be some seconds older: it does not take the machine back into service.
+#[test]
+fn an_older_document_of_the_other_version_ends_no_event() {
+    for bad in [Answer::Status(500), Answer::Silence, Answer::Status(404)] {
+        let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+        watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+        watcher.expect(PREVIEW, 1_000, bad);
+        watcher.expect(STABLE, 200, Answer::Body(PREEMPT));
+        assert_eq!(watcher.take_reports(), ["p: scheduled"]);
+        // The preview is outdated for some seconds, and then shows it, too.
+        let held = watcher.expect_for(8_000, PREVIEW, EMPTY);
+        assert!(held.is_empty(), "{bad:?}: {held:?}");
+        watcher.expect(PREVIEW, 1_000, Answer::Body(PREEMPT));
+        // An outdated server of the preview: as with one version.
+        let stale = watcher.expect_for(8_000, PREVIEW, EMPTY);
+        assert!(stale.is_empty(), "{bad:?}: {stale:?}");
+        watcher.expect(PREVIEW, 1_000, Answer::Body(PREEMPT));
+        // The end of the event is another document, and the version does not change: it counts at once.
+        watcher.expect(PREVIEW, 1_000, Answer::Body(LATER));
+        assert_eq!(watcher.take_reports(), ["p: ended"]);
+    }
+}
+
+#[test]
+fn the_first_documents_after_a_pause_end_no_event_either() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+    for _ in 0..VERSION_MISSES_MAX {
+        watcher.expect(PREVIEW, 1_000, Answer::Status(500));
+        watcher.expect(STABLE, 1_000, Answer::Body(EMPTY));
+    }
+    watcher.expect(STABLE, 1_000, Answer::Body(PREEMPT));
+    assert_eq!(watcher.take_reports(), ["p: scheduled"]);
+    watcher.now = watcher.now.plus(60_000);
+    watcher.expect(PREVIEW, 1_000, Answer::Body(LATER));
+    let held = watcher.expect_for(STALE_GRACE_MS, PREVIEW, LATER);
+    assert!(held.is_empty(), "{held:?}");
+    // The event is still there, but not in the documents of one version: that is its end.
+    watcher.now = watcher.now.plus(2_000);
+    watcher.expect(PREVIEW, 1_000, Answer::Body(LATER));
+    assert_eq!(watcher.take_reports(), ["p: ended"]);
+    assert!(watcher.session.is_idle());
+}
+
+/// However the versions take turns: what both lack for so long is over.
+#[test]
+fn an_event_that_no_version_has_any_more_is_over_although_they_take_turns() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Body(PREEMPT));
+    watcher.expect(PREVIEW, 1_000, Answer::Status(500));
+    watcher.expect(STABLE, 1_000, Answer::Body(PREEMPT));
+    watcher.take_reports();
+    let begin = watcher.now;
+    loop {
+        watcher.expect(PREVIEW, 1_000, Answer::Body(LATER));
+        watcher.expect(PREVIEW, 1_000, Answer::Status(500));
+        watcher.expect(STABLE, 1_000, Answer::Body(LATER));
+        let after = watcher.now.millis_since(begin);
+        if !watcher.take_reports().is_empty() {
+            assert!(after >= u64::from(STALE_GRACE_MS), "{after}");
+            break;
+        }
+        assert!(after < 15_000, "{after}");
+    }
+}
+
+/// Prepared for, ready, and not in the newest document: it is approved once a document shows it, and never recovered from before its end.
+#[test]
+fn an_event_that_a_document_lacks_is_not_approved_until_one_shows_it() {
+    let prepares = Policy::new(&[policy().rules()[0], Rule::new(Action::Prepare)]).unwrap();
+    let mut watcher = Watcher::new(prepares, ApiVersion::Auto);
+    watcher.expect(PREVIEW, 0, Answer::Body(EMPTY));
+    watcher.expect(PREVIEW, 1_000, Answer::Status(500));
+    watcher.expect(STABLE, 200, Answer::Body(PREEMPT));
+    let attempt = loop {
+        match watcher.session.take_step(watcher.now) {
+            Step::Prepare { attempt, .. } => break attempt,
+            Step::Report(_) => {}
+            step => panic!("{step:?}"),
+        }
+    };
+    watcher.expect(PREVIEW, 1_000, Answer::Body(EMPTY));
+    let ready = watcher.session.prepared(attempt, Preparation::Ready);
+    assert_eq!(ready, AnswerOutcome::Accepted);
+    watcher.expect_for(8_000, PREVIEW, EMPTY);
+    assert!(!watcher.session.events().any(TrackedEvent::is_approved));
+    watcher.expect(PREVIEW, 1_000, Answer::Body(PREEMPT));
+    watcher.poll();
+    assert!(watcher.session.events().all(TrackedEvent::is_approved));
+}
+
 /// Fault 30 of `tests/field-faults.md`.
 #[test]
 fn a_first_poll_that_is_never_answered_is_answered_by_its_repetition_in_the_other_version() {
@@ -294,21 +490,22 @@ fn a_first_poll_that_is_never_answered_is_answered_by_its_repetition_in_the_othe
     // What that document does not have may still be there.
     watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
     watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
-    assert_eq!(
-        watcher.take_reports(),
-        ["p: scheduled", "p: ended", "a: advised"]
-    );
+    assert_eq!(watcher.take_reports(), ["p: scheduled", "a: advised"]);
+    watcher.expect_for(STALE_GRACE_MS + 2_000, PREVIEW, ADVICE);
+    assert_eq!(watcher.session.events().count(), 1, "the Preempt is over");
     let (version, _) = watcher.poll();
     assert_eq!(version, PREVIEW);
     watcher.session.repeat_answered();
     watcher.answer(Answer::Body(EMPTY));
     assert!(watcher.take_reports().is_empty());
-    // A repetition that fails says nothing about the version, and one of which nothing is known changes nothing.
+    // A repetition that fails is repeated in its version, since the other one was not answered. One of which nothing is known changes
+    // nothing.
     watcher.poll();
     watcher.session.repeat_answered();
     watcher.answer(Answer::Status(404));
     watcher.session.repeat_answered();
-    watcher.expect(PREVIEW, 10_000, Answer::Body(EMPTY));
+    watcher.expect(STABLE, 10_000, Answer::Body(EMPTY));
+    watcher.expect(PREVIEW, 1_000, Answer::Body(EMPTY));
     assert_eq!(watcher.take_reports(), ["a: advice-withdrawn"]);
 
     let mut fixed = Watcher::new(policy(), ApiVersion::Fixed("2019-08-01"));
@@ -407,6 +604,16 @@ fn what_an_earlier_run_prepared_for_is_recovered_from_although_the_preview_never
     watcher.session.restore(&snapshot).unwrap();
     watcher.expect(PREVIEW, 0, Answer::Status(500));
     watcher.expect(STABLE, 1_000, Answer::Body(EMPTY));
+    // It is not known which version showed the event, so that this document may be too old for it.
+    let begin = watcher.now;
+    while watcher.now.millis_since(begin) < u64::from(STALE_GRACE_MS) {
+        let (version, _) = watcher.poll();
+        watcher.answer(if version == PREVIEW {
+            Answer::Status(500)
+        } else {
+            Answer::Body(EMPTY)
+        });
+    }
     let recovers = std::iter::from_fn(|| match watcher.session.take_step(watcher.now) {
         Step::Recover { attempt, .. } => Some(Some(attempt)),
         Step::Report(_) => Some(None),
