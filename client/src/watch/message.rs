@@ -258,6 +258,16 @@ impl WatcherHandle {
     }
 
     /// Makes the watcher ask its host for another policy soon: see [`Host::reload`](super::Host::reload).
+    ///
+    /// ```
+    /// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
+    /// use scheduled_events::watch::{Watcher, WatcherOptions};
+    ///
+    /// let watcher = Watcher::new(Imds::new(ENDPOINT, API_VERSION, false)?, WatcherOptions::default(), None)?;
+    /// // On the thread that waits for SIGHUP.
+    /// watcher.handle().reload();
+    /// # Ok::<(), scheduled_events::Error>(())
+    /// ```
     pub fn reload(&self) {
         let _ = self.0.send(Message::Reload);
     }

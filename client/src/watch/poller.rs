@@ -34,6 +34,14 @@ pub struct Poller {
 }
 
 /// How a poll was answered.
+///
+/// ```
+/// use scheduled_events::imds::HttpResponse;
+/// use scheduled_events::watch::Polled;
+///
+/// let polled = Polled { answer: Ok(HttpResponse { status: 200, ..HttpResponse::default() }), repeated: false };
+/// assert!(polled.answer.is_ok_and(|answer| answer.status == 200));
+/// ```
 #[derive(Debug)]
 pub struct Polled {
     /// The answer, or why there is none.

@@ -280,6 +280,16 @@ impl<const N: usize> Session<N> {
 
     /// Says that the answer which is passed on next is one to a repetition of the GET in progress, which named the
     /// [`repeat_version`](Self::repeat_version): what it does not have may still be there.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, UnixMillis, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// session.repeat_answered(); // no GET is in progress, so that this changes nothing
+    /// session.take_step(UnixMillis(1_600_000_000_000));
+    /// session.repeat_answered();
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
     pub fn repeat_answered(&mut self) {
         if matches!(self.request, Request::Get) {
             self.versions.repeat_answered();

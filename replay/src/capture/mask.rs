@@ -87,6 +87,7 @@ const BEFORE_NAMES: [&str; 5] = [
 ///     r#"{"Events":[{"EventId":"AAAAAAAA-0000-4000-8000-000000000001","Resources":["vm_1"],"EventType":"Reboot"}]}"#
 /// );
 /// // The name is known now, and so is a form of the id.
+/// assert_eq!(mask.take_new().len(), 2); // for the next run, which passes their lines to `restore`
 /// assert_eq!(mask.text("Shop-Web_3 at 10.1.2.3: 6a7b1c2d-0000-1111-2222-333344445555"),
 ///     "vm_1 at 192.0.2.1: aaaaaaaa-0000-4000-8000-000000000001");
 /// ```
@@ -142,6 +143,14 @@ const KINDS: [(Kind, &str); 4] = [
 
 impl Mask {
     /// Restores a replacement from a line that an earlier run kept. Other lines change nothing.
+    ///
+    /// ```
+    /// use scheduled_events_replay::capture::Mask;
+    ///
+    /// let mut mask = Mask::default();
+    /// mask.restore(r#"{"record":"masked","kind":"name","number":7,"text":"web_3"}"#);
+    /// assert_eq!(mask.name("web_3"), "vm_7");
+    /// ```
     pub fn restore(&mut self, line: &str) {
         let value: Value = serde_json::from_str(line).unwrap_or_default();
         let kind = KINDS
@@ -155,6 +164,14 @@ impl Mask {
     }
 
     /// What was replaced for the first time since the last call.
+    ///
+    /// ```
+    /// use scheduled_events_replay::capture::Mask;
+    ///
+    /// let mut mask = Mask::default();
+    /// mask.name("db");
+    /// assert_eq!((mask.take_new()[0].text.as_str(), mask.take_new().len()), ("db", 0));
+    /// ```
     pub fn take_new(&mut self) -> Vec<Replacement> {
         std::mem::take(&mut self.new)
     }

@@ -143,6 +143,14 @@ impl CapturedExchange {
     }
 
     /// Whether it is an approval.
+    ///
+    /// ```
+    /// use scheduled_events_replay::capture::CapturedExchange;
+    ///
+    /// let target = "/metadata/scheduledevents?api-version=2020-07-01".to_owned();
+    /// let post = CapturedExchange { method: "POST".into(), target, ..CapturedExchange::default() };
+    /// assert!(post.is_approval() && !post.is_poll());
+    /// ```
     pub fn is_approval(&self) -> bool {
         self.method == "POST" && self.is_of_events()
     }
@@ -160,12 +168,26 @@ impl CapturedExchange {
     }
 
     /// The whole body of a 200; `None` for anything else.
+    ///
+    /// ```
+    /// use scheduled_events_replay::capture::CapturedExchange;
+    ///
+    /// let answered = |status| CapturedExchange { status: Some(status), body: "{}".into(), ..CapturedExchange::default() };
+    /// assert_eq!((answered(200).answer(), answered(404).answer()), (Some("{}"), None));
+    /// ```
     pub fn answer(&self) -> Option<&str> {
         let is_whole = self.status == Some(200) && self.failure.is_none();
         is_whole.then_some(self.body.as_str())
     }
 
     /// The `EventId`s of an approval, as written. Empty if its body is none.
+    ///
+    /// ```
+    /// use scheduled_events_replay::capture::CapturedExchange;
+    ///
+    /// let request_body = r#"{"StartRequests":[{"EventId":"a"}]}"#.to_owned();
+    /// assert_eq!(CapturedExchange { request_body, ..CapturedExchange::default() }.approves(), ["a"]);
+    /// ```
     pub fn approves(&self) -> Vec<String> {
         let body: Value = serde_json::from_str(&self.request_body).unwrap_or_default();
         let requests = body["StartRequests"].as_array().into_iter().flatten();

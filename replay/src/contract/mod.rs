@@ -59,6 +59,12 @@ pub enum Sighting {
 
 impl Sighting {
     /// The word in reports.
+    ///
+    /// ```
+    /// use scheduled_events_replay::contract::Sighting;
+    ///
+    /// assert_eq!(Sighting::NotSeen.word(), "not-seen");
+    /// ```
     pub const fn word(self) -> &'static str {
         match self {
             Self::Seen => "seen",
@@ -147,6 +153,12 @@ impl Contract {
     }
 
     /// Whether the capture shows a rule.
+    ///
+    /// ```
+    /// use scheduled_events_replay::contract::{Contract, ServiceRule, Sighting};
+    ///
+    /// assert_eq!(Contract::default().sighting(ServiceRule::Date), Sighting::NotSeen);
+    /// ```
     pub fn sighting(&self, rule: ServiceRule) -> Sighting {
         match (self.times_contradicted(rule), self.times_seen(rule)) {
             (0, 0) => Sighting::NotSeen,
@@ -163,6 +175,12 @@ impl Contract {
     }
 
     /// What contradicts a rule: the first [`EVIDENCE_MAX`].
+    ///
+    /// ```
+    /// use scheduled_events_replay::contract::{Contract, ServiceRule};
+    ///
+    /// assert!(Contract::default().evidence(ServiceRule::Date).is_empty());
+    /// ```
     pub fn evidence(&self, rule: ServiceRule) -> &[Evidence] {
         &self.sightings.of(rule).evidence
     }
