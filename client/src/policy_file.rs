@@ -306,7 +306,12 @@ pub fn parse_within(text: &str, is_other: impl Fn(&str) -> bool) -> Result<Polic
         position: error
             .span()
             .map(|span| Position::of(text.as_bytes(), span.start)),
-        message: with_suggestion(error.message().trim_end()),
+        message: match error.message().trim_end() {
+            "invalid type: map, expected a sequence" => {
+                "found `[rule]`, expected `[[rule]]`: a policy is a list of rules".to_owned()
+            }
+            message => with_suggestion(message),
+        },
     })?;
     let error_at = |rule: &Spanned<RuleEntry>, message| {
         Err(PolicyError {
@@ -345,9 +350,6 @@ pub fn parse_within(text: &str, is_other: impl Fn(&str) -> bool) -> Result<Polic
 
 /// Serde's message, with what may have been meant.
 fn with_suggestion(message: &str) -> String {
-    if message == "invalid type: map, expected a sequence" {
-        return "found `[rule]`, expected `[[rule]]`: a policy is a list of rules".to_owned();
-    }
     let mut quoted = message.split('`').skip(1).step_by(2);
     let parts = message
         .strip_prefix("unknown field ")

@@ -80,6 +80,8 @@ pub(crate) enum RetryDelay {
     NoFailure,
     /// The usual interval.
     Interval,
+    /// At once, since another version of the API may be answered.
+    AtOnce,
     /// The back-off, which grows with each failure in a row and has random jitter.
     BackOff,
     /// The longest back-off, because a repeated request would fail again.
@@ -102,7 +104,7 @@ impl RetryDelay {
         let left = limit - u64::from(limits::TIMEOUT_MS);
         match self {
             Self::NoFailure => panic!("no poll may fail"),
-            Self::Interval => (0, limits::INTERVAL_MIN_MS.into()),
+            Self::Interval | Self::AtOnce => (0, limits::INTERVAL_MIN_MS.into()),
             Self::BackOff => ((full / 2).min(left), full),
             Self::LongestBackOff | Self::RetryAfterLimit => (left, limit),
             Self::RetryAfter(seconds) => {
@@ -115,6 +117,7 @@ impl RetryDelay {
     pub(crate) fn text(self) -> String {
         match self {
             Self::NoFailure | Self::Interval => "as usual".into(),
+            Self::AtOnce => "at once, in the usual version".into(),
             Self::BackOff => "back-off".into(),
             Self::LongestBackOff => format!("after {} s", limits::BACK_OFF_MAX_MS / 1000),
             Self::RetryAfter(seconds) => format!("after {seconds} s, as requested"),

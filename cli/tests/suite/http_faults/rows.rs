@@ -134,7 +134,7 @@ rows! {
         faults: &["unknown-version:200@1"],
         wants_advice: true,
         causes: &["not-a-document"],
-        retry: RetryDelay::BackOff,
+        retry: RetryDelay::AtOnce,
         stderr: &["warning: poll failed: invalid document"],
         ..ROW
     };
