@@ -18,6 +18,15 @@ const LONG: &str = r#"
     started_for = "1s"
 "#;
 
+/// One event of this machine.
+const OWN: &str = r#"
+    about = "A Freeze of this VM."
+    [[event]]
+    event_type = "Freeze"
+    notice = "4s"
+    started_for = "1s"
+"#;
+
 /// A Freeze that hides a Preempt.
 const TWO: &str = r#"
     about = "A Freeze and a Preempt of this VM."
@@ -81,6 +90,53 @@ const HABITS: &[Habit] = &[
     Habit {
         client: "node-sample",
         broken: &["approved-other", "approved-started"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["repeated-id"],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["member:EventType"],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["member:EventStatus"],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["member:Resources"],
+        broken: &["approved-other", "approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &[r#"member:DurationInSeconds,"unknown""#],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["member:EventSource,7"],
+        broken: &["approved-unreadable"],
         ..HABIT
     },
     Habit {

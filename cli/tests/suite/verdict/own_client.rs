@@ -72,6 +72,12 @@ const FAULTS: &[&[&str]] = &[
     &[r#"member:DurationInSeconds,"unknown"@2-4"#],
     &["member:EventStatus@2-4"],
     &["repeated-id@2-4"],
+    &["repeated-id"],
+    &["member:EventType"],
+    &["member:EventStatus"],
+    &["member:EventSource,7"],
+    &[r#"member:DurationInSeconds,"unknown""#],
+    &["member:Resources@2-4"],
     &["clock:600"],
     &["clock:-600"],
 ];
