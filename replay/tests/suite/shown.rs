@@ -233,3 +233,39 @@ fn an_event_that_nobody_can_read_need_not_be_approved() {
         verdict.findings()
     );
 }
+
+#[test]
+fn a_redirect_is_not_followed_only_where_that_would_be_seen() {
+    for (fault, followed, outcome) in [
+        ("redirect:302@1", None, Outcome::Passed),
+        ("redirect:302@1", Some("/redirected"), Outcome::Failed),
+        (
+            "redirect:302,/elsewhere@1",
+            Some("/elsewhere"),
+            Outcome::Failed,
+        ),
+        (
+            "redirect:302,http://169.254.169.254/x@1",
+            None,
+            Outcome::Passed,
+        ),
+        (
+            "redirect:302,http://127.0.0.1:9/@1",
+            None,
+            Outcome::NotChecked,
+        ),
+        (
+            "redirect:302,http://127.0.0.1:9@1",
+            Some("/"),
+            Outcome::Failed,
+        ),
+    ] {
+        let server = faulty(&[fault]);
+        assert_eq!(get(&server, EVENTS).status, 302, "{fault}");
+        if let Some(path) = followed {
+            assert_eq!(get(&server, path).status, 404, "{fault}");
+        }
+        let verdict = server.verdict(0);
+        assert_eq!(verdict.outcome(Rule::Redirect), outcome, "{fault}");
+    }
+}

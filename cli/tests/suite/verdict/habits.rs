@@ -182,6 +182,12 @@ const HABITS: &[Habit] = &[
         ..HABIT
     },
     Habit {
+        client: "follows-redirects",
+        faults: &["get.redirect:302@2"],
+        broken: &["url", "redirect"],
+        ..HABIT
+    },
+    Habit {
         client: "impatient",
         faults: &["first-call-delay:4"],
         warned: &["first-request"],

@@ -62,6 +62,7 @@ const FAULTS: &[&[&str]] = &[
         "get.redirect:302,/elsewhere@3",
         "post.redirect:307,/elsewhere@1",
     ],
+    &["get.redirect:302@3", "post.redirect:308@1"],
     &["get.retry-after:3@3", "post.retry-after:3@1"],
     &["get.retry-after:3600@3"],
     &["half-document@2-4"],
