@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
-use scheduled_events_core::{Document, Event, EventStatus, Member, ProblemKind, VmNames};
+use scheduled_events_core::{Document, Event, EventStatus, Member, VmNames};
 
 use super::exchange::Exchange;
 use super::finding::Findings;
@@ -91,17 +91,14 @@ impl AlteredEvents {
             // Whether a client reads it is unknown.
             return self.0.clear();
         }
-        let Ok(document) = Document::parse(body) else {
+        let Some(events) = read(body, exchange, machine) else {
             return;
         };
-        if !exchange.is_altered {
-            for event in document.events() {
-                let id = event.event_id().to_string();
-                self.0.remove(&id.to_ascii_lowercase());
+        for (id, mut shown) in events {
+            if !exchange.is_altered {
+                self.0.remove(&id);
+                continue;
             }
-            return;
-        }
-        for (id, mut shown) in read(&document, body, exchange, machine) {
             if exchange.is_intact && shown.unreadable.is_some() {
                 findings.check(Rule::ApprovedUnreadable);
             }
@@ -128,43 +125,30 @@ impl AlteredEvents {
     }
 }
 
-/// The events of a document, by their `EventId` in lower case.
+/// The events of a document, by their `EventId` in lower case. `None` if it is none.
 fn read(
-    document: &Document<'_>,
     body: &[u8],
     exchange: &Exchange<'_>,
     machine: &str,
-) -> HashMap<String, AlteredEvent> {
+) -> Option<HashMap<String, AlteredEvent>> {
     let names = [machine];
-    let names = VmNames::new(&names);
-    let names = if is_underscored(exchange) {
-        names.underscored()
-    } else {
-        names
-    };
+    let mut names = VmNames::new(&names);
+    if is_underscored(exchange) {
+        names = names.underscored();
+    }
     let mut events = HashMap::<String, AlteredEvent>::new();
-    // The parser compares only a document's first ids; the map compares all.
-    for event in document.events_for(names) {
+    // This visits the events that repeat an id, too, however many events a document has.
+    let document = Document::parse_each(body, &mut [], |event, _, _| {
         let id = event.event_id().to_string().to_ascii_lowercase();
-        let mut shown = AlteredEvent::new(&event, names, exchange.answered);
+        let mut shown = AlteredEvent::new(event, names, exchange.answered);
         if let Some(other) = events.get(&id) {
             shown.is_own |= other.is_own;
-            shown.unreadable = Some(REPEATED.to_owned());
+            shown.unreadable = Some("its EventId twice".to_owned());
         }
         events.insert(id, shown);
-    }
-    for problem in document.problems() {
-        if problem.kind == ProblemKind::Repeated
-            && let Some(id) = text_at(body, problem.offset)
-            && let Some(shown) = events.get_mut(&id.to_ascii_lowercase())
-        {
-            shown.unreadable = Some(REPEATED.to_owned());
-        }
-    }
-    events
+    });
+    document.is_ok().then_some(events)
 }
-
-const REPEATED: &str = "its EventId twice";
 
 impl AlteredEvent {
     /// Whether an approval of it, as it was shown, is right while it is Scheduled.
@@ -218,11 +202,4 @@ fn is_underscored(exchange: &Exchange<'_>) -> bool {
     route::parameters(query)
         .iter()
         .any(|(name, value)| name == "api-version" && value == UNDERSCORED_API_VERSION)
-}
-
-/// The JSON text at this offset.
-fn text_at(body: &[u8], offset: usize) -> Option<String> {
-    let rest = body.get(offset..)?;
-    let mut texts = serde_json::Deserializer::from_slice(rest).into_iter::<String>();
-    texts.next()?.ok()
 }
