@@ -89,7 +89,7 @@ fault_kinds! {
     NotHttp = "not-http", "send bytes that are not HTTP, and close the connection";
     Gzip = "gzip", "compress the body, which the client did not request";
     ContentType(HeaderValue) = "content-type:TYPE", "send another Content-Type";
-    Redirect(Location) = "redirect:CODE[,LOCATION]", "redirect with 301, 302, 303, 307 or 308 (default to http://127.0.0.1:9/)";
+    Redirect(Location) = "redirect:CODE[,LOCATION]", "redirect with 301, 302, 303, 307 or 308 (default to /redirected, where the verdict sees who follows)";
     RetryAfter(RetryTime) = "retry-after:VALUE", "answer 429 with Retry-After: seconds, an HTTP date, or date+SECONDS";
     HalfDocument = "half-document", "send the first half of the document, with a matching Content-Length";
     NotJson = "not-json", "answer 200 with a text that is not JSON";
@@ -229,7 +229,8 @@ pub(crate) enum RetryTime {
     DateIn(Duration),
 }
 
-const DEFAULT_LOCATION: &str = "http://127.0.0.1:9/";
+/// A path of this server, which has nothing there, so that the verdict sees a client that follows.
+const DEFAULT_LOCATION: &str = "/redirected";
 
 /// The documented delay of the first response.
 const FIRST_DELAY: Duration = Duration::from_secs(120);

@@ -382,7 +382,7 @@ mod tests {
             ("slow-body:2min", "slow-body:120"),
             ("huge-body:1GB", "huge-body:1000000000"),
             ("huge-body:3kb", "huge-body:3000"),
-            ("redirect:301,http://127.0.0.1:9/", "redirect:301"),
+            ("redirect:301,/redirected", "redirect:301"),
             ("status:410@0s-1min", "status:410@0s-60s"),
             ("post.reset@2-2", "post.reset@2"),
         ] {

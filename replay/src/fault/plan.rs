@@ -241,6 +241,11 @@ impl FaultPlan {
         arrives && self.delay + self.slow_headers + self.slow_body < SOON
     }
 
+    /// Whether events have other members than the scenario gives them, or their ids are repeated.
+    pub(crate) fn alters_members(&self) -> bool {
+        !self.members.is_empty() || self.repeated_ids
+    }
+
     fn add_to_message(&mut self, fault: &Fault, what: &MessageFaultKind) {
         match what {
             MessageFaultKind::Late(delay) => self.delay += delay.0,

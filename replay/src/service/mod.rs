@@ -342,7 +342,7 @@ impl Service {
             return ReplayResponse::new(304).with("ETag", etag);
         }
         let mut body = wire::render(&altered, version, wire::shifted(clock.epoch, plan.clock));
-        if !plan.members.is_empty() || plan.repeated_ids {
+        if plan.alters_members() {
             body = wire::with_invalid_members(&body, &plan.members, plan.repeated_ids);
         }
         let response = ReplayResponse::json(200, body).with("ETag", etag);
@@ -388,6 +388,7 @@ impl Service {
         let header = |name| {
             response.and_then(|response| response.headers.iter().find(|(known, _)| *known == name))
         };
+        let is_poll = kind == Some(RequestKind::EventsGet);
         let mut state = self.lock();
         state.remember(machine, request, arrived, status);
         let ids = match kind {
@@ -421,6 +422,10 @@ impl Service {
             has_retry_after: header("Retry-After").is_some(),
             faults: &plan.names,
             is_intact: kind.is_none_or(|kind| plan.is_intact(kind)),
+            document: response
+                .filter(|answer| is_poll && answer.status == 200)
+                .map(|answer| answer.body.as_slice()),
+            is_altered: is_poll && plan.alters_members(),
             shown: &events.shown,
             hidden: &events.hidden,
             approves: &approves,

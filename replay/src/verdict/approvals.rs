@@ -6,9 +6,10 @@ use super::exchange::Exchange;
 use super::finding::Findings;
 use super::polls::{POLL_GAP_MAX, is_to_be_repeated, seconds};
 use super::rules::Rule;
+use super::shown::{AlteredEvents, ShownStatus};
 use crate::fault::plan::RequestKind;
 use crate::http::route;
-use crate::timeline::document::{DocumentEvent, TransitionKind};
+use crate::timeline::document::{DocumentEvent, EventFacts, TransitionKind};
 
 /// The times of an event of the machine, all since the server started.
 ///
@@ -85,6 +86,8 @@ pub(crate) struct OwnEvents {
     times: Vec<EventTimes>,
     /// In the same order.
     known: Vec<ClientKnowledge>,
+    /// Events that a fault changed, as the client was shown them.
+    shown: AlteredEvents,
     /// Whether the client approved anything.
     approves: bool,
 }
@@ -99,6 +102,8 @@ struct ClientKnowledge {
     /// Whether the client's last document showed it.
     is_shown: bool,
     seen_scheduled: bool,
+    /// Whether a document showed it so that nobody may approve it.
+    was_unreadable: bool,
     /// Since when the client knows that it is Started.
     seen_started: Option<Duration>,
     /// Whether the client received the answer that it is approved.
@@ -170,7 +175,17 @@ impl OwnEvents {
         }
     }
 
-    pub(crate) fn exchange(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
+    /// Notes that an event of any machine has ended.
+    pub(crate) fn ended(&mut self, event_id: &str) {
+        self.shown.ended(event_id);
+    }
+
+    pub(crate) fn exchange(
+        &mut self,
+        exchange: &Exchange<'_>,
+        machine: &str,
+        findings: &mut Findings,
+    ) {
         if exchange.is_poll() {
             let waiting = self
                 .times
@@ -179,6 +194,7 @@ impl OwnEvents {
                 .filter(|(times, _)| times.is_waiting());
             waiting.for_each(|(_, known)| known.polled = true);
         }
+        self.shown.exchange(exchange, machine, findings);
         for facts in exchange.hidden {
             if let Some(index) = self.position(&facts.event_id) {
                 self.known[index].hidden = true;
@@ -192,13 +208,23 @@ impl OwnEvents {
         for (facts, is_started) in exchange.shown.iter().filter(|_| exchange.is_intact) {
             if let Some(index) = self.position(&facts.event_id) {
                 let (times, known) = (&mut self.times[index], &mut self.known[index]);
-                known.is_shown = true;
+                let shown = self.shown.in_answer(exchange, &facts.event_id);
+                if exchange.is_altered && shown.is_none() {
+                    // Without its EventId nobody can know it.
+                    continue;
+                }
+                let is_known = shown.is_none_or(|event| event.is_own);
+                let is_approvable =
+                    shown.is_none_or(|event| event.unreadable.is_none()) && is_known;
+                known.is_shown = is_known;
+                known.was_unreadable |= !is_approvable;
                 times.seen.get_or_insert(exchange.answered);
-                if *is_started {
+                if shown.map_or(*is_started, |event| event.status == ShownStatus::Started) {
                     known.seen_started.get_or_insert(exchange.answered);
                 }
-                known.seen_scheduled |= !is_started;
-                if known.is_advice {
+                known.seen_scheduled |= is_approvable
+                    && shown.map_or(!is_started, |event| event.status == ShownStatus::Scheduled);
+                if shown.map_or(known.is_advice, |event| event.is_advice) {
                     findings.check(Rule::ApprovedAdvice);
                 }
             }
@@ -221,34 +247,59 @@ impl OwnEvents {
             );
         }
         for (id, facts) in exchange.approves {
-            let Some(facts) = facts else {
-                findings.add(
-                    Rule::StartRequests,
-                    at,
-                    Some(id),
-                    format!("found {id}, which no document has"),
-                );
-                continue;
-            };
-            findings.check(Rule::StartRequests);
-            findings.check(Rule::ApprovedOther);
-            if facts.is_advice() {
-                let message = format!(
-                    "found the {} in StartRequests, which an approval does not change",
-                    facts.event_type
-                );
-                findings.add(Rule::ApprovedAdvice, at, Some(id), message);
+            self.judge(id, facts.as_deref(), exchange, findings);
+        }
+    }
+
+    /// Judges an approval by what the client was shown before it.
+    fn judge(
+        &mut self,
+        id: &str,
+        facts: Option<&EventFacts>,
+        exchange: &Exchange<'_>,
+        findings: &mut Findings,
+    ) {
+        let at = exchange.arrived;
+        let index = self.position(id);
+        let (is_own, is_advice, noun, resources) = match (self.shown.before(at, id), facts) {
+            (Some(shown), _) => {
+                if let Some(reason) = &shown.unreadable {
+                    let message = format!(
+                        "found the {} in StartRequests, shown with {reason}",
+                        shown.noun
+                    );
+                    findings.add(Rule::ApprovedUnreadable, at, Some(id), message);
+                }
+                let (noun, resources) = (shown.noun.clone(), shown.resources.join(", "));
+                (shown.is_own, shown.is_advice, noun, resources)
             }
-            if let Some(index) = self.position(id) {
-                self.approve(index, exchange, findings);
+            (None, Some(facts)) => {
+                let (noun, resources) = (facts.event_type.clone(), facts.resources.join(", "));
+                (index.is_some(), facts.is_advice(), noun, resources)
+            }
+            (None, None) => {
+                let message = format!("found {id}, which no document has");
+                return findings.add(Rule::StartRequests, at, Some(id), message);
+            }
+        };
+        findings.check(Rule::StartRequests);
+        findings.check(Rule::ApprovedOther);
+        if is_advice {
+            let message =
+                format!("found the {noun} in StartRequests, which an approval does not change");
+            findings.add(Rule::ApprovedAdvice, at, Some(id), message);
+        }
+        if !is_own {
+            let resources = if resources.is_empty() {
+                "no machine".to_owned()
             } else {
-                let message = format!(
-                    "found the {} of {} in StartRequests",
-                    facts.event_type,
-                    facts.resources.join(", ")
-                );
-                findings.add(Rule::ApprovedOther, at, Some(id), message);
-            }
+                resources
+            };
+            let message = format!("found the {noun} of {resources} in StartRequests");
+            findings.add(Rule::ApprovedOther, at, Some(id), message);
+        }
+        if let Some(index) = index {
+            self.approve(index, exchange, findings);
         }
     }
 
@@ -294,7 +345,8 @@ impl OwnEvents {
             if times.is_waiting() {
                 check_waiting(times, known, now, findings);
             }
-            if !self.approves || !known.seen_scheduled || times.started.is_none() {
+            let is_expected = known.seen_scheduled && !known.was_unreadable;
+            if !self.approves || !is_expected || times.started.is_none() {
                 continue;
             }
             findings.check(Rule::NotApproved);

@@ -40,7 +40,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) faults: &'a [String],
     /// Whether the client received the whole answer without a delay.
     pub(crate) is_intact: bool,
-    /// The machine's events in the document, with whether each is Started.
+    /// The document that was sent, and whether a fault changed the members of its events.
+    pub(crate) document: Option<&'a [u8]>,
+    pub(crate) is_altered: bool,
+    /// The machine's events in the document, as the scenario has them, with whether each is Started.
     pub(crate) shown: &'a [(Arc<EventFacts>, bool)],
     /// The machine's events that the document lacks, because the version does not have their type.
     pub(crate) hidden: &'a [Arc<EventFacts>],

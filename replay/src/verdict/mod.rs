@@ -12,7 +12,7 @@
 //! - `finding`: a client's violation of a rule, and how often each rule was checked.
 //! - `exchange`: the input of a verdict, a request and its answer, and the checks of one request.
 //! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their
-//!   approvals. `fallback`: the check of a client that tries a version.
+//!   approvals. `shown`: what the client was shown of events that a fault changed. `fallback`: the check of a client that tries a version.
 //! - [`report`]: verdicts as `JUnit` XML, NDJSON and HTML.
 //!
 //! ```
@@ -33,10 +33,11 @@ mod finding;
 mod polls;
 pub mod report;
 mod rules;
+mod shown;
 
 use std::time::Duration;
 
-use crate::timeline::document::Transition;
+use crate::timeline::document::{Transition, TransitionKind};
 pub use approvals::EventTimes;
 use approvals::OwnEvents;
 pub(crate) use exchange::Exchange;
@@ -178,16 +179,22 @@ impl Verdict {
         exchange.check(&mut self.findings);
         self.polls.exchange(exchange, &mut self.findings);
         self.fallback.exchange(exchange, &mut self.findings);
-        self.events.exchange(exchange, &mut self.findings);
+        self.events
+            .exchange(exchange, &self.machine, &mut self.findings);
     }
 
     /// Applies a transition of the scenario, which started at a time.
     pub(crate) fn transition(&mut self, transition: &Transition, start: Duration) {
-        if let Transition::Event {
+        let Transition::Event {
             at, kind, event, ..
         } = transition
-            && names(&event.facts.resources, &self.machine)
-        {
+        else {
+            return;
+        };
+        if matches!(kind, TransitionKind::Cancelled | TransitionKind::Gone) {
+            self.events.ended(&event.facts.event_id);
+        }
+        if names(&event.facts.resources, &self.machine) {
             let not_before = event.not_before.map(|offset| start + offset);
             self.polls
                 .note_silence(start + *at, self.events.open_since(), false, false);

@@ -7,6 +7,7 @@ use super::exchange::Exchange;
 use super::finding::Findings;
 use super::rules::Rule;
 use crate::fault::plan::RequestKind;
+use crate::http::route;
 
 /// The longest time between two polls, from the answer of one to the next: half of the shortest
 /// notice, which is that of a Preempt.
@@ -149,11 +150,26 @@ impl Polls {
             );
         }
         if let Some(location) = exchange.location {
-            findings.check(Rule::Redirect);
             // An absolute URL may lead to this server, too.
-            let path = location.split_once("://").map_or(location, |(_, rest)| {
-                rest.find('/').map_or("/", |at| &rest[at..])
+            let rest = location.split_once("://").map(|(_, rest)| rest);
+            let rest = rest.or_else(|| location.strip_prefix("//"));
+            let (authority, path) = match rest {
+                Some(rest) => {
+                    let end = rest.find('/').unwrap_or(rest.len());
+                    let (authority, path) = rest.split_at(end);
+                    (Some(authority), if path.is_empty() { "/" } else { path })
+                }
+                None => (None, location),
+            };
+            // Who follows to another server, or to where any client asks, is not seen.
+            let is_here = authority.is_none_or(|authority| {
+                let mut hosts = exchange.request.header("Host");
+                hosts.any(|host| host.eq_ignore_ascii_case(authority))
             });
+            let (target, _) = path.split_once('?').unwrap_or((path, ""));
+            if is_here && target.starts_with('/') && !route::is_known("GET", target) {
+                findings.check(Rule::Redirect);
+            }
             if !self.redirects.iter().any(|known| known == path) {
                 self.redirects.push(path.to_owned());
             }

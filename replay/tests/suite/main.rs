@@ -10,6 +10,7 @@ mod machines;
 mod outside;
 mod rules;
 mod scenarios;
+mod shown;
 mod stopping;
 
 use std::collections::HashMap;

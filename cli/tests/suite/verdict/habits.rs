@@ -18,6 +18,15 @@ const LONG: &str = r#"
     started_for = "1s"
 "#;
 
+/// One event of this machine.
+const OWN: &str = r#"
+    about = "A Freeze of this VM."
+    [[event]]
+    event_type = "Freeze"
+    notice = "4s"
+    started_for = "1s"
+"#;
+
 /// A Freeze that hides a Preempt.
 const TWO: &str = r#"
     about = "A Freeze and a Preempt of this VM."
@@ -84,6 +93,53 @@ const HABITS: &[Habit] = &[
         ..HABIT
     },
     Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["repeated-id"],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["member:EventType"],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["member:EventStatus"],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["member:Resources"],
+        broken: &["approved-other", "approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &[r#"member:DurationInSeconds,"unknown""#],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
+        client: "approves-any-id",
+        scenario: OWN,
+        faults: &["member:EventSource,7"],
+        broken: &["approved-unreadable"],
+        ..HABIT
+    },
+    Habit {
         client: "approves-at-every-poll",
         broken: &["approved-again"],
         ..HABIT
@@ -122,6 +178,12 @@ const HABITS: &[Habit] = &[
     Habit {
         client: "follows-redirects",
         faults: &["get.redirect:302,/elsewhere@2"],
+        broken: &["url", "redirect"],
+        ..HABIT
+    },
+    Habit {
+        client: "follows-redirects",
+        faults: &["get.redirect:302@2"],
         broken: &["url", "redirect"],
         ..HABIT
     },
