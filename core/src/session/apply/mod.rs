@@ -84,7 +84,7 @@ impl<const N: usize> Session<N> {
             return;
         };
         if is_present || !is_ended {
-            progress.absent_since = None;
+            progress.present();
             return;
         }
         // What advice says counts for less, and only documents of one version say it.
