@@ -214,7 +214,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Stops tracking an event. If the next recovery names it, it still does.
-    fn evict(&mut self, slot: u16) {
+    pub(in crate::session) fn evict(&mut self, slot: u16) {
         if self
             .progress
             .get(usize::from(slot))

@@ -293,10 +293,14 @@ impl<const N: usize> Session<N> {
                 if event.is_approved() {
                     self.approved_ids.insert(event.event_id.hash());
                 }
+                // The recovery is for it all the same.
+                if progress.ended.is_some() {
+                    self.last_ended = Some(event.clone());
+                }
                 Ok(false)
             }
             (_, Some((_, slot))) => {
-                self.forget_event(slot);
+                self.evict(slot);
                 Ok(true)
             }
             _ if self.evict_ended() => Ok(true),
