@@ -182,8 +182,10 @@ fn event(node: &Node, resource: Option<String>, outer: Option<String>, read: &mu
                 .to_ascii_lowercase()
                 .contains("microsoft.containerservice") =>
         {
-            let status =
-                member(node, "properties").and_then(|properties| string(properties, "EventStatus"));
+            // An empty one says nothing.
+            let status = member(node, "properties")
+                .and_then(|properties| string(properties, "EventStatus"))
+                .filter(|status| !status.is_empty());
             read.notifications
                 .push([outer, Some(resource), Some(id), status]);
         }

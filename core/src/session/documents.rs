@@ -13,6 +13,8 @@ pub(super) struct Documents {
     /// Those of the version without advice, and those of the preview: the service may keep them apart, so that one of them is older
     /// than the other, and the same bytes say less in the first.
     histories: [History; 2],
+    /// The next place in the ring of each.
+    next: [u8; 2],
     /// Whether the last one is of the preview.
     is_preview: Option<bool>,
     /// When the version of the documents last changed.
@@ -28,7 +30,6 @@ struct History {
     newest: Option<u64>,
     /// Hashes of the documents before it, a ring.
     superseded: [u64; SUPERSEDED],
-    next: usize,
     /// Since when a superseded document is served again.
     stale_since: Option<UnixMillis>,
 }
@@ -131,12 +132,14 @@ impl Documents {
     /// Makes the document with this hash the newest one.
     pub(super) fn accept(&mut self, hash: u64) {
         self.confirm();
-        let history = self.history_mut();
-        if let Some(newest) = history.newest.replace(hash)
-            && let Some(oldest) = history.superseded.get_mut(history.next)
+        let index = usize::from(self.is_preview == Some(true));
+        if let Some(history) = self.histories.get_mut(index)
+            && let Some(next) = self.next.get_mut(index)
+            && let Some(newest) = history.newest.replace(hash)
+            && let Some(oldest) = history.superseded.get_mut(usize::from(*next) % SUPERSEDED)
         {
             *oldest = newest;
-            history.next = history.next.saturating_add(1) % SUPERSEDED;
+            *next = next.wrapping_add(1);
         }
     }
 

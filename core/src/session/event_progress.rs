@@ -10,6 +10,7 @@ use crate::tracker::{Change, Changes, Flags, TrackedEvent, TrackedStatus};
 
 /// Everything that a session keeps about one tracked event, in addition to what the tracker keeps.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 pub(super) struct EventProgress {
     pub(super) first_seen: UnixMillis,
     /// The time of day at which the event's `NotBefore` was first seen.
@@ -33,10 +34,10 @@ pub(super) struct EventProgress {
     pub(super) by_last_call: bool,
     /// Whether the event is this machine's: an event that names it, until it does not any more for some time.
     pub(super) own: bool,
-    /// Since when an own event does not name this machine.
-    unnamed_since: Option<UnixMillis>,
-    /// Since when documents lack the event and do not end it yet, since they may be outdated.
-    pub(super) absent_since: Option<UnixMillis>,
+    /// Since when an own event does not name this machine, or documents lack the event and do not end it yet: they may be outdated.
+    doubtful_since: Option<UnixMillis>,
+    /// Whether the newest document lacks the event.
+    is_absent: bool,
     /// When the event ended, if the next recovery of this machine is also for it.
     pub(super) ended: Option<UnixMillis>,
     /// The recovery of another machine from its event.
@@ -144,8 +145,8 @@ impl EventProgress {
             question: None,
             by_last_call: false,
             own: false,
-            unnamed_since: None,
-            absent_since: None,
+            doubtful_since: None,
+            is_absent: false,
             ended: None,
             recovery: Recovery::default(),
             approval_failures: 0,
@@ -233,15 +234,15 @@ impl EventProgress {
     /// `is_out` is whether the machine is out of service.
     pub(super) fn named(&mut self, mine: Option<bool>, is_out: bool, now: UnixMillis) -> bool {
         match mine {
-            Some(true) => (self.own, self.unnamed_since) = (true, None),
+            Some(true) => (self.own, self.doubtful_since) = (true, None),
             Some(false) if self.own => {
-                let since = *self.unnamed_since.get_or_insert(now);
+                let since = *self.doubtful_since.get_or_insert(now);
                 // A clock that was set back must not delay this.
-                self.unnamed_since = Some(since.min(now));
+                self.doubtful_since = Some(since.min(now));
                 if now.millis_since(since) < u64::from(LEAVE_MS) {
                     return true;
                 }
-                (self.own, self.unnamed_since) = (false, None);
+                (self.own, self.doubtful_since) = (false, None);
                 if is_out {
                     self.release(now);
                 }
@@ -274,9 +275,24 @@ impl EventProgress {
 
     /// Records that a document lacks the event. Returns since when.
     pub(super) fn absent(&mut self, now: UnixMillis) -> UnixMillis {
+        if !self.is_absent {
+            (self.is_absent, self.doubtful_since) = (true, None);
+        }
         // A clock that was set back must not delay the end.
-        let since = self.absent_since.map_or(now, |since| since.min(now));
-        *self.absent_since.insert(since)
+        let since = self.doubtful_since.map_or(now, |since| since.min(now));
+        *self.doubtful_since.insert(since)
+    }
+
+    /// Records that a document has the event, or may leave it out.
+    pub(super) fn present(&mut self) {
+        if self.is_absent {
+            (self.is_absent, self.doubtful_since) = (false, None);
+        }
+    }
+
+    /// Whether the newest document lacks the event, which is not over yet.
+    pub(super) const fn is_absent(&self) -> bool {
+        self.is_absent
     }
 
     /// Records that the event is gone; `is_out` is whether this machine is out of service.

@@ -539,7 +539,7 @@ impl<const N: usize> Session<N> {
 
     /// Since when advice cannot be seen: the version of the API that has it brings no documents, several times in a row, while the other
     /// one does. `None` if it can be seen, and if nothing needs it. Advice that was announced holds for
-    /// [`ADVICE_UNSEEN_MAX_MS`](limits::ADVICE_UNSEEN_MAX_MS), unless the service says that it does not know that version.
+    /// [`ADVICE_UNSEEN_MAX_MS`](limits::ADVICE_UNSEEN_MAX_MS), which restarts do not make longer, unless the service says that it does not know that version.
     ///
     /// ```
     /// use scheduled_events_core::{Session, SessionConfig, VmNames};
@@ -635,6 +635,7 @@ impl<const N: usize> Session<N> {
         self.last_ended = None;
         self.request = Request::None;
         self.documents = Documents::default();
+        self.versions.forget();
         self.open_events = 0;
         self.approved_ids = ApprovedIds::new();
         self.saved = None;

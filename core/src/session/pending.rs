@@ -144,7 +144,7 @@ impl EventProgress {
         if is_early {
             return Pending::DueTime(act_at);
         }
-        if self.absent_since.is_some() {
+        if self.is_absent() {
             return Pending::Confirmation;
         }
         if !context.has_gate {

@@ -391,7 +391,7 @@ impl<const N: usize> Session<N> {
                 .is_some_and(|event| !event.flags.has(Flags::NOTIFIED))
             {
                 // Unless the document lacks one that it may be too old for.
-                if progress.absent_since.is_none() {
+                if !progress.is_absent() {
                     progress.confirm(self.polls);
                 }
             }

@@ -54,10 +54,11 @@ pub(super) struct Versions {
     /// Whether the preview ever brought a document, in this run or before the snapshot that was restored.
     pub(super) has_worked: bool,
     preview: Preview,
+    first: FirstPoll,
     /// How often in a row the preview brought no document, and the other version did. At most [`VERSION_UNKNOWN`], which says that
     /// the service does not know the preview.
     misses: u8,
-    /// When the first of these misses was.
+    /// When the first of these misses was: in this run or in an earlier one.
     missing_since: Option<UnixMillis>,
     /// Whether all of them were refusals.
     only_refused: bool,
@@ -79,12 +80,25 @@ enum Preview {
     /// Polls have the other version until that brings a document, since the answer to this one was none: a version that is not
     /// answered must not take the time of the one that is refused just now.
     Skipped,
+    /// It brought no document before a restart, or was not answered before the process was killed: one document of the other version
+    /// comes first, so that a process which is killed again and again has one.
+    Resumed,
     /// It never worked and was refused: the answer to the other version decides whether that was the reason.
     Refused,
     /// The other version was refused, too: the preview is tried again once that one brings a document.
     Doubtful,
     /// It is tried again after a pause.
     Paused { since: UnixMillis },
+}
+
+/// The first poll of the preview since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum FirstPoll {
+    #[default]
+    NotSent,
+    /// It counts as missed until a document follows.
+    Sent,
+    Over,
 }
 
 /// What the last poll asked for.
@@ -144,6 +158,38 @@ impl Versions {
             Preview::Next => LastPoll::Preview,
             _ => LastPoll::Fallback,
         };
+        if self.last == LastPoll::Preview && self.first == FirstPoll::NotSent {
+            self.first = FirstPoll::Sent;
+        }
+    }
+
+    /// What a snapshot has: since when the preview brings no document, and how many polls in a row that are. The first one counts as soon
+    /// as it is sent: whoever continues from the snapshot has no answer to it.
+    pub(super) fn unseen(&self) -> (Option<UnixMillis>, u8) {
+        let sent = u8::from(self.first == FirstPoll::Sent);
+        let misses = self.misses.saturating_add(sent).min(VERSION_MISSES_MAX);
+        (self.missing_since, misses)
+    }
+
+    /// Continues from that; `None` if it cannot be.
+    pub(super) fn resume(&mut self, since: Option<UnixMillis>, misses: u8) -> Option<()> {
+        if misses > VERSION_MISSES_MAX {
+            return None;
+        }
+        (self.missing_since, self.misses) = (since, misses);
+        if misses > 0 {
+            self.preview = Preview::Resumed;
+        }
+        Some(())
+    }
+
+    /// Forgets everything but the configuration.
+    pub(super) fn forget(&mut self) {
+        *self = Self {
+            fixed: core::mem::take(&mut self.fixed),
+            needs_advice: self.needs_advice,
+            ..Self::default()
+        };
     }
 
     /// The version of the poll that was chosen last.
@@ -196,6 +242,7 @@ impl Versions {
         if answer == PollAnswer::Document {
             let had_paused = self.misses >= VERSION_MISSES_MAX;
             (self.preview, self.misses) = (Preview::Next, 0);
+            (self.first, self.missing_since) = (FirstPoll::Over, None);
             (self.has_worked, self.is_whole) = (true, false);
             return if had_paused {
                 VersionOutcome::Anew
@@ -219,6 +266,7 @@ impl Versions {
             self.preview = match self.preview {
                 Preview::Refused | Preview::Doubtful => Preview::Doubtful,
                 Preview::Paused { since } => Preview::Paused { since },
+                Preview::Resumed => Preview::Resumed,
                 Preview::Next | Preview::Skipped => Preview::Skipped,
             };
             return VersionOutcome::None;
@@ -228,10 +276,14 @@ impl Versions {
         match self.preview {
             Preview::Paused { .. } => {}
             Preview::Doubtful => self.preview = Preview::Next,
+            // It was counted before the restart.
+            Preview::Resumed => {
+                self.missing_since.get_or_insert(now);
+                self.preview = Preview::Next;
+            }
             Preview::Refused | Preview::Next | Preview::Skipped => {
-                if self.misses == 0 {
-                    self.missing_since = Some(now);
-                }
+                self.missing_since.get_or_insert(now);
+                self.first = FirstPoll::Over;
                 self.misses = self.misses.saturating_add(1);
                 // A version that has worked was refused again after a pause.
                 is_unknown = matches!(self.preview, Preview::Refused)
@@ -270,7 +322,7 @@ impl Versions {
     /// Since when the preview brings no document, once it pauses.
     pub(super) fn advice_unseen_since(&self) -> Option<UnixMillis> {
         self.missing_since
-            .filter(|_| self.misses >= VERSION_MISSES_MAX)
+            .filter(|_| self.misses >= VERSION_MISSES_MAX && self.has_choice())
     }
 
     /// Whether it is to be reported now that the service does not know the preview: once.

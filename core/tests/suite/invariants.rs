@@ -5,6 +5,7 @@ use std::time::Instant;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use scheduled_events_core::limits::ADVICE_UNSEEN_MAX_MS;
 use scheduled_events_core::{
     Action, Cause, Change, Document, EventKind, EventTypes, GateAnswer, Leader, Policy,
     Preparation, Response, Rule, Scope, SnapshotError, Step, Tracker, UnixMillis, UnixSeconds,
@@ -418,6 +419,10 @@ fn finish<const N: usize>(host: &mut Host<N>) {
             host.ready(&id);
         }
         host.serve(&[]);
+        // Then advice holds for an hour.
+        if host.session.advice_unseen_since().is_some() {
+            host.advance(ADVICE_UNSEEN_MAX_MS / 1_000);
+        }
     }
 }
 

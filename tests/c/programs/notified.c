@@ -29,7 +29,7 @@ struct host {
   uint32_t prepared;
   char log[1000];
   union {
-    unsigned char bytes[30000];
+    unsigned char bytes[31000];
     uint64_t align;
   } memory;
 };

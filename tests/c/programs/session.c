@@ -33,7 +33,7 @@ static schedev_session *begin(unsigned char *place) {
   config.names = &names;
   config.seed = 42;
   EXPECT(schedev_session_size() <= sizeof memory.bytes);
-  EXPECT(schedev_session_size() < 30000 && schedev_tracker_size() < 40000); /* The limits in the header. */
+  EXPECT(schedev_session_size() < 31000 && schedev_tracker_size() < 40000); /* The limits in the header. */
   EXPECT(schedev_session_init(place, sizeof memory.bytes, &config, &session) == SCHEDEV_OK);
   return session;
 }
@@ -389,7 +389,8 @@ static void test_advice(void) {
     EXPECT(schedev_session_advice_unseen_since(session, &since) == SCHEDEV_END);
     now += 5000;
     EXPECT(schedev_session_repeat_answered(session) == SCHEDEV_OK);
-    answer(session, gone, now, SCHEDEV_OUTCOME_DOCUMENT);
+    /* The same document again, which with the last miss counts for more. */
+    answer(session, gone, now, misses == 1 || misses == 2 ? SCHEDEV_OUTCOME_UNCHANGED : SCHEDEV_OUTCOME_DOCUMENT);
   }
   EXPECT(schedev_session_advice_unseen_since(session, &since) == SCHEDEV_OK && since > 0);
   step = next(session, &now);

@@ -84,7 +84,7 @@ impl<const N: usize> Session<N> {
             return;
         };
         if is_present || !is_ended {
-            progress.absent_since = None;
+            progress.present();
             return;
         }
         // What advice says counts for less, and only documents of one version say it.
@@ -214,7 +214,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Stops tracking an event. If the next recovery names it, it still does.
-    fn evict(&mut self, slot: u16) {
+    pub(in crate::session) fn evict(&mut self, slot: u16) {
         if self
             .progress
             .get(usize::from(slot))

@@ -16,6 +16,8 @@
 //! | since when the machine is out of service, unknown if it is not | time |
 //! | when the last recovery of the machine succeeded | time |
 //! | failed recoveries in a row | `u8` |
+//! | since when the version of the API that has advice brings no document | time |
+//! | how many polls of that version in a row brought none, at most 4; one in progress at the start counts | `u8` |
 //! | number of approved events that are gone | `u16` |
 //! | hashes of their ids, the oldest first | `u64` each |
 //! | whether an event that is no longer tracked is still to be recovered from | `u8`, 0 or 1 |
@@ -45,7 +47,7 @@
 //! | failed preparations in a row | `u8` |
 //! | how long the last one took, in milliseconds | `u32` |
 //!
-//! Version 3, which is read as well, has neither of the last two.
+//! Version 3, which is read as well, has nothing about the version that has advice, and neither of the last two.
 //!
 //! A file may start with a snapshot and go on with other data, which every reader of snapshots ignores. Magic number, version,
 //! length and checksum are in every version.
@@ -110,7 +112,8 @@ impl core::error::Error for SnapshotError {}
 pub(super) const MAGIC: &[u8; 4] = b"SEVS";
 /// Any change of the bytes raises it.
 pub(super) const VERSION: u8 = 4;
-/// The oldest version that a session reads. It lacks what follows when the other machine went out of service.
+/// The oldest version that a session reads. It lacks what is known of the version that has advice, and what follows when the other
+/// machine went out of service.
 pub(super) const VERSION_MIN: u8 = 3;
 
 /// This bit of the preparation: it is by the last call.
@@ -121,7 +124,7 @@ pub(super) const NO_TIME: i64 = i64::MIN;
 
 /// The length of everything but the events and the approved ids, with an event that is no longer tracked.
 pub(super) const FRAME_BYTES: usize =
-    MAGIC.len() + 1 + 4 + 8 + 8 + 1 + 4 + 8 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
+    MAGIC.len() + 1 + 4 + 8 + 8 + 1 + 4 + 8 + 8 + 1 + (8 + 1) + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
 /// The greatest length of an event, and the length of what a session keeps about it.
 pub(super) const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4;
 pub(super) const PROGRESS_BYTES: usize = 8 + 8 + 2 + 1 + 1 + 1 + 8 + 8 + 1 + 4;

@@ -129,6 +129,9 @@ impl<const N: usize> Session<N> {
         writer.time(machine.due_since);
         writer.time(self.recovered_at);
         writer.byte(machine.failures);
+        let (unseen_since, misses) = self.versions.unseen();
+        writer.time(unseen_since);
+        writer.byte(misses);
         writer.u16(u16::try_from(self.approved_ids.len()).unwrap_or(u16::MAX));
         for hash in self.approved_ids.iter() {
             writer.u64(hash);
@@ -221,7 +224,7 @@ impl<const N: usize> Session<N> {
         if self.machine_id == 0 {
             self.machine_id = machine_id;
         }
-        let count = self.read_head(&mut reader).ok_or(damaged)?;
+        let count = self.read_head(&mut reader, version).ok_or(damaged)?;
         for _ in 0..count {
             let (mut event, mut progress) = reader
                 .event()
@@ -290,10 +293,14 @@ impl<const N: usize> Session<N> {
                 if event.is_approved() {
                     self.approved_ids.insert(event.event_id.hash());
                 }
+                // The recovery is for it all the same.
+                if progress.ended.is_some() {
+                    self.last_ended = Some(event.clone());
+                }
                 Ok(false)
             }
             (_, Some((_, slot))) => {
-                self.forget_event(slot);
+                self.evict(slot);
                 Ok(true)
             }
             _ if self.evict_ended() => Ok(true),
@@ -302,12 +309,16 @@ impl<const N: usize> Session<N> {
     }
 
     /// Reads what precedes the events, and returns their number.
-    fn read_head(&mut self, reader: &mut Reader<'_>) -> Option<u16> {
+    fn read_head(&mut self, reader: &mut Reader<'_>, version: u8) -> Option<u16> {
         self.event_seen = reader.flag()?;
         self.attempts = Attempts(reader.u32()?);
         self.machine.due_since = known_time(reader.i64()?);
         self.recovered_at = known_time(reader.i64()?);
         self.machine.failures = reader.byte()?;
+        if version > VERSION_MIN {
+            self.versions
+                .resume(known_time(reader.i64()?), reader.byte()?)?;
+        }
         for _ in 0..reader.u16()? {
             self.approved_ids.insert(reader.u64()?);
         }
@@ -338,7 +349,8 @@ mod tests {
     const MACHINE_AT: usize = LENGTH_AT + 4;
     const SEEN_AT: usize = MACHINE_AT + 8 + 8;
     const OUT_AT: usize = SEEN_AT + 1 + 4;
-    const APPROVED_AT: usize = OUT_AT + 8 + 8 + 1;
+    const MISSES_AT: usize = OUT_AT + 8 + 8 + 1 + 8;
+    const APPROVED_AT: usize = MISSES_AT + 1;
     const LAST_ENDED_AT: usize = APPROVED_AT + 2;
     const COUNT_AT: usize = LAST_ENDED_AT + 1;
     const ID_AT: usize = COUNT_AT + 2;
@@ -439,6 +451,8 @@ mod tests {
             (SEEN_AT, &[2], damaged),
             // Out of service, and nothing to recover from.
             (OUT_AT, &[7, 0, 0, 0, 0, 0, 0, 0], damaged),
+            (MISSES_AT, &[4], Ok(())),
+            (MISSES_AT, &[5], damaged),
             (APPROVED_AT, &[1, 0], damaged),
             (LAST_ENDED_AT, &[2], damaged),
             (COUNT_AT, &[0, 0], damaged),
@@ -531,6 +545,7 @@ mod tests {
         old[VERSION_AT] = 3;
         old[PREPARATION_AT] = 4;
         old.truncate(FAILED_AT);
+        old.drain(MISSES_AT - 8..=MISSES_AT);
         let mut session = session();
         session.restore(&sealed(&old)).unwrap();
         // It is written with what it lacked: nothing is known about what failed.

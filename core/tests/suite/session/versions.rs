@@ -621,3 +621,90 @@ fn what_an_earlier_run_prepared_for_is_recovered_from_although_the_preview_never
     });
     assert_eq!(recovers.flatten().count(), 1);
 }
+
+impl Watcher {
+    /// Another process continues from the snapshot, if one was stored: as a host does, before each step that changes it.
+    fn restarted(&self) -> Self {
+        let mut again = Self::new(policy(), ApiVersion::Auto);
+        let mut snapshot = vec![0; Session::<4>::SNAPSHOT_MAX];
+        self.session.snapshot(&mut snapshot).unwrap();
+        again.session.restore(&snapshot).unwrap();
+        assert!(!again.session.is_changed());
+        again.now = self.now;
+        again
+    }
+
+    /// Answers polls for so long: those of the preview never. Returns how many documents it had.
+    fn run_without_preview(&mut self, time_ms: u32) -> u32 {
+        let end = self.now.plus(time_ms);
+        let mut documents = 0;
+        while self.now < end {
+            let (version, _) = self.poll();
+            if version == PREVIEW {
+                if self.now.plus(5_000) > end {
+                    // It is killed meanwhile.
+                    break;
+                }
+                self.now = self.now.plus(5_000);
+                self.answer(Answer::Silence);
+            } else {
+                documents += 1;
+                self.answer(Answer::Body(EMPTY));
+            }
+        }
+        self.now = self.now.max(end);
+        documents
+    }
+}
+
+/// The hour counts across restarts, however often they are.
+#[test]
+fn advice_that_nobody_sees_holds_for_no_longer_than_an_hour_across_restarts() {
+    let hour = u64::from(ADVICE_UNSEEN_MAX_MS);
+    for run_ms in [3_000_000, 20_000, 4_500] {
+        let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+        watcher.expect(PREVIEW, 0, Answer::Body(ADVICE));
+        let begin = watcher.now;
+        watcher.take_reports();
+        let gone_after = loop {
+            let documents = watcher.run_without_preview(run_ms);
+            let after = watcher.now.millis_since(begin);
+            assert!(documents > 0 || after < 10_000, "{run_ms}: {after}");
+            if watcher.take_reports() == ["a: advice-withdrawn"] {
+                break after;
+            }
+            assert!(after < 2 * hour, "{run_ms}");
+            watcher = watcher.restarted();
+        };
+        // A run of 50 minutes is looked at only at its end.
+        let late = if run_ms > 60_000 { hour } else { 120_000 };
+        assert!(
+            (hour..hour + late).contains(&gone_after),
+            "{run_ms}: {gone_after}"
+        );
+        // A preview that comes back counts.
+        watcher = watcher.restarted();
+        watcher.expect(STABLE, 1_000, Answer::Body(EMPTY));
+        watcher.expect(PREVIEW, 1_000, Answer::Body(ADVICE));
+        assert_eq!(watcher.take_reports(), ["a: advised"]);
+        assert_eq!(watcher.session.advice_unseen_since(), None);
+        let mut again = watcher.restarted();
+        again.expect(PREVIEW, 0, Answer::Body(ADVICE));
+    }
+}
+
+/// The first request hangs, and the process does not live until the time-out.
+#[test]
+fn a_process_that_is_killed_again_and_again_has_documents_although_the_preview_hangs() {
+    let mut watcher = Watcher::new(policy(), ApiVersion::Auto);
+    assert_eq!(watcher.run_without_preview(4_500), 0);
+    for _ in 0..20 {
+        watcher = watcher.restarted();
+        assert!(watcher.run_without_preview(4_500) > 0);
+    }
+    watcher = watcher.restarted();
+    // A service that answers neither is asked for the stable version.
+    watcher.expect(STABLE, 0, Answer::Status(500));
+    watcher.expect(STABLE, 1_000, Answer::Body(PREEMPT));
+    assert_eq!(watcher.take_reports(), ["p: scheduled"]);
+}
