@@ -239,8 +239,9 @@ impl ClockMonitor {
         let own = self.clock.accepted_step_ms();
         let best = self.service_ahead_ms.iter().max().copied();
         let believed = best.unwrap_or(own);
-        // The service has written the date before the answer arrived, and maybe long before.
-        if took_ms >= 1_000 && (ahead_ms..=ahead_ms.saturating_add(took_ms)).contains(&believed) {
+        // The service has written the date, in whole seconds, before the answer arrived, and maybe long before.
+        let latest_ms = ahead_ms.saturating_add(took_ms).saturating_add(1_000);
+        if took_ms >= 1_000 && (ahead_ms..=latest_ms).contains(&believed) {
             self.doubtful_ms.clear();
             return;
         }
