@@ -529,20 +529,19 @@ impl Serialize for Record<'_> {
 
 impl Serialize for TimedRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let of_machine = [("machine", self.machine), ("vm_id", self.vm_id)];
-        let of_machine = of_machine
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
         let members = self
             .record
             .member_count()
             .saturating_add(1)
-            .saturating_add(of_machine.clone().count());
+            .saturating_add(usize::from(self.machine.is_some()))
+            .saturating_add(usize::from(self.vm_id.is_some()));
         let mut output = serializer.serialize_struct("TimedRecord", members)?;
         self.record.serialize_members(&mut output)?;
         output.serialize_field("time", &self.time)?;
-        for (name, value) in of_machine {
-            output.serialize_field(name, value)?;
+        for (name, value) in [("machine", self.machine), ("vm_id", self.vm_id)] {
+            if let Some(value) = value {
+                output.serialize_field(name, value)?;
+            }
         }
         output.end()
     }
