@@ -9,9 +9,9 @@ use scheduled_events_core::record::{
 };
 use scheduled_events_core::{
     Action, AnswerOutcome, Cause, Change, Document, Event, EventId, EventKind, EventType,
-    EventTypes, GateAnswer, GatePhase, Leader, Policy, Preparation, Report, RequestOutcome,
-    Response, Rule, Scope, Session, SessionConfig, Step, TrackedEvent, UnixMillis, VmNames,
-    WaitsFor,
+    EventTypes, GateAnswer, GatePhase, Leader, OpenFailures, Policy, Preparation, Report,
+    RequestOutcome, Response, Rule, Scope, Session, SessionConfig, Step, TrackedEvent, UnixMillis,
+    VmNames, WaitsFor,
 };
 
 use crate::grammar::{self, rarely};
@@ -323,9 +323,16 @@ impl Host {
 
     /// Kills the process and starts a new one from the snapshot.
     fn restart(&mut self) {
-        let snapshot = self.snapshot();
+        let (snapshot, open) = (self.snapshot(), self.session.open_failures());
         self.session = session(&self.policy, self.has_gate);
         assert_eq!(self.session.restore(&snapshot), Ok(()));
+        // A last call may be forgotten, and is no failure of this machine.
+        let after = self.session.open_failures();
+        let failed = |open: OpenFailures| (open.preparations, open.recoveries, open.approvals);
+        assert_eq!(failed(after), failed(open), "a restart forgets some");
+        assert!(after.last_calls <= open.last_calls);
+        // The same policy again: nothing else changes.
+        self.session.set_policy(self.policy.clone());
         assert_eq!(self.snapshot().len(), snapshot.len());
         for event in self.events.values_mut() {
             // Everything in progress is lost and issued again.
@@ -661,6 +668,9 @@ impl Host {
                 "{id}"
             );
         }
+        let open = self.session.open_failures();
+        let most = open.preparations.max(open.approvals).max(open.last_calls);
+        assert!(most <= self.session.events().count(), "{open:?}");
         let recovery = self.session.recovery();
         assert_eq!(
             recovery.is_some(),

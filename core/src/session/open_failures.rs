@@ -26,7 +26,7 @@ pub struct OpenFailures {
 }
 
 impl<const N: usize> Session<N> {
-    /// What has failed and is not resolved yet. A restart forgets none of it.
+    /// What has failed and is not resolved yet. A restart forgets none of it but a last call.
     ///
     /// ```
     /// use scheduled_events_core::{Action, Policy, Preparation, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames};
