@@ -34,6 +34,7 @@ mod output;
 mod own_files;
 mod picture;
 mod platform;
+mod policy_words;
 mod rehearse;
 #[cfg(unix)]
 mod run;

@@ -1,6 +1,5 @@
 //! Commands that only show something, each in a file of its own. `document` prints a document, for
-//! several of them; `policy_source` prints a policy as source code, for `check --as c`, and
-//! `policy_words` what it does.
+//! several of them; `policy_source` prints a policy as source code, for `check --as c`.
 
 mod check;
 mod config;
@@ -8,7 +7,6 @@ mod discover;
 mod document;
 mod list;
 mod policy_source;
-mod policy_words;
 mod status;
 mod timeline;
 mod wait;

@@ -118,7 +118,7 @@ const OTHERS: [(&str, &str); 41] = [
     ("cli/src/test/demo.rs", "the output of `demo`"),
     ("cli/src/look/config.rs", "the output of `config`"),
     (
-        "cli/src/look/policy_words.rs",
+        "cli/src/policy_words.rs",
         "the output of `check` without a document",
     ),
     ("cli/src/look/status.rs", "the output of `status`"),

@@ -333,7 +333,7 @@ fn fault_44_three_files_of_one_name_are_the_lanes_of_their_machines() {
         let lanes = texts(&picture).into_iter().filter(|text| *text == machine);
         assert_eq!(lanes.count(), 1, "{picture}");
     }
-    // Files of earlier versions do not name it, and are told apart by their folders.
+    // Files of earlier versions do not name it, and are distinguished by their folders.
     let old = ["web_3-old", "web_4-old"].map(|place| file(place, None));
     let picture = self::picture(&folder, &[&old[0], &old[1]]);
     for machine in ["web_3", "web_4"] {

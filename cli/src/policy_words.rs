@@ -161,6 +161,56 @@ impl PolicyWords {
         lines(self.never()).print(&mut *output, width)
     }
 
+    /// Which types of events of this machine alone are approved, and which are prepared for, in a line.
+    pub(crate) fn summary(&self) -> String {
+        let (approved, prepared) = (self.types(Action::Approve), self.types(Action::Prepare));
+        if approved.is_empty() && prepared.is_empty() {
+            return "never approves, and prepares for nothing".to_owned();
+        }
+        let mut parts = Vec::new();
+        if !approved.is_empty() {
+            parts.push(format!("approves {approved}"));
+        }
+        if !prepared.is_empty() {
+            parts.push(format!("prepares for {prepared}, and approves then"));
+            if self.policy.leader.is_none() {
+                parts.push(
+                    "events of several machines are prepared for and not approved: no gate, no leader"
+                        .to_owned(),
+                );
+            }
+        }
+        parts.join("; ")
+    }
+
+    /// The types whose events have this action, always or under conditions.
+    fn types(&self, action: Action) -> String {
+        let found = EventKind::ALL.map(|kind| {
+            let cases = self.cases(&[MINE]).filter(|case| case.kind == kind);
+            let actions: Vec<_> = cases
+                .map(|case| self.decide(&case).action == action)
+                .collect();
+            let is_always = !actions.contains(&false);
+            let conditions = if is_always { "" } else { " with conditions" };
+            (kind, actions.contains(&true).then_some(conditions))
+        });
+        // Advice is no maintenance, and only a rule that names it says anything about it.
+        let maintenance = |kind| kind != EventKind::SpotRebalanceRecommendation;
+        let mut names = Vec::new();
+        let (_, first) = found[0];
+        let others = found.iter().filter(|(kind, _)| maintenance(*kind));
+        let are_alike = others.clone().all(|(_, conditions)| *conditions == first);
+        if let Some(conditions) = first.filter(|_| are_alike) {
+            names.push(format!("any type{conditions}"));
+        }
+        for (kind, conditions) in found {
+            if let Some(conditions) = conditions.filter(|_| !are_alike || !maintenance(kind)) {
+                names.push(format!("{}{conditions}", kind.word()));
+            }
+        }
+        names.join(", ")
+    }
+
     /// What is done about the events of this machine alone.
     fn table(&self) -> Table {
         let mut table = Table::with_headings(["EVENT", "SOURCE", "WHAT IS DONE"]);
@@ -549,4 +599,45 @@ fn lines(lines: Vec<(String, String)>) -> Table {
         table.row([(format!("  {name}"), PLAIN)].into_iter().chain(words));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduled_events::policy_file::parse;
+
+    use super::*;
+
+    fn summary(policy: &Policy, has_gate: bool) -> String {
+        PolicyWords::new(policy, has_gate, None).summary()
+    }
+
+    #[test]
+    fn policies_are_in_a_line() {
+        assert_eq!(
+            summary(&Policy::observe(), false),
+            "never approves, and prepares for nothing"
+        );
+        assert_eq!(
+            summary(&Policy::sample(), false),
+            "approves any type with conditions"
+        );
+        let drain =
+            parse("[[rule]]\nevent = [\"Reboot\", \"Redeploy\"]\naction = \"prepare\"\n").unwrap();
+        assert_eq!(
+            summary(&drain, true),
+            "prepares for Reboot, Redeploy, and approves then"
+        );
+        assert!(summary(&drain, false).ends_with("no gate, no leader"));
+        let every = parse("[[rule]]\naction = \"prepare\"\n").unwrap();
+        assert!(summary(&every, true).starts_with("prepares for any type, and"));
+    }
+
+    #[test]
+    fn a_rule_that_is_never_reached_does_nothing() {
+        let held = "[[rule]]\naction = \"hold\"\n[[rule]]\naction = \"approve\"\n";
+        assert_eq!(
+            summary(&parse(held).unwrap(), false),
+            "never approves, and prepares for nothing"
+        );
+    }
 }
