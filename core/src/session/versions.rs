@@ -62,7 +62,7 @@ pub(super) struct Versions {
     missing_since: Option<UnixMillis>,
     /// Whether all of them were refusals.
     only_refused: bool,
-    /// Whether documents of the other version count as whole: whoever sees no advice for so long does not wait for its end.
+    /// Whether documents of the other version count as whole: after so long without the preview, advice that they lack has ended.
     is_whole: bool,
     last: LastPoll,
     report: Refusal,
@@ -164,7 +164,7 @@ impl Versions {
     }
 
     /// What a snapshot has: since when the preview brings no document, and how many polls in a row that are. The first one counts as soon
-    /// as it is sent: whoever continues from the snapshot has no answer to it.
+    /// as it is sent: a session that continues from the snapshot has no answer to it.
     pub(super) fn unseen(&self) -> (Option<UnixMillis>, u8) {
         let sent = u8::from(self.first == FirstPoll::Sent);
         let misses = self.misses.saturating_add(sent).min(VERSION_MISSES_MAX);

@@ -11,7 +11,7 @@ param stage string
 @description('The output `versionId` of application.bicep.')
 param versionId string
 
-@description('The blob with the watch.toml of this stage. Whoever reads the assignment sees it: use a blob without a token, or an identity.')
+@description('The blob with the watch.toml of this stage. Everybody who can read the assignment sees it: use a blob without a token, or an identity.')
 param policyUri string
 
 @description('The id of a user-assigned identity with the roles Virtual Machine Contributor for this group and Reader for the gallery.')

@@ -347,7 +347,7 @@ impl World {
             }
             Action::Fail(machine, event) => {
                 self.failures -= 1;
-                // What an earlier drain has drained stays drained. The gate's yes stands, so the next attempt needs no
+                // What an earlier drain has drained stays drained. The gate's yes remains valid, so the next attempt needs no
                 // question; without one, the watcher asks, or has its last call again.
                 let involved = &mut self.involved[machine][event];
                 involved.has_failed = true;
