@@ -1,19 +1,22 @@
 //! `doctor --report`: what somebody who helps needs, in a text file that says nothing about whose
 //! machine it is.
 
+#[cfg(unix)]
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use scheduled_events::files::{open_no_link, replace};
-use scheduled_events_replay::capture::Mask;
+#[cfg(unix)]
+use scheduled_events::hooks::CommandLine;
+use scheduled_events_replay::capture::{Mask, is_guid};
 use serde_json::Value;
 
 use super::finding::{Check, Finding, text};
 use super::name::names_in;
 #[cfg(unix)]
-use super::unit::Inside;
+use super::unit::{Inside, logical_lines};
 use crate::args::DoctorArgs;
 use crate::error::CommandError;
 use crate::output::diagnose;
@@ -32,6 +35,7 @@ pub(crate) struct ReportRequest {
     audit: Option<PathBuf>,
     names: Vec<String>,
     /// The text of the unit's files.
+    #[cfg(unix)]
     unit: Option<String>,
 }
 
@@ -42,6 +46,7 @@ impl ReportRequest {
             file: args.report.clone()?,
             audit: args.watch.audit.clone(),
             names: args.watch.machine.vm_name.clone(),
+            #[cfg(unix)]
             unit: None,
         })
     }
@@ -96,6 +101,7 @@ impl ReportRequest {
             &text(findings, Some(WIDTH)),
         );
         report += &mask.text(&String::from_utf8_lossy(&plain));
+        #[cfg(unix)]
         if let Some(unit) = &self.unit {
             let _ = write!(report, "\n== Unit\n{}", mask.text(&without_values(unit)));
         }
@@ -136,10 +142,6 @@ impl ReportRequest {
     }
 }
 
-fn is_guid(text: &str) -> bool {
-    text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4
-}
-
 /// The system, its kernel and its systemd.
 fn versions() -> String {
     let first = |path: &str| {
@@ -163,23 +165,28 @@ fn versions() -> String {
     format!("{system}\n{kernel} {}\n{systemd}\n", std::env::consts::ARCH)
 }
 
-/// The unit's text with the names of its environment variables only: their values may be secrets.
+/// The unit's settings without comments, with the names of its environment variables and credentials only: their values may be secrets.
+#[cfg(unix)]
 fn without_values(unit: &str) -> String {
     let mut text = String::new();
-    for line in unit.lines() {
-        match line.trim_start().strip_prefix("Environment=") {
-            Some(variables) if !variables.is_empty() => {
-                let names = variables
-                    .split_whitespace()
-                    .filter_map(|variable| variable.split_once('='))
-                    .map(|(name, _)| format!("{}=***", name.trim_matches(['"', '\''])));
-                let _ = writeln!(text, "Environment={}", names.collect::<Vec<_>>().join(" "));
+    for line in logical_lines(unit) {
+        let setting = line.split_once('=');
+        let masked = match setting.map(|(key, value)| (key.trim(), value.trim())) {
+            Some((key @ "Environment", value)) if !value.is_empty() => {
+                let variables = CommandLine::parse(value);
+                let names = variables.as_ref().map_or(&[][..], CommandLine::words);
+                let names = names.iter().filter_map(|variable| variable.split_once('='));
+                let names: Vec<_> = names.map(|(name, _)| format!("{name}=***")).collect();
+                format!("{key}={}", names.join(" "))
             }
-            _ => {
-                text += line;
-                text.push('\n');
+            Some((key @ ("SetCredential" | "SetCredentialEncrypted"), value)) => {
+                let name = value.split(':').next().unwrap_or_default();
+                format!("{key}={name}:***")
             }
-        }
+            _ => line,
+        };
+        text += &masked;
+        text.push('\n');
     }
     text
 }
@@ -207,11 +214,25 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(unix)]
     fn values_of_variables_are_left_out() {
         assert_eq!(
             without_values("[Service]\nEnvironment=A=secret \"B=x\"\nEnvironment=\nUser=a\n"),
             "[Service]\nEnvironment=A=*** B=***\nEnvironment=\nUser=a\n"
         );
+        for secret in [
+            "Environment=A=x \\\n  TOKEN=secret",
+            "Environment = TOKEN=secret",
+            "Environment=\"A=x B=secret\"",
+            "#Environment=TOKEN=secret",
+            "SetCredential=token:secret",
+        ] {
+            let text = without_values(&format!("[Service]\n{secret}\nUser=a\n"));
+            assert!(
+                !text.contains("secret") && text.contains("User=a"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

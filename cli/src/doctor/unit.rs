@@ -140,7 +140,7 @@ impl Unit {
 }
 
 /// The lines without comments, with those joined that end in a backslash.
-fn logical_lines(text: &str) -> Vec<String> {
+pub(super) fn logical_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut continues = false;
     for line in text.lines().map(str::trim) {
