@@ -70,6 +70,25 @@ pub(crate) fn event_id(target: &str, event_id: &str) -> String {
     format!("{target}/providers/microsoft.maintenance/scheduledevents/{event_id}")
 }
 
+/// The length of a GUID.
+pub(crate) const GUID_LENGTH: usize = 36;
+
+/// Whether a text has the form of a GUID, as the ids of Azure's events have.
+///
+/// ```
+/// use scheduled_events_replay::capture::is_guid;
+///
+/// assert!(is_guid("6A7B1C2D-0000-1111-2222-333344445555"));
+/// assert!(!is_guid("shop-web-frontend-of-the-east-side-01"));
+/// ```
+pub fn is_guid(text: &str) -> bool {
+    text.len() == GUID_LENGTH
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::CapturedExchange;
+use crate::resource::{GUID_LENGTH, is_guid};
 
 /// Members whose texts are words of the service or times.
 const WORDS: [&str; 7] = [
@@ -293,17 +294,18 @@ impl Mask {
         if serde_json::from_str::<IgnoredAny>(body).is_err() {
             return self.text(body);
         }
+        let literals = literals(body);
         // First the names, since a text before them may have them, too.
-        for (key, literal, _) in literals(body) {
+        for (key, literal, _) in &literals {
             if key == "Resources" || key == "EventId" {
-                self.value(&key, &literal, is_underscored);
+                self.value(key, literal, is_underscored);
             }
         }
         let mut out = String::with_capacity(body.len());
         let mut copied = 0;
-        for (key, literal, range) in literals(body) {
-            let masked = self.value(&key, &literal, is_underscored);
-            if masked != literal {
+        for (key, literal, range) in &literals {
+            let masked = self.value(key, literal, is_underscored);
+            if masked != *literal {
                 out.push_str(&body[copied..range.0]);
                 out.push_str(&Value::from(masked).to_string());
                 copied = range.1;
@@ -350,21 +352,15 @@ impl Mask {
         }
         let number = self.number(Kind::Address, &address.to_string());
         Some(match address {
-            IpAddr::V4(_) => format!("192.0.2.{}", number % 256),
+            IpAddr::V4(_) if number < 255 => format!("192.0.2.{number}"),
+            // RFC 2544: as many as the capture has, up to 131,072.
+            IpAddr::V4(_) => {
+                let low = u32::try_from(number % (1 << 17)).unwrap_or_default();
+                Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 0)) | low).to_string()
+            }
             IpAddr::V6(_) => format!("2001:db8::{number:x}"),
         })
     }
-}
-
-const GUID_LENGTH: usize = 36;
-
-/// Whether a text has the form of a GUID.
-pub(crate) fn is_guid(text: &str) -> bool {
-    text.len() == GUID_LENGTH
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        })
 }
 
 fn is_of_name(char: char) -> bool {
@@ -380,8 +376,17 @@ fn run(text: &str, fits: impl Fn(char) -> bool) -> usize {
 fn literals(json: &str) -> Vec<(String, String, (usize, usize))> {
     let mut found = Vec::new();
     let mut key = String::new();
+    // The names of the members whose objects and lists are open.
+    let mut outer = Vec::new();
     let mut at = 0;
     while let Some(start) = json[at..].find('"').map(|start| at + start) {
+        for byte in json[at..start].bytes() {
+            match byte {
+                b'{' | b'[' => outer.push(key.clone()),
+                b'}' | b']' => key = outer.pop().unwrap_or_default(),
+                _ => {}
+            }
+        }
         let mut end = start + 1;
         let mut is_escaped = false;
         for byte in json[start + 1..].bytes() {
@@ -440,6 +445,25 @@ mod tests {
         let line = format!("{first:?}{text:?}").to_ascii_lowercase();
         assert!(!line.contains("secret") && !line.contains(secret), "{line}");
         assert_eq!(text.header("server"), Some("IMDS/150.870.65.1907"));
+    }
+
+    #[test]
+    fn a_text_after_an_object_in_a_list_belongs_to_the_list() {
+        let mut mask = Mask::default();
+        let body = r#"{"New":[{"EventType":"Reboot"},"secret"],"Resources":[["a"],"b"]}"#;
+        assert_eq!(
+            mask.body(body, false),
+            r#"{"New":[{"EventType":"Reboot"},"masked"],"Resources":[["vm_1"],"vm_2"]}"#
+        );
+    }
+
+    #[test]
+    fn a_thousand_addresses_have_a_thousand_replacements() {
+        let mut mask = Mask::default();
+        let masked: std::collections::HashSet<_> = (0..1_000_u32)
+            .map(|number| mask.text(&Ipv4Addr::from(0x0a00_0000 + number).to_string()))
+            .collect();
+        assert_eq!(masked.len(), 1_000);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use scheduled_events_core::wire::{NAME_PATH, PATH};
 use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use mask::is_guid;
+pub use crate::resource::is_guid;
 pub use mask::{Mask, Replacement};
 
 /// Why there is no whole response.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{ServiceRule, Sightings};
 use crate::capture::CapturedExchange;
-use crate::capture::is_guid;
+use crate::resource::is_guid;
 
 /// The members of an event in the order of the documents.
 const MEMBERS: [(&str, Option<Feature>); 9] = [

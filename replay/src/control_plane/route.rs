@@ -4,7 +4,7 @@ use super::error::refusal;
 use crate::fault::plan::RequestKind;
 use crate::http::route::{decode, is_local, parameters};
 use crate::http::{ReplayRequest, ReplayResponse};
-use crate::resource::SUBSCRIPTION;
+use crate::resource::{SUBSCRIPTION, is_guid};
 
 /// A request that the control plane answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,15 +151,6 @@ pub(crate) fn invalid_id(event_id: &str) -> ReplayResponse {
         "BadRequest",
         &format!("The id of an event must be a GUID, found '{event_id}'."),
     )
-}
-
-/// Whether a text is a GUID, as the ids of events are.
-pub(crate) fn is_guid(text: &str) -> bool {
-    let is_digit = |(at, byte): (usize, u8)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    text.len() == 36 && text.bytes().enumerate().all(is_digit)
 }
 
 fn unknown_path(path: &str) -> ReplayResponse {

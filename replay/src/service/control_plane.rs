@@ -13,7 +13,7 @@ use crate::control_plane::{graph, json, row};
 use crate::fault::plan::{FaultPlan, RequestKind};
 use crate::http::{ReplayRequest, ReplayResponse};
 use crate::report::ReplayEvent;
-use crate::resource::target_id;
+use crate::resource::{is_guid, target_id};
 
 impl Service {
     pub(super) fn handle_outside(&self, request: &ReplayRequest) -> ServiceAction {
@@ -88,7 +88,7 @@ impl Service {
             let message = "The request content was invalid and could not be deserialized: 'value is no list of ids'.";
             return refusal(400, "InvalidRequestContent", message);
         };
-        if let Some(id) = ids.iter().find(|id| !route::is_guid(id)) {
+        if let Some(id) = ids.iter().find(|id| !is_guid(id)) {
             return route::invalid_id(id);
         }
         let mut details = Vec::new();
