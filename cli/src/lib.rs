@@ -76,8 +76,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(error.exit_code);
         }
     };
-    // A watcher runs for months.
-    let in_force = matches!(cli.command, Command::Config(_)).then_some(in_force);
+    // A watcher runs for months, and needs them at its start only.
+    let is_used = matches!(cli.command, Command::Config(_) | Command::Watch(_));
+    let in_force = is_used.then_some(in_force);
     anstream::ColorChoice::from(cli.color).write_global();
     if cli.quiet {
         output::be_quiet();
@@ -91,7 +92,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Watch(args) if watch::runs_commands(&args) && run::is_first_process() => {
             return run::in_first_process();
         }
-        Command::Watch(args) => watch::watch(args, &arguments),
+        Command::Watch(args) => watch::watch(args, in_force.map(|options| (&*arguments, options))),
         Command::Status(args) => look::status(&args),
         #[cfg(unix)]
         Command::Run(args) => return run::run(args),

@@ -5,8 +5,20 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{self, Path, PathBuf};
 
+use crate::args::WatchArgs;
 use crate::error::CommandError;
 use scheduled_events::limits::AUDIT_FILES_MAX;
+
+/// Checks that no two options imply the same file.
+pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
+    let files = OwnFiles::default()
+        .state(args.state.as_deref())
+        .audit(args.audit.as_deref());
+    files
+        .config(args.config.config.as_deref())
+        .policy(&args.policy.policy)
+        .check()
+}
 
 /// The files of the options of one command.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use scheduled_events::state::{InspectError, Inspection};
 use super::finding::{Check, Finding};
 use crate::args::WatchArgs;
 use crate::output::format::duration;
-use crate::own_files::OwnFiles;
+use crate::own_files::check_files as check_paths;
 use crate::platform::{self, LockState};
 
 const MIB: u64 = 1 << 20;
@@ -25,12 +25,7 @@ const AUDIT: u64 = (AUDIT_FILES_MAX as u64 + 1) * AUDIT_FILE_MAX;
 /// Whether the files can be written. `own_process` is the unit's watcher, which may use them.
 pub(super) fn check_files(args: &WatchArgs, own_process: Option<u32>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let files = OwnFiles::default()
-        .state(args.state.as_deref())
-        .audit(args.audit.as_deref())
-        .config(args.config.config.as_deref())
-        .policy(&args.policy.policy);
-    if let Err(error) = files.check() {
+    if let Err(error) = check_paths(args) {
         findings.push(Finding::fail(
             Check::State,
             error.message,

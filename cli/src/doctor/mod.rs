@@ -141,5 +141,5 @@ fn check(args: &DoctorArgs) -> Vec<Finding> {
     findings.extend(files::check_files(watch, args.unit_process));
     findings.push(service::check_proxies());
     findings.push(others::check_others());
-    by_check(findings)
+    findings
 }

@@ -3,20 +3,17 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events::imds::{API_VERSION, AUTO_API_VERSION, HttpResponse, Imds, RequestFailure};
+use scheduled_events::imds::{HttpResponse, Imds, RequestFailure};
 use scheduled_events::limits::{CLOCK_DEVIATION_MIN, NAME_TIMEOUT};
 use scheduled_events::watch::Poller;
-use scheduled_events_core::{Cause, Document, limits};
+use scheduled_events_core::{Cause, Document};
 use serde_json::Value;
 
 use super::finding::{Check, Finding};
 use super::name::{differs, is_named};
 use crate::args::{MachineArgs, ServiceArgs};
-use crate::endpoint::{connect, patiently};
+use crate::endpoint::{FIRST_TIMEOUT, connect, patiently};
 use crate::output::format::count;
-
-/// The first request enables the service for this machine, which takes up to two minutes.
-const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS as u64);
 
 /// A version that no service has: the refusal names those that it has.
 const NO_VERSION: &str = "1970-01-01";
@@ -45,7 +42,7 @@ pub(super) fn check_service(service: &ServiceArgs, machine: &MachineArgs) -> Vec
     let mut poller = Poller::new(&imds);
     let answer = patiently(&mut poller, &version, &version, FIRST_TIMEOUT, &mut |_| ()).answer;
     let time = started.elapsed();
-    let mut findings = vec![answered(&imds, service, answer.as_ref(), time)];
+    let mut findings = vec![answered(&imds, answer.as_ref(), time)];
     match &answer {
         Ok(answer) => findings.push(clock(answer.date, SystemTime::now(), time)),
         Err(_) => findings.push(unknown(Check::Clock)),
@@ -71,7 +68,6 @@ fn unknown(check: Check) -> Finding {
 /// Whether documents arrive.
 fn answered(
     imds: &Imds,
-    service: &ServiceArgs,
     answer: Result<&HttpResponse, &RequestFailure>,
     time: Duration,
 ) -> Finding {
@@ -128,10 +124,7 @@ fn answered(
             return fail(found, "try again in a minute");
         }
     };
-    let version = match service.api_version.as_str() {
-        AUTO_API_VERSION => API_VERSION,
-        version => version,
-    };
+    let version = imds.api_version();
     let mut found = format!(
         "{endpoint} answered in {}, API version {version}, {}",
         in_words(time),

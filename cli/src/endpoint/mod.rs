@@ -22,7 +22,7 @@ use scheduled_events::limits::REPEAT_AFTER;
 use scheduled_events::watch::{Note, Polled, Poller};
 
 /// The first request enables the service for this machine, which takes up to two minutes.
-const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS as u64);
+pub(crate) const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS as u64);
 
 /// An approval follows a document, so the service is enabled. It is posted once: whether one without an
 /// answer arrived, `list` shows, and a second one beside it could only say less.

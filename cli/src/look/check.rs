@@ -19,9 +19,10 @@ use crate::output::style::{BOLD, DIM, PLAIN};
 use crate::output::table::Table;
 use crate::output::terminal;
 use crate::output::{diagnose, print};
+use crate::own_files::check_files;
 use crate::platform;
 use crate::policy_words::PolicyWords;
-use crate::watch::{check_files, warn};
+use crate::watch::warn;
 use scheduled_events::hooks::CommandLine;
 use scheduled_events::imds::names_for;
 

@@ -11,8 +11,9 @@ use crate::config::{self, ParseError, load_policy};
 use crate::error::CommandError;
 use crate::output::event_log::{self, Entry};
 use crate::output::{diagnose, print};
+use crate::own_files::check_files;
 use crate::startup::patiently;
-use crate::watch::{check_files, watch};
+use crate::watch::watch;
 use scheduled_events::policy_file::PRESETS;
 
 /// The name of the service.
@@ -116,7 +117,7 @@ fn run(options: &[OsString]) -> u32 {
                 ..args
             };
             // Windows has no signal to read a file again: restart the service.
-            watch(args, &[])
+            watch(args, None)
         });
     let code = match result {
         Ok(()) => 0,

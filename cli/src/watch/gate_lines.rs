@@ -1,4 +1,4 @@
-//! What the gate's command says, logged once: it is asked every few seconds, and most often says the same again.
+//! The output of the gate's command, logged once: it runs every few seconds, and most often repeats its output.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +9,9 @@ use scheduled_events::record::event_key;
 
 /// The most questions whose lines are kept.
 const QUESTIONS_MAX: usize = 256;
+
+/// The most lines of an answer that are kept: those after them are logged each time.
+const LINES_MAX: usize = 64;
 
 /// The lines of the last answer to each question.
 #[derive(Clone, Default)]
@@ -38,7 +41,9 @@ impl GateLines {
         let Some(lines) = questions.get_mut(&(event_key(event_id), phase)) else {
             return true;
         };
-        lines.now.push(line.to_owned());
+        if lines.now.len() < LINES_MAX {
+            lines.now.push(line.to_owned());
+        }
         !lines.last.iter().any(|last| last == line)
     }
 }
@@ -67,6 +72,13 @@ mod tests {
             lines.is_new("a", GatePhase::Approve, "x"),
             "another question"
         );
+        let many: Vec<_> = (0..2 * LINES_MAX)
+            .map(|number| number.to_string())
+            .collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        ask("many", &many);
+        let again = ask("many", &many);
+        assert_eq!(again.iter().filter(|is_new| **is_new).count(), LINES_MAX);
         for number in 0..2 * QUESTIONS_MAX {
             lines.ask(&number.to_string(), GatePhase::Prepare);
         }

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use scheduled_events_core::{Change, Policy};
 
 use crate::args::WatchArgs;
-use crate::config::load_policy_with;
-use crate::doctor::{NameCheck, check_arguments};
+use crate::config::{InForce, load_policy_with};
+use crate::doctor::{NameCheck, check_arguments, commands};
 use crate::endpoint::connect;
 use crate::error::CommandError;
 #[cfg(windows)]
@@ -27,7 +27,7 @@ use crate::output::event_log::{self, Entry};
 use crate::output::format::{count, printable};
 use crate::output::journal;
 use crate::output::{self, diagnose};
-use crate::own_files::OwnFiles;
+use crate::own_files::check_files;
 use crate::platform;
 use crate::startup::{patiently, signals, stop_on_signals};
 use host::CommandHost;
@@ -39,8 +39,12 @@ use scheduled_events::metrics::{Metrics, MetricsFile};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
 
-/// `arguments` are the command line, which is read again on SIGHUP.
-pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), CommandError> {
+/// `again` is the command line, which is read again on SIGHUP, with the options that it and its file have set; `None` where
+/// nothing is read again.
+pub(crate) fn watch(
+    args: WatchArgs,
+    again: Option<(&[OsString], InForce)>,
+) -> Result<(), CommandError> {
     #[cfg(windows)]
     if args.event_log {
         patiently(|| event_log::open(diagnose))?;
@@ -54,7 +58,9 @@ pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), Comma
     )?;
     warn(&args, &policy);
     let runs_commands = runs_commands(&args);
-    let reloader = Reloader::new(&args, arguments, metrics.commands());
+    let reloader = again.and_then(|(arguments, in_force)| {
+        Reloader::new(&args, arguments, &in_force, metrics.commands())
+    });
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     // A dry run changes no file.
@@ -178,17 +184,6 @@ pub(crate) fn watch(args: WatchArgs, arguments: &[OsString]) -> Result<(), Comma
     }
 }
 
-/// Checks that no two options imply the same file.
-pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
-    let files = OwnFiles::default()
-        .state(args.state.as_deref())
-        .audit(args.audit.as_deref());
-    files
-        .config(args.config.config.as_deref())
-        .policy(&args.policy.policy)
-        .check()
-}
-
 /// Whether a command waits for advice.
 pub(crate) fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
     on.iter()
@@ -197,10 +192,7 @@ pub(crate) fn needs_advice(on: &[(Change, CommandLine)]) -> bool {
 
 /// Whether an event may start commands.
 pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
-    [&args.prepare, &args.recover, &args.gate]
-        .into_iter()
-        .any(Option::is_some)
-        || !args.on.is_empty()
+    commands(args).next().is_some()
 }
 
 /// Warns about arguments that are valid, but most likely not intended.
@@ -208,12 +200,7 @@ pub(crate) fn warn(args: &WatchArgs, policy: &Policy) {
     for finding in check_arguments(args, policy) {
         diagnose("warning", &finding.sentence());
     }
-    let on_changes = args.on.iter().map(|(_, command)| command);
-    for command in [&args.prepare, &args.recover]
-        .into_iter()
-        .flatten()
-        .chain(on_changes)
-    {
+    for (_, _, command) in commands(args) {
         if !command.program_exists() {
             let program = &command.words()[0];
             diagnose(

@@ -15,7 +15,8 @@ use scheduled_events_core::{Change, Policy};
 use crate::args::{Command, WatchArgs};
 use crate::config::{self, InForce, load_policy_with};
 use crate::output::diagnose;
-use crate::watch::{check_files, needs_advice, runs_commands, warn};
+use crate::own_files::check_files;
+use crate::watch::{needs_advice, runs_commands, warn};
 
 /// The options that are read again. A restart applies all others.
 const READ_AGAIN: [&str; 6] = [
@@ -57,20 +58,20 @@ impl Reloader {
     pub(crate) fn new(
         args: &WatchArgs,
         arguments: &[OsString],
+        in_force: &InForce,
         metrics: CommandMetrics,
     ) -> Option<Self> {
         args.config.config.as_ref()?;
         if io::stdin().is_terminal() || io::stderr().is_terminal() {
             return None;
         }
-        let merged = config::parse(arguments).ok()?;
         Some(Self {
             arguments: arguments.to_vec(),
             metrics,
             pending: Pending::default(),
             reading: Mutex::default(),
             has_gate: args.gate.is_some(),
-            fixed: fixed(&merged.in_force, args),
+            fixed: fixed(in_force, args),
         })
     }
 
