@@ -503,8 +503,7 @@ impl Metrics {
     /// ```
     pub fn reloaded(&mut self, succeeded: bool) {
         let mut families = lock(&self.families);
-        let failed = f64::from(u8::from(!succeeded));
-        families.changed |= families.config_reload_failed.set(&[], failed);
+        families.changed |= families.config_reload_failed.set(&[], number(!succeeded));
     }
 
     /// What counts commands: on other threads, too.

@@ -108,7 +108,6 @@ impl Watcher {
             None => return,
             Some(Ok(policy)) => {
                 let rules = policy.rules().len();
-                self.options.policy = policy.clone();
                 self.session.set_policy(policy);
                 self.sight.reload_failed(None);
                 Note::Reloaded { rules }
