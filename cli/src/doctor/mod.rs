@@ -21,6 +21,7 @@ mod report;
 mod service;
 #[cfg(unix)]
 mod unit;
+mod unit_text;
 
 use crate::args::DoctorArgs;
 use crate::config::load_policy;

@@ -1,14 +1,12 @@
 //! `doctor --report`: what somebody who helps needs, in a text file that says nothing about whose
 //! machine it is.
 
-#[cfg(unix)]
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use scheduled_events::files::{open_no_link, replace};
-#[cfg(unix)]
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_replay::capture::{Mask, is_guid};
 use serde_json::Value;
@@ -16,7 +14,8 @@ use serde_json::Value;
 use super::finding::{Check, Finding, text};
 use super::name::names_in;
 #[cfg(unix)]
-use super::unit::{Inside, logical_lines};
+use super::unit::Inside;
+use super::unit_text::logical_lines;
 use crate::args::DoctorArgs;
 use crate::error::CommandError;
 use crate::output::diagnose;
@@ -35,7 +34,6 @@ pub(crate) struct ReportRequest {
     audit: Option<PathBuf>,
     names: Vec<String>,
     /// The text of the unit's files.
-    #[cfg(unix)]
     unit: Option<String>,
 }
 
@@ -46,7 +44,6 @@ impl ReportRequest {
             file: args.report.clone()?,
             audit: args.watch.audit.clone(),
             names: args.watch.machine.vm_name.clone(),
-            #[cfg(unix)]
             unit: None,
         })
     }
@@ -101,7 +98,6 @@ impl ReportRequest {
             &text(findings, Some(WIDTH)),
         );
         report += &mask.text(&String::from_utf8_lossy(&plain));
-        #[cfg(unix)]
         if let Some(unit) = &self.unit {
             let _ = write!(report, "\n== Unit\n{}", mask.text(&without_values(unit)));
         }
@@ -166,7 +162,6 @@ fn versions() -> String {
 }
 
 /// The unit's settings without comments, with the names of its environment variables and credentials only: their values may be secrets.
-#[cfg(unix)]
 fn without_values(unit: &str) -> String {
     let mut text = String::new();
     for line in logical_lines(unit) {
@@ -214,7 +209,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(unix)]
     fn values_of_variables_are_left_out() {
         assert_eq!(
             without_values("[Service]\nEnvironment=A=secret \"B=x\"\nEnvironment=\nUser=a\n"),

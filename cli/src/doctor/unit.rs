@@ -16,6 +16,7 @@ use super::finding::{Check, Finding};
 use super::hooks::questions;
 use super::others::check_others;
 use super::polkit::{Asking, answers_for};
+use super::unit_text::logical_lines;
 use crate::args::WatchArgs;
 use crate::error::CommandError;
 
@@ -137,32 +138,6 @@ impl Unit {
             .filter(|value| !value.is_empty())
             .map(String::as_str)
     }
-}
-
-/// The lines without comments, with those joined that end in a backslash.
-pub(super) fn logical_lines(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut continues = false;
-    for line in text.lines().map(str::trim) {
-        // A comment between continued lines is skipped.
-        if line.starts_with(['#', ';']) {
-            continue;
-        }
-        let (part, more) = match line.strip_suffix('\\') {
-            Some(part) => (part.trim_end(), true),
-            None => (line, false),
-        };
-        match lines.last_mut().filter(|_| continues) {
-            Some(last) => {
-                last.push(' ');
-                last.push_str(part);
-            }
-            None => lines.push(part.to_owned()),
-        }
-        continues = more;
-    }
-    lines.retain(|line| !line.is_empty());
-    lines
 }
 
 /// The words of an `ExecStart`; none if it resets the list.
