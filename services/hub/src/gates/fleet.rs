@@ -36,7 +36,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::GateError;
+use super::{Asked, GateError};
 use crate::notice::key_of;
 use crate::store::{MachineFacts, RegistersError};
 
@@ -56,8 +56,6 @@ pub(super) struct Fleet {
     members: RefCell<HashMap<String, Rc<Member>>>,
     /// The keys of machines that an earlier process may have prepared.
     restored: RefCell<HashSet<String>>,
-    /// The keys of machines that take part themselves, as found when they would have joined.
-    with_agents: RefCell<HashSet<String>>,
     /// The engine of all machines. It is kept, since it learns the store's clock.
     engine: OnceCell<Rc<dyn Engine>>,
 }
@@ -88,7 +86,6 @@ impl Fleet {
             histories: RefCell::new(histories),
             members: RefCell::default(),
             restored: RefCell::default(),
-            with_agents: RefCell::default(),
             engine: OnceCell::new(),
         })
     }
@@ -111,18 +108,24 @@ impl Fleet {
         phase: GatePhase,
         machine: &MachineFacts,
         event: &EventRecord,
-    ) -> GateAnswer {
+    ) -> Asked {
         let question = if phase == GatePhase::Prepare {
             Question::Prepare
         } else {
             Question::Approve
         };
-        let (answer, why) = match self.answer(question, machine, event).await {
-            Ok(Answer::Open) => (GateAnswer::Open, String::new()),
-            Ok(Answer::AnotherApproves { by }) => {
+        let answered = self.answer(question, machine, event).await;
+        let has_agent = matches!(answered, Ok(None));
+        let (answer, why) = match answered {
+            Ok(Some(Answer::Open)) => (GateAnswer::Open, String::new()),
+            Ok(Some(Answer::AnotherApproves { by })) => {
                 (GateAnswer::AnotherApproves, format!("{by} approves"))
             }
-            Ok(Answer::Closed(why)) => (GateAnswer::Closed, why.to_string()),
+            Ok(Some(Answer::Closed(why))) => (GateAnswer::Closed, why.to_string()),
+            Ok(None) => {
+                let why = "its own daemon takes part, and asks for it";
+                (GateAnswer::Closed, why.to_owned())
+            }
             Err(problem) => (GateAnswer::Closed, problem.to_string()),
         };
         let member = self.found(&key_of(&machine.resource_id));
@@ -130,7 +133,7 @@ impl Fleet {
         if is_new && !why.is_empty() {
             log::printable(&format!("gate {}: {why}", machine.name));
         }
-        answer
+        Asked { answer, has_agent }
     }
 
     /// The machines that have a daemon of their own, which may be silent for a while.
@@ -157,19 +160,10 @@ impl Fleet {
         let Ok(register) = decode::<MachineRegister>(key, &found.value) else {
             return Some(of_key);
         };
-        let limits = SilenceLimits {
-            silent_after: self.config.silent_after,
-            forget_after: self.config.forget_after,
-        };
+        let limits = SilenceLimits::of(&self.config);
         let presence = presence(&register, written, engine.clock(), limits);
         let is_agent = !register.by_hub && presence != Presence::Gone;
         is_agent.then(|| register.machine.unwrap_or(of_key))
-    }
-
-    /// Whether the last question was not asked for this machine, because its own daemon takes part.
-    pub(super) fn has_agent(&self, machine: &MachineFacts) -> bool {
-        let key = key_of(&machine.resource_id);
-        self.with_agents.borrow().contains(&key)
     }
 
     /// Looks whether a machine has a daemon of its own now: the registers of all machines are
@@ -183,14 +177,7 @@ impl Fleet {
             .unwrap_or_else(|_| Err(EngineError("no answer".into())))
             .map_err(RegistersError::Engine)?;
         let agent = found.and_then(|found| self.agent_of(&*engine, &register, &found, None));
-        let (has_agent, key) = (agent.is_some(), key_of(&machine.resource_id));
-        let mut with_agents = self.with_agents.borrow_mut();
-        if has_agent {
-            with_agents.insert(key);
-        } else {
-            with_agents.remove(&key);
-        }
-        Ok(has_agent)
+        Ok(agent.is_some())
     }
 
     /// Adds a machine that has an event from an earlier run, and may have a place. If it is out of
@@ -214,28 +201,25 @@ impl Fleet {
         }
     }
 
+    /// `None` if the machine's own daemon takes part: then it is not asked for here.
     async fn answer(
         &self,
         question: Question,
         machine: &MachineFacts,
         event: &EventRecord,
-    ) -> Result<Answer, Box<dyn Error>> {
+    ) -> Result<Option<Answer>, Box<dyn Error>> {
         let event = Event::from(event);
-        let key = key_of(&machine.resource_id);
-        let is_member = self.found(&key).is_some();
+        let is_member = self.found(&key_of(&machine.resource_id)).is_some();
         // The preparation for a Preempt does not wait for the store. Its approval does, since the
         // machine's own watcher may still prepare, and its daemon may have started since the last
         // look.
-        if question == Question::Approve || !is_member && !event.is_urgent {
-            if self.look_for_agent(machine).await? {
-                return Err("its own daemon takes part, and asks for it".into());
-            }
-        } else {
-            self.with_agents.borrow_mut().remove(&key);
+        let looks = question == Question::Approve || !is_member && !event.is_urgent;
+        if looks && self.look_for_agent(machine).await? {
+            return Ok(None);
         }
         let member = self.member(machine).await?;
         member.idle_since.set(None);
-        Ok(member.daemon.answer(question, event).await?)
+        Ok(Some(member.daemon.answer(question, event).await?))
     }
 
     async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, RegistersError> {

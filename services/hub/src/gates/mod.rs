@@ -53,6 +53,14 @@ struct Ready {
     complete: Option<(Instant, String)>,
 }
 
+/// How a question was answered.
+pub struct Asked {
+    /// The answer.
+    pub answer: GateAnswer,
+    /// Whether it was not asked for this machine, because the machine's own daemon takes part.
+    pub has_agent: bool,
+}
+
 /// Why a fleet's gate cannot be used.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -107,12 +115,14 @@ impl Gates {
         phase: GatePhase,
         machine: &MachineFacts,
         event: &EventRecord,
-    ) -> GateAnswer {
-        match (&self.fleet, phase) {
-            (Some(fleet), _) => fleet.ask(phase, machine, event).await,
+    ) -> Asked {
+        let answer = match (&self.fleet, phase) {
+            (Some(fleet), _) => return fleet.ask(phase, machine, event).await,
             (None, GatePhase::Prepare) => GateAnswer::Open,
             (None, GatePhase::Approve) => self.ask_others(&machine.name, event),
-        }
+        };
+        let has_agent = false;
+        Asked { answer, has_agent }
     }
 
     /// The machines that have a daemon of the fleet; `None` without a fleet.
@@ -124,13 +134,6 @@ impl Gates {
             Some(fleet) => Some(fleet.agents().await),
             None => None,
         }
-    }
-
-    /// Whether the last question was not asked for this machine, because it takes part in the fleet
-    /// itself.
-    pub fn has_agent(&self, machine: &MachineFacts) -> bool {
-        let fleet = self.fleet.as_ref();
-        fleet.is_some_and(|fleet| fleet.has_agent(machine))
     }
 
     /// Applies a record of a machine.

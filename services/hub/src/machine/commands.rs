@@ -22,6 +22,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::gates::Asked;
 use crate::hooks::Permit;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -192,9 +193,9 @@ impl Commands {
         let (gates, sender) = (self.shared.gates.clone(), self.sender.clone());
         let (facts, question) = (facts.clone(), event.clone());
         let task = tokio::task::spawn_local(async move {
-            let answer = gates.ask(phase, &facts, &question).await;
+            let Asked { answer, has_agent } = gates.ask(phase, &facts, &question).await;
             let _ = sender.send(Message::Gate { attempt, answer });
-            if gates.has_agent(&facts) {
+            if has_agent {
                 let _ = sender.send(Message::Agent(true));
             }
         });

@@ -132,7 +132,8 @@ fn earlier_records_count_for_a_machine_that_did_not_join_at_the_start() {
             }
             fleet
                 .ask(GatePhase::Prepare, &machine(MACHINE), &event("b"))
-                .await;
+                .await
+                .answer;
             await_leaving(folder.path()).await;
         });
         std::fs::remove_dir_all(folder.path().join("registers")).expect("removed");
@@ -146,7 +147,8 @@ fn a_machine_that_could_not_join_gives_its_place_back_later() {
         let earlier = fleet(folder.path(), "");
         let answer = earlier
             .ask(GatePhase::Prepare, &machine(MACHINE), &event("a"))
-            .await;
+            .await
+            .answer;
         assert_eq!(answer, GateAnswer::Open);
         earlier
             .found(&key_of(MACHINE))
@@ -189,7 +191,8 @@ fn a_place_that_only_old_records_claim_is_given_back() {
         fleet.config.return_within = Duration::from_secs(1);
         fleet
             .ask(GatePhase::Prepare, &machine(MACHINE), &event("b"))
-            .await;
+            .await
+            .answer;
         timeout(Duration::from_secs(60), async {
             while !fleet.has_left(&machine(MACHINE)).await {
                 sleep(Duration::from_millis(100)).await;
@@ -259,7 +262,7 @@ fn a_machine_that_leaves_is_a_member_again_with_its_next_event_and_no_longer() {
         ] {
             changed(&machine, id, Change::Scheduled);
             assert_eq!(
-                fleet.ask(phase, &machine, &event(id)).await,
+                fleet.ask(phase, &machine, &event(id)).await.answer,
                 GateAnswer::Open
             );
             sleep(Duration::from_secs(2)).await;
@@ -385,7 +388,8 @@ async fn approvals(fleet: &Fleet, event: &EventRecord, time: Duration) -> Vec<Ga
         answers.push(
             fleet
                 .ask(GatePhase::Approve, &machine(MACHINE), event)
-                .await,
+                .await
+                .answer,
         );
         sleep(Duration::from_millis(20)).await;
     }
@@ -417,7 +421,8 @@ fn a_preempt_is_not_approved_for_a_machine_whose_own_daemon_takes_part() {
                 let asked = Instant::now();
                 let answer = fleet
                     .ask(GatePhase::Prepare, &machine(MACHINE), &preempt("a"))
-                    .await;
+                    .await
+                    .answer;
                 let took = asked.elapsed();
                 assert_eq!(answer, GateAnswer::Open);
                 assert!(delay.is_zero() || took < delay, "it has waited: {took:?}");
@@ -462,12 +467,16 @@ fn a_preempt_is_prepared_for_at_once_and_not_approved_while_the_store_is_down() 
         assert!(fleet.engine.set(store).is_ok());
         let answer = fleet
             .ask(GatePhase::Prepare, &machine(MACHINE), &preempt("a"))
-            .await;
+            .await
+            .answer;
         assert_eq!(answer, GateAnswer::Open);
         let answers = approvals(&fleet, &preempt("a"), Duration::from_secs(1)).await;
         let is_closed = |answer: &GateAnswer| *answer == GateAnswer::Closed;
         assert!(answers.iter().all(is_closed), "{answers:?}");
-        assert!(!fleet.has_agent(&machine(MACHINE)));
+        let asked = fleet
+            .ask(GatePhase::Approve, &machine(MACHINE), &preempt("a"))
+            .await;
+        assert!(!asked.has_agent);
         // It answers again.
         fails.set(false);
         let answers = approvals(&fleet, &preempt("a"), Duration::from_secs(5)).await;
