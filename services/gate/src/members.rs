@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::config::Config;
 use crate::engine::{Clock, Revision, StoreTime};
 use crate::register::MachineRegister;
 use scheduled_events_common::names::Name;
@@ -24,6 +25,16 @@ pub struct SilenceLimits {
     pub silent_after: Duration,
     /// After this long, it is no longer a member.
     pub forget_after: Duration,
+}
+
+impl SilenceLimits {
+    /// Those of a configuration.
+    pub const fn of(config: &Config) -> Self {
+        Self {
+            silent_after: config.silent_after,
+            forget_after: config.forget_after,
+        }
+    }
 }
 
 /// A machine that has a register.

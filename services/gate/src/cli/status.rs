@@ -143,10 +143,7 @@ impl Registers {
                 group,
             )
         });
-        let patience = SilenceLimits {
-            silent_after: config.silent_after,
-            forget_after: config.forget_after,
-        };
+        let patience = SilenceLimits::of(config);
         let (mut machines, listed) = (BTreeMap::new(), engine.list_aged("machines/").await?);
         let clock = engine.clock();
         for Aged {

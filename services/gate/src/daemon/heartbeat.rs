@@ -11,7 +11,7 @@ use super::{ANSWER_TIME, AnswerError, Daemon, EVENT_KEPT, Source, UngatedStarts,
 use crate::config::GroupConfig;
 use crate::driver;
 use crate::engine::{EngineError, Revision, Swap};
-use crate::members::{Presence, SilenceLimits, presence};
+use crate::members::{Presence, presence};
 use crate::register::MachineRegister;
 use crate::store;
 
@@ -145,10 +145,7 @@ impl Daemon {
     /// machine for itself while this is the hub. Both would hold the machine's turn to approve. If
     /// the hub has ended, nobody else raises the heartbeat until the next one of this process.
     fn is_of_another_kind(&self, found: &MachineRegister) -> bool {
-        let limits = SilenceLimits {
-            silent_after: self.config.silent_after,
-            forget_after: self.config.forget_after,
-        };
+        let limits = self.patience();
         found.beat > 0
             && found.by_hub != matches!(self.source, Source::Hub)
             && presence(found, None, self.engine.clock(), limits) != Presence::Gone

@@ -213,10 +213,7 @@ impl Daemon {
     }
 
     pub(super) fn patience(&self) -> SilenceLimits {
-        SilenceLimits {
-            silent_after: self.config.silent_after,
-            forget_after: self.config.forget_after,
-        }
+        SilenceLimits::of(&self.config)
     }
 
     /// Whether a machine is silent for certain: its heartbeat stopped, and did not resume while
