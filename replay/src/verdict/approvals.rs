@@ -270,11 +270,11 @@ impl OwnEvents {
                     );
                     findings.add(Rule::ApprovedUnreadable, at, Some(id), message);
                 }
-                let (noun, resources) = (shown.noun.clone(), shown.resources.join(", "));
+                let (noun, resources) = (shown.noun.as_str(), &shown.resources[..]);
                 (shown.is_own, shown.is_advice, noun, resources)
             }
             (None, Some(facts)) => {
-                let (noun, resources) = (facts.event_type.clone(), facts.resources.join(", "));
+                let (noun, resources) = (facts.event_type.as_str(), &facts.resources[..]);
                 (index.is_some(), facts.is_advice(), noun, resources)
             }
             (None, None) => {
@@ -293,7 +293,7 @@ impl OwnEvents {
             let resources = if resources.is_empty() {
                 "no machine".to_owned()
             } else {
-                resources
+                resources.join(", ")
             };
             let message = format!("found the {noun} of {resources} in StartRequests");
             findings.add(Rule::ApprovedOther, at, Some(id), message);
