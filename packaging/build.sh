@@ -113,8 +113,8 @@ lay_out() { # PROCESSOR
     for name in drain.toml root.conf scheduled-events.rules scheduled-events.pkla; do
         sed 's|/usr/local/bin/|/usr/bin/|g' "cli/systemd/$name" >"$stage/examples/$name"
     done
-    # What the guide's pages name: docs.py has the same list.
-    cp -r packaging/prometheus examples/agents examples/gate examples/node-problem-detector examples/queue-worker packaging/rollout "$stage/examples/"
+    # What the guide's pages name.
+    packaging/docs.py examples | xargs cp -r --target-directory="$stage/examples"
     cp packaging/system/watch.toml packaging/system/policy.toml "$stage/" # the policy is the container's
     cp packaging/system/run-README "$stage/run/README"
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"

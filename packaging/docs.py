@@ -3,6 +3,7 @@
 
     docs.py write FOLDER [PAGE...]    writes them into FOLDER, or only these pages of docs/run, without folders; a link to a file
                                       that is not among them becomes its path in the source
+    docs.py examples                  prints the folders of examples that the command's package has, one a line
     docs.py check FOLDER              checks that each link of the Markdown files below FOLDER leads to a file there
 """
 
@@ -20,6 +21,7 @@ EXAMPLES = [
     "examples/agents",
     "examples/gate",
     "examples/node-problem-detector",
+    "examples/notify",
     "examples/queue-worker",
     "packaging/prometheus",
     "packaging/rollout",
@@ -86,6 +88,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["write", folder, *pages]:
             write(pathlib.Path(folder).resolve(), *pages)
+        case ["examples"]:
+            print(*EXAMPLES, sep="\n")
         case ["check", folder]:
             check(pathlib.Path(folder).resolve())
         case _:
