@@ -51,7 +51,13 @@ impl PyImds {
             endpoint.unwrap_or(ENDPOINT),
             api_version.unwrap_or(API_VERSION),
         );
-        let transport = Imds::new(endpoint, version, allow_endpoint).map_err(|error| {
+        let transport = if allow_endpoint {
+            Imds::at_any_endpoint(endpoint)
+        } else {
+            Imds::new(endpoint)
+        };
+        let transport = transport.and_then(|imds| imds.with_api_version(version));
+        let transport = transport.map_err(|error| {
             let advice = match error {
                 ImdsError::NotLocal { .. } => "; allow_endpoint=True accepts it",
                 _ => "",
