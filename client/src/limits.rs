@@ -220,7 +220,7 @@ pub const THREAD_RETRY: Duration = Duration::from_millis(250);
 pub const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
 /// The take-over delay for each machine before this one, in seconds, if a policy with the leader `rank` gives none.
-pub const TAKE_OVER_AFTER_SECONDS: u32 = 30;
+pub const TAKE_OVER_AFTER_SECONDS: u32 = scheduled_events_core::Leader::TAKE_OVER_AFTER;
 
 /// How long `run` waits for a document if its last run stopped the worker for an event that may still be open: as long as one
 /// request may take. Then it starts the worker. After a boot, it waits as long for the machine's id before it resumes.

@@ -765,6 +765,34 @@ mod tests {
         assert_eq!(parse("").unwrap(), Policy::observe());
     }
 
+    /// JSON of words, lists of words and tables of words is TOML once a table has `=` for `:`.
+    #[test]
+    fn the_serde_form_of_a_policy_is_what_a_file_has() {
+        let rules = Action::ALL.map(|action| Rule {
+            event_types: EventTypes::of(&[EventKind::Freeze, EventKind::Other]),
+            sources: EventSources::of(&[SourceKind::User]),
+            min_duration: Some(5),
+            max_duration: Some(7_265),
+            min_notice: Some(0),
+            max_notice: Some(90_061),
+            prepare_before: matches!(action, Action::Approve | Action::Prepare).then_some(1_200),
+            scope: Scope::Any,
+            action,
+        });
+        let mut policy = Policy::new(&rules).unwrap();
+        policy.leader = Some(Leader::Rank {
+            take_over_after: 10,
+        });
+        let json = serde_json::to_string(&policy).unwrap();
+        let toml = json.replace("\":", "\" = ");
+        let (rules, leader) = toml[1..toml.len() - 1].split_once(",\"leader\"").unwrap();
+        assert_eq!(
+            parse(&format!("{rules}\n\"leader\"{leader}")).unwrap(),
+            policy,
+            "{toml}"
+        );
+    }
+
     #[test]
     fn the_modes_of_a_leader_are_the_words_of_core() {
         for mode in ["first-resource", "everyone"] {
@@ -773,7 +801,7 @@ mod tests {
                 mode
             );
         }
-        let rank = serde_json::json!({ "rank": { "take_over_after": TAKE_OVER_AFTER_SECONDS } });
+        let rank = serde_json::json!({ "mode": "rank", "take_over_after": format!("{TAKE_OVER_AFTER_SECONDS}s") });
         assert_eq!(
             serde_json::to_value(leader("rank", None).unwrap()).unwrap(),
             rank

@@ -1,7 +1,5 @@
 //! The types and sources of events, as rules name them, and sets of them.
 
-use serde::{Deserialize, Serialize};
-
 use crate::event::{Event, EventSource, EventType};
 use crate::words::words;
 
@@ -98,9 +96,15 @@ impl From<EventSource<'_>> for SourceKind {
 /// // Advice is in a set only if it is named.
 /// assert!(!EventTypes::ANY.contains(EventKind::SpotRebalanceRecommendation));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventTypes(u8);
+
+impl Default for EventTypes {
+    /// [`ANY`](Self::ANY).
+    fn default() -> Self {
+        Self::ANY
+    }
+}
 
 impl EventTypes {
     /// Every type, including unknown ones, but no advice: that is matched only by who names it.
@@ -153,9 +157,15 @@ impl EventTypes {
 /// assert_eq!(set.bits(), 0b10);
 /// assert_eq!(EventSources::from_bits(0b10), Some(set));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventSources(u8);
+
+impl Default for EventSources {
+    /// [`ANY`](Self::ANY).
+    fn default() -> Self {
+        Self::ANY
+    }
+}
 
 impl EventSources {
     /// Every source, including unknown ones, and events without a source.

@@ -3,6 +3,7 @@
 mod decision;
 mod kinds;
 mod rule;
+mod serde_form;
 
 use core::fmt;
 
@@ -39,12 +40,28 @@ pub const MAX_RULES: usize = 32;
 /// assert_eq!((decision.action, decision.rule), (Action::Prepare, Some(1)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Its serde form has the words of the policy file, and is checked:
+///
+/// ```
+/// use scheduled_events_core::Policy;
+///
+/// let json = r#"{"rule":[{"event":["Freeze"],"max_duration":"8s","action":"approve"}],"leader":"everyone"}"#;
+/// let policy: Policy = serde_json::from_str(json)?;
+/// assert_eq!(policy.rules()[0].max_duration, Some(8));
+/// assert_eq!(serde_json::to_string(&policy)?, json);
+/// assert!(serde_json::from_str::<Policy>(&json.replace("approve", "aprove")).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Policy {
+    #[serde(rename = "rule", default)]
     rules: heapless::Vec<Rule, MAX_RULES>,
     /// Which machine approves an event that affects several. `None` is [`Leader::FirstResource`] for rules with the action
     /// [`Action::Approve`]; with [`Action::Prepare`], such an event is prepared for and not approved, since nobody knows
     /// whether the other machines are ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<Leader>,
 }
 

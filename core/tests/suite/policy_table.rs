@@ -597,7 +597,140 @@ fn a_policy_round_trips_through_serde() {
         take_over_after: 30,
     });
     let written = serde_json::to_string(&policy).unwrap();
+    assert_eq!(
+        written,
+        r#"{"rule":[{"source":["User"],"action":"approve"},{"event":["Freeze"],"max_duration":"8s","action":"approve"}],"leader":{"mode":"rank","take_over_after":"30s"}}"#
+    );
     assert_eq!(serde_json::from_str::<Policy>(&written).unwrap(), policy);
+    assert_eq!(
+        serde_json::from_str::<Policy>("{}").unwrap(),
+        Policy::observe()
+    );
+}
+
+#[test]
+fn each_rule_that_has_words_round_trips_through_serde() {
+    for types in (1..128).filter_map(EventTypes::from_bits) {
+        for sources in (1..16).filter_map(EventSources::from_bits) {
+            for (action, scope) in
+                Action::ALL
+                    .into_iter()
+                    .zip([Scope::Mine, Scope::Others, Scope::Any, Scope::Mine])
+            {
+                let rule = Rule {
+                    event_types: types,
+                    sources,
+                    scope,
+                    min_notice: Some(90_061),
+                    ..Rule::new(action)
+                };
+                let written = serde_json::to_string(&rule);
+                // Only together with all others, events without a source have no word of their own.
+                if sources.bits() & 0b1000 != 0 && sources != EventSources::ANY {
+                    assert!(written.is_err(), "{rule:?}");
+                } else {
+                    assert_eq!(
+                        serde_json::from_str::<Rule>(&written.unwrap()).unwrap(),
+                        rule
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_serde_form_of_a_policy_is_checked() {
+    for (json, error) in [
+        (
+            r#"{"event_types":63,"action":"hold"}"#,
+            "unknown field `event_types`",
+        ),
+        (
+            r#"{"event":63,"action":"hold"}"#,
+            "expected a word, or a list of at least one",
+        ),
+        (
+            r#"{"event":[],"action":"hold"}"#,
+            "expected a word, or a list of at least one",
+        ),
+        (
+            r#"{"event":"freeze","action":"hold"}"#,
+            "unknown variant `freeze`",
+        ),
+        (
+            r#"{"source":["Bug"],"action":"hold"}"#,
+            "unknown variant `Bug`",
+        ),
+        (r#"{"event":"Freeze"}"#, "missing field `action`"),
+        (
+            r#"{"max_duration":8,"action":"hold"}"#,
+            "a duration such as",
+        ),
+        (
+            r#"{"max_duration":"8","action":"hold"}"#,
+            "a duration such as",
+        ),
+        (
+            r#"{"max_duration":"s","action":"hold"}"#,
+            "a duration such as",
+        ),
+        (
+            r#"{"max_duration":"49711d","action":"hold"}"#,
+            "a duration such as",
+        ),
+        (
+            r#"{"min_duration":"9s","max_duration":"8s","action":"hold"}"#,
+            "min_duration is longer than max_duration",
+        ),
+        (
+            r#"{"min_notice":"1m","max_notice":"59s","action":"hold"}"#,
+            "min_notice is longer than max_notice",
+        ),
+        (
+            r#"{"prepare_before":"20m","action":"hold"}"#,
+            "prepare_before has no effect",
+        ),
+    ] {
+        let refused = serde_json::from_str::<Rule>(json).unwrap_err().to_string();
+        assert!(refused.contains(error), "{json}: {refused}");
+    }
+    for (json, error) in [
+        (r#"{"leader":"rnak"}"#, "unknown variant `rnak`"),
+        (
+            r#"{"leader":{"mode":"everyone","take_over_after":"8s"}}"#,
+            "take_over_after is only valid",
+        ),
+        (
+            r#"{"leader":{"mode":"rank","after":"8s"}}"#,
+            "unknown field `after`",
+        ),
+        (r#"{"rules":[]}"#, "unknown field `rules`"),
+    ] {
+        let refused = serde_json::from_str::<Policy>(json)
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains(error), "{json}: {refused}");
+    }
+    let too_many = format!(
+        r#"{{"rule":[{}]}}"#,
+        [r#"{"action":"hold"}"#; MAX_RULES + 1].join(",")
+    );
+    assert!(serde_json::from_str::<Policy>(&too_many).is_err());
+    let read: Rule = serde_json::from_str(
+        r#"{"event":"Reboot","prepare_before":"1h 30m5s","action":"prepare"}"#,
+    )
+    .unwrap();
+    assert_eq!(read.prepare_before, Some(5_405));
+    let leader = serde_json::from_str::<Policy>(r#"{"leader":"rank"}"#)
+        .unwrap()
+        .leader;
+    assert_eq!(
+        leader,
+        Some(Leader::Rank {
+            take_over_after: Leader::TAKE_OVER_AFTER
+        })
+    );
 }
 
 #[test]
