@@ -70,6 +70,8 @@
 //!
 //! * `fast-path` (default): reads documents in the form in which Azure writes them faster, on 64-bit processors. The
 //!   results are the same without it.
+//! * `json`: `write_json` of a [`Record`](record::Record), which writes JSON to a slice with serde-json-core. A program that calls it links
+//!   panics, which that crate has and never reaches; nothing else changes.
 //!
 //! # What this crate does not do
 //!

@@ -1,28 +1,30 @@
 //! Records: the one definition of what the command, the C library and Python log, one JSON object a line.
 //!
 //! A [`Record`] borrows everything it shows and implements [`serde::Serialize`]; any serde writer turns it into JSON
-//! (`serde_json`, or `serde-json-core` where there is no allocator). [`KINDS`] describes each kind and its members;
+//! (`serde_json`, or `write_json` of the feature `json` where there is no allocator). [`KINDS`] describes each kind and its members;
 //! `docs/use/records.md` is generated from it.
 //!
 //! ```
+//! use scheduled_events_core::UnixSeconds;
 //! use scheduled_events_core::record::{PrintableJson, Record};
-//! use scheduled_events_core::{Text, UnixSeconds};
 //!
 //! let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] }.at(UnixSeconds(1_600_000_000));
-//! let mut buffer = [0; 128];
-//! let length = serde_json_core::to_slice(&record, &mut buffer)?;
-//! let json = core::str::from_utf8(&buffer[..length])?;
+//! let json = serde_json::to_string(&record)?;
 //! assert_eq!(
-//!     PrintableJson(json).to_string(),
+//!     PrintableJson(&json).to_string(),
 //!     r#"{"record":"approval","event_ids":["a"],"status":200,"events":[],"time":"2020-09-13T12:26:40Z"}"#
 //! );
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! assert_eq!(record.to_string(), "2020-09-13T12:26:40Z a: approved");
+//! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! The order to read: [`Record`] and its members (this file), their `values`, how to `make` a record, and its `line` for people. [`is_unsafe_to_print`] is the set
-//! of characters that every writer of records escapes.
+//! The order to read: [`Record`] and its members (this file), their `values`, how to `make` a record, its `line` for people, and its
+//! `json` without an allocator. [`is_unsafe_to_print`] is the set of characters that every writer of records escapes.
 
 mod example;
+// Its tests need no feature.
+#[cfg(any(feature = "json", test))]
+mod json;
 mod line;
 mod make;
 mod printable;
@@ -32,6 +34,8 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 pub use example::EXAMPLES;
+#[cfg(any(feature = "json", test))]
+pub use json::RecordTooLong;
 pub use printable::{Printable, PrintableJson, is_unsafe_to_print};
 pub use values::{CauseWord, GateOutcome, HookOutcome, ResourceList};
 

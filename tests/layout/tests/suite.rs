@@ -242,6 +242,9 @@ fn the_arrows_of_contributing_lead_to_modules_that_use_what_they_come_from() {
     );
 }
 
+/// What the proof leaves out: serde-json-core, which the feature `json` brings, indexes slices.
+const NOT_PROVED: &str = "core/src/record/json.rs";
+
 /// What `make prove-no-panic` proves is what this program calls.
 #[test]
 fn the_program_that_cannot_panic_calls_each_public_function_of_core() {
@@ -249,6 +252,7 @@ fn the_program_that_cannot_panic_calls_each_public_function_of_core() {
         let files = below(&root().join(folder), &["rs"]);
         files
             .iter()
+            .filter(|file| !file.ends_with(NOT_PROVED))
             .map(|file| without_comments(&read(file)))
             .collect()
     };
