@@ -152,7 +152,7 @@ book: ## build the guide into target/docs, and check its links
 
 bare-metal: ## build core for a machine without an operating system
 	@tests/setup bare-metal
-	$(CARGO) build --locked --package scheduled-events-core --target thumbv7em-none-eabi
+	$(CARGO) build --locked --package scheduled-events-core --package scheduled-events-example-bare-metal --target thumbv7em-none-eabi
 
 bare-metal-c: ## build the C library for a Cortex-M4, and run C programs with it in QEMU
 	@tests/setup c bare-metal bare-metal-c
