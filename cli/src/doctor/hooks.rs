@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use scheduled_events::hooks::CommandLine;
 
 use super::arguments::commands;
-use super::finding::{Check, Finding};
+use super::check::{Check, Finding};
 #[cfg(unix)]
 use super::polkit::Asking;
 use super::polkit::{self, Question};

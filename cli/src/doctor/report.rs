@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use scheduled_events::files::{open_no_link, replace};
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_replay::capture::{Mask, is_guid};
+use scheduled_events_text::finding::text;
 use serde_json::Value;
 
-use super::finding::{Check, Finding, text};
+use super::check::{Check, Finding};
 use super::name::names_in;
 #[cfg(unix)]
 use super::unit::Inside;
@@ -92,12 +93,8 @@ impl ReportRequest {
             env!("CARGO_PKG_VERSION"),
             versions()
         );
-        let mut plain = Vec::new();
-        let _ = std::io::Write::write_all(
-            &mut anstream::StripStream::new(&mut plain),
-            &text(findings, Some(WIDTH)),
-        );
-        report += &mask.text(&String::from_utf8_lossy(&plain));
+        let findings = text(findings, Some(WIDTH));
+        report += &mask.text(&anstream::adapter::strip_str(&findings).to_string());
         if let Some(unit) = &self.unit {
             let _ = write!(report, "\n== Unit\n{}", mask.text(&without_values(unit)));
         }

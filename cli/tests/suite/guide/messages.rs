@@ -37,7 +37,7 @@ const CALLS: [&str; 21] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 41] = [
+const OTHERS: [(&str, &str); 39] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -124,13 +124,11 @@ const OTHERS: [(&str, &str); 41] = [
     ("cli/src/look/status.rs", "the output of `status`"),
     ("cli/src/rehearse.rs", "the output of `doctor --rehearse`"),
     ("cli/src/doctor/files.rs", "the output of `doctor`"),
-    ("cli/src/doctor/finding.rs", "the output of `doctor`"),
     ("cli/src/doctor/hooks.rs", "the output of `doctor`"),
     ("cli/src/doctor/policy.rs", "the output of `doctor`"),
     ("cli/src/doctor/polkit.rs", "the output of `doctor`"),
     ("cli/src/doctor/service.rs", "the output of `doctor`"),
     ("cli/src/doctor/others.rs", "the output of `doctor`"),
-    ("cli/src/output/table.rs", "the output of `list`"),
     (
         "cli/src/operate/simulate_eviction.rs",
         "the output of commands for operators",
