@@ -39,7 +39,7 @@ impl Outcome {
 }
 
 /// The result of one check. Its texts are safe to print. As JSON it is an object with the members `check`, `outcome`,
-/// `found` and `do`, which is null if there is nothing to do, and `machines` if it names others.
+/// `found` and `do`, which is null if there is nothing to do, and `machines` if its texts name some.
 ///
 /// ```
 /// use scheduled_events_text::finding::Finding;
@@ -62,7 +62,7 @@ pub struct Finding<C> {
     /// What to do.
     #[serde(rename = "do")]
     pub advice: Option<String>,
-    /// Other machines that the texts name: not written if there are none.
+    /// The machines and nodes that the texts name: not written if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
 }
@@ -88,7 +88,7 @@ impl<C> Finding<C> {
         Self::new(check, Outcome::Warn, found.as_ref(), None)
     }
 
-    /// With the names of other machines, which its texts have.
+    /// With the names of machines and nodes that its texts have.
     #[must_use]
     pub fn naming(mut self, machines: impl IntoIterator<Item = impl ToString>) -> Self {
         self.machines = machines.into_iter().map(|name| name.to_string()).collect();
