@@ -6,12 +6,13 @@
 //! - `check`: what is checked. What was found has the form of all programs: `scheduled_events_text::finding`.
 //! - `arguments`: options that do not fit each other. `watch` warns of them when it starts.
 //! - `name`: the name of this machine, of which `watch` warns, too.
-//! - `service`, `policy`, `hooks` (with `polkit`), `files`, `others`: the checks.
+//! - `service`, `policy`, `hooks` (with `polkit` and `fleet`), `files`, `others`: the checks.
 //! - `unit`: runs the checks as a unit of systemd would. `report`: writes them to a file.
 
 mod arguments;
 mod check;
 mod files;
+mod fleet;
 mod hooks;
 mod name;
 mod others;

@@ -119,6 +119,7 @@ impl ReportRequest {
         let user = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
         let mut names = self.names.clone();
         names.extend(of_findings.map(str::to_owned));
+        names.extend(findings.iter().flat_map(|finding| finding.machines.clone()));
         names.push(host.trim().to_owned());
         names.push(user.unwrap_or_default());
         for record in records {

@@ -37,7 +37,7 @@ const CALLS: [&str; 21] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 39] = [
+const OTHERS: [(&str, &str); 40] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -124,6 +124,7 @@ const OTHERS: [(&str, &str); 39] = [
     ("cli/src/look/status.rs", "the output of `status`"),
     ("cli/src/rehearse.rs", "the output of `doctor --rehearse`"),
     ("cli/src/doctor/files.rs", "the output of `doctor`"),
+    ("cli/src/doctor/fleet.rs", "the output of `doctor`"),
     ("cli/src/doctor/hooks.rs", "the output of `doctor`"),
     ("cli/src/doctor/policy.rs", "the output of `doctor`"),
     ("cli/src/doctor/polkit.rs", "the output of `doctor`"),
