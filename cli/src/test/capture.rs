@@ -18,13 +18,15 @@ use crate::args::{CaptureArgs, OutputArgs};
 use crate::audit_lines::read_audit;
 use crate::endpoint::connect;
 use crate::error::CommandError;
-use crate::output::format::count;
+use crate::output::format::{count, printable};
 use crate::output::{self, check_written};
 use crate::platform;
 use crate::startup::{patiently, signals, stop_on_signals};
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
 use scheduled_events::audit::Audit;
+use scheduled_events::files::sibling;
 use scheduled_events::imds;
+use scheduled_events::limits::AUDIT_FILES_MAX;
 use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use scheduled_events::watch::{Host, Note, Poll, Reply, StopReason, WatchStatus};
 use scheduled_events::watch::{Watcher, WatcherOptions};
@@ -69,7 +71,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     printer.message(&format!(
         "capturing what {} answers to {}; press Ctrl-C to stop",
         imds.endpoint(),
-        args.to.display()
+        printable(&args.to.display().to_string())
     ));
     let (probes, received) = mpsc::channel();
     let asking = {
@@ -101,7 +103,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     if let Some(masker) = masker {
         masker.names.finish();
     }
-    let file = args.to.display();
+    let file = printable(&args.to.display().to_string());
     host.printer.message(&format!(
         "{} in {file}; see `scheduled-events contract {file}`",
         count(*number, "exchange")
@@ -112,19 +114,22 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
 
 /// The file that has what the mask replaces, beside the capture.
 fn names_file(capture: &Path) -> PathBuf {
-    let mut name = capture.as_os_str().to_owned();
-    name.push(".names");
-    name.into()
+    sibling(capture, ".names")
 }
 
 /// Checks that a capture which is continued stays masked by the same names, or not masked.
 fn check_whole(args: &CaptureArgs) -> Result<(), CommandError> {
-    let has_lines = fs::metadata(&args.to).is_ok_and(|file| file.len() > 0);
+    // An earlier file may be left alone.
+    let earlier = (1..=AUDIT_FILES_MAX).map(|number| sibling(&args.to, &format!(".{number}")));
+    let has_lines = std::iter::once(args.to.clone())
+        .chain(earlier)
+        .any(|file| fs::metadata(file).is_ok_and(|file| file.len() > 0));
     let names = names_file(&args.to);
     if !has_lines || names.exists() == args.mask {
         return Ok(());
     }
-    let (file, names) = (args.to.display(), names.display());
+    let shown = |path: &Path| printable(&path.display().to_string());
+    let (file, names) = (shown(&args.to), shown(&names));
     Err(CommandError::usage(if args.mask {
         format!(
             "{file} has lines, but {names}, which has what replaces their names, is missing; use another file"

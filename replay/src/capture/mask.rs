@@ -8,7 +8,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
 use serde::Serialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::CapturedExchange;
@@ -289,9 +288,14 @@ impl Mask {
         (None, inner.unwrap_or(whole))
     }
 
-    /// Masks the texts of a body that is JSON, whose form stays as it was, or all of another body.
+    /// Masks the texts of a body that is JSON, whose form stays as it was, or of one that begins so: it may be cut off, or have
+    /// something before or after it. Of another body, all.
     fn body(&mut self, body: &str, is_underscored: bool) -> String {
-        if serde_json::from_str::<IgnoredAny>(body).is_err() {
+        if !body
+            .trim_start_matches('\u{feff}')
+            .trim_start()
+            .starts_with(['{', '[', '"'])
+        {
             return self.text(body);
         }
         let literals = literals(body);
@@ -306,12 +310,12 @@ impl Mask {
         for (key, literal, range) in &literals {
             let masked = self.value(key, literal, is_underscored);
             if masked != *literal {
-                out.push_str(&body[copied..range.0]);
+                out += &self.text(&body[copied..range.0]);
                 out.push_str(&Value::from(masked).to_string());
                 copied = range.1;
             }
         }
-        out + &body[copied..]
+        out + &self.text(&body[copied..])
     }
 
     fn value(&mut self, key: &str, text: &str, is_underscored: bool) -> String {
@@ -372,7 +376,7 @@ fn run(text: &str, fits: impl Fn(char) -> bool) -> usize {
     text.find(|char| !fits(char)).unwrap_or(text.len())
 }
 
-/// The texts of valid JSON that are values: each with the name of the member that it belongs to, and where it is.
+/// The texts of JSON that are values: each with the name of the member that it belongs to, and where it is.
 fn literals(json: &str) -> Vec<(String, String, (usize, usize))> {
     let mut found = Vec::new();
     let mut key = String::new();
@@ -396,7 +400,9 @@ fn literals(json: &str) -> Vec<(String, String, (usize, usize))> {
             }
             is_escaped = !is_escaped && byte == b'\\';
         }
-        let text = serde_json::from_str(&json[start..end]).unwrap_or_default();
+        // One that is cut off, or has an invalid escape, is masked as it is.
+        let text = serde_json::from_str(&json[start..end])
+            .unwrap_or_else(|_| json[start + 1..end].trim_end_matches('"').to_owned());
         if json[end..].trim_start().starts_with(':') {
             key = text;
         } else {
@@ -455,6 +461,20 @@ mod tests {
             mask.body(body, false),
             r#"{"New":[{"EventType":"Reboot"},"masked"],"Resources":[["vm_1"],"vm_2"]}"#
         );
+    }
+
+    #[test]
+    fn a_body_that_is_cut_off_or_has_more_around_it_shows_no_name() {
+        let whole = r#"{"Events":[{"EventId":"6A7B1C2D-0000-1111-2222-333344445555","Resources":["secret-a","secret-b"],"New":"secret"}]}"#;
+        let cut = (1..whole.len()).map(|at| whole[..at].to_owned());
+        let around = [
+            format!("\u{feff}{whole}"),
+            format!("{whole}}} \"secret-b\""),
+        ];
+        for body in cut.chain(around) {
+            let masked = Mask::default().body(&body, false);
+            assert!(!masked.contains("secret"), "{body}: {masked}");
+        }
     }
 
     #[test]
