@@ -114,13 +114,13 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
 
 /// The file that has what the mask replaces, beside the capture.
 fn names_file(capture: &Path) -> PathBuf {
-    sibling(capture, ".names")
+    sibling(capture, "names")
 }
 
 /// Checks that a capture which is continued stays masked by the same names, or not masked.
 fn check_whole(args: &CaptureArgs) -> Result<(), CommandError> {
     // An earlier file may be left alone.
-    let earlier = (1..=AUDIT_FILES_MAX).map(|number| sibling(&args.to, &format!(".{number}")));
+    let earlier = (1..=AUDIT_FILES_MAX).map(|number| sibling(&args.to, &number.to_string()));
     let has_lines = std::iter::once(args.to.clone())
         .chain(earlier)
         .any(|file| fs::metadata(file).is_ok_and(|file| file.len() > 0));

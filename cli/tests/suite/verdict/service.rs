@@ -170,6 +170,10 @@ fn a_masked_capture_shows_the_rules_and_names_nobody() {
         "{}",
         refused.stderr
     );
+    // Nor is it after the file was rotated.
+    fs::rename(&file, format!("{file}.2")).expect("a rotation");
+    capture(&serve(&[]), &file, &[]).with_code(2);
+    fs::rename(format!("{file}.2"), &file).expect("a file");
     fs::remove_file(&names).expect("the names");
     let refused = capture(&serve(&[]), &file, &["--mask"]).with_code(2);
     assert!(
