@@ -23,10 +23,9 @@ use crate::output::{self, check_written};
 use crate::platform;
 use crate::startup::{patiently, signals, stop_on_signals};
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
-use scheduled_events::audit::Audit;
+use scheduled_events::audit::{Audit, earlier_files};
 use scheduled_events::files::sibling;
 use scheduled_events::imds;
-use scheduled_events::limits::AUDIT_FILES_MAX;
 use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use scheduled_events::watch::{Host, Note, Poll, Reply, StopReason, WatchStatus};
 use scheduled_events::watch::{Watcher, WatcherOptions};
@@ -98,17 +97,24 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         let _ = asking.join();
     }
     host.printer.finish();
-    audit.finish();
+    let lost = audit.finish();
     let (masker, number) = &*captured.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(masker) = masker {
         masker.names.finish();
     }
     let file = printable(&args.to.display().to_string());
+    let lost = usize::try_from(lost).unwrap_or(usize::MAX);
     host.printer.message(&format!(
         "{} in {file}; see `scheduled-events contract {file}`",
-        count(*number, "exchange")
+        count(number.saturating_sub(lost), "exchange")
     ));
     output::flush_on_exit();
+    if lost > 0 {
+        return Err(CommandError::usage(format!(
+            "{file} lacks {}, which could not be written",
+            count(lost, "exchange")
+        )));
+    }
     check_written()
 }
 
@@ -120,9 +126,8 @@ fn names_file(capture: &Path) -> PathBuf {
 /// Checks that a capture which is continued stays masked by the same names, or not masked.
 fn check_whole(args: &CaptureArgs) -> Result<(), CommandError> {
     // An earlier file may be left alone.
-    let earlier = (1..=AUDIT_FILES_MAX).map(|number| sibling(&args.to, &number.to_string()));
-    let has_lines = std::iter::once(args.to.clone())
-        .chain(earlier)
+    let has_lines = earlier_files(&args.to)
+        .chain([args.to.clone()])
         .any(|file| fs::metadata(file).is_ok_and(|file| file.len() > 0));
     let names = names_file(&args.to);
     if !has_lines || names.exists() == args.mask {
