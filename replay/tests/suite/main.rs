@@ -6,6 +6,7 @@ mod control;
 #[path = "../../../tests/support/eventually.rs"]
 mod eventually;
 mod faults;
+mod finish;
 mod machines;
 mod outside;
 mod rules;
@@ -182,7 +183,7 @@ fn steady() -> ServerConfig {
 }
 
 fn start(config: ServerConfig) -> Server {
-    Server::start(config).expect("start")
+    Server::start(config.without_verdict()).expect("start")
 }
 
 fn faulty(faults: &[&str]) -> Server {
