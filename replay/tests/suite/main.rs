@@ -9,6 +9,7 @@ mod faults;
 mod finish;
 mod machines;
 mod outside;
+mod redirects;
 mod rules;
 mod scenarios;
 mod shown;
