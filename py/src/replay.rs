@@ -50,6 +50,7 @@ pub(crate) fn replay(
     let scenario = Scenario::load(&utf8(&scenario.str()?)?)
         .map_err(|error| errors::config(py, &error.to_string()))?;
     let mut config = ServerConfig::new(scenario)
+        .without_verdict()
         .speed(speed.0)
         .vm_name(&vm_name.0)
         .newest_api_version(newest_api_version.0)
