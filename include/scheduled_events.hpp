@@ -130,6 +130,25 @@ enum class gate_answer : std::uint32_t {
   closed = SCHEDEV_GATE_ANSWER_CLOSED,
 };
 
+/// What has to happen next for an event.
+enum class waits_for : std::uint32_t {
+  document = SCHEDEV_WAITS_FOR_DOCUMENT,
+  due_time = SCHEDEV_WAITS_FOR_DUE_TIME,
+  gate_to_prepare = SCHEDEV_WAITS_FOR_GATE_TO_PREPARE,
+  preparation = SCHEDEV_WAITS_FOR_PREPARATION,
+  gate_to_approve = SCHEDEV_WAITS_FOR_GATE_TO_APPROVE,
+  turn = SCHEDEV_WAITS_FOR_TURN,
+  approval = SCHEDEV_WAITS_FOR_APPROVAL,
+  start = SCHEDEV_WAITS_FOR_START,
+  start_unapproved = SCHEDEV_WAITS_FOR_START_UNAPPROVED,
+  start_unprepared = SCHEDEV_WAITS_FOR_START_UNPREPARED,
+  cancelled_command = SCHEDEV_WAITS_FOR_CANCELLED_COMMAND,
+  end = SCHEDEV_WAITS_FOR_END,
+  withdrawal = SCHEDEV_WAITS_FOR_WITHDRAWAL,
+  recovery = SCHEDEV_WAITS_FOR_RECOVERY,
+  other = SCHEDEV_WAITS_FOR_OTHER,
+};
+
 /// Where the events of a session come from.
 enum class session_source : std::uint32_t {
   documents = SCHEDEV_SESSION_SOURCE_DOCUMENTS,
@@ -157,6 +176,7 @@ inline std::string_view word(outcome_kind value) {
 inline std::string_view word(preparation value) { return schedev_preparation_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(gate_phase value) { return schedev_gate_phase_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(gate_answer value) { return schedev_gate_answer_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(waits_for value) { return schedev_waits_for_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(notification_outcome value) {
   return schedev_notification_outcome_word(static_cast<std::uint32_t>(value));
 }
@@ -516,6 +536,41 @@ private:
   schedev_outcome c_{};
 };
 
+/// The machine that records are of. Its texts are views; those that are unknown are empty.
+struct machine {
+  std::string_view name{};
+  /// Its vmId.
+  std::string_view vm_id{};
+};
+
+/// What an event of a session waits for, and why. The event is valid until the next call that changes the session.
+class waiting {
+public:
+  explicit waiting(const schedev_waiting &c) : c_(c) {}
+  tracked_event event() const { return tracked_event(c_.event); }
+  scheduled_events::waits_for waits_for() const noexcept {
+    return static_cast<scheduled_events::waits_for>(c_.waits_for);
+  }
+  /// The number of the preparation, recovery or question to the gate that runs, and since when.
+  std::optional<std::uint32_t> attempt() const { return c_.has_attempt ? std::optional(c_.attempt) : std::nullopt; }
+  std::optional<seconds_point> since() const {
+    return c_.has_attempt ? std::optional(detail::moment(c_.since_seconds)) : std::nullopt;
+  }
+  /// When what it waits for happens at the earliest, or is tried again.
+  std::optional<seconds_point> until() const {
+    return c_.has_until ? std::optional(detail::moment(c_.until_seconds)) : std::nullopt;
+  }
+  /// What the policy decided in the newest document; nothing before the first one after a start.
+  std::optional<scheduled_events::decision> decision() const {
+    return c_.has_decision ? std::optional(scheduled_events::decision(c_.decision)) : std::nullopt;
+  }
+  /// Whether the machine prepares, or has prepared, by the last call.
+  bool by_last_call() const noexcept { return c_.by_last_call; }
+
+private:
+  schedev_waiting c_{};
+};
+
 /// The client as a state machine without I/O.
 class session {
 public:
@@ -569,14 +624,16 @@ public:
   /// The last step as a JSON object on one line: a record as `scheduled-events watch --json` emits it; nothing if the
   /// step has no record. Call it before the next call that changes the session. The newest document has what the session does
   /// not keep, such as descriptions; without it they are null.
-  result<std::optional<std::string>> try_step_json(const document *newest = nullptr) const {
+  result<std::optional<std::string>> try_step_json(const document *newest = nullptr,
+                                                   const machine &machine = scheduled_events::machine()) const {
     const schedev_document *c = newest == nullptr ? nullptr : &newest->c();
+    const schedev_machine of{detail::view(machine.name), detail::view(machine.vm_id), {0, 0, 0, 0}};
     std::size_t needed = 0;
-    if (schedev_step_json(&step_, c, nullptr, 0, &needed) == SCHEDEV_END) {
+    if (schedev_step_json(&step_, c, &of, nullptr, 0, &needed) == SCHEDEV_END) {
       return std::optional<std::string>();
     }
-    auto json = detail::written([this, c](char *out, std::size_t size, std::size_t *length) {
-      return schedev_step_json(&step_, c, out, size, length);
+    auto json = detail::written([this, c, &of](char *out, std::size_t size, std::size_t *length) {
+      return schedev_step_json(&step_, c, &of, out, size, length);
     });
     if (!json) {
       return json.error();
@@ -648,6 +705,21 @@ public:
     return schedev_session_set_machine_id(c_.get(), detail::view(id));
   }
 
+  /// Sets how far the time of day is ahead of the clock of try_next(), which does not step: NotBefore is a time of day.
+  [[nodiscard]] schedev_status try_set_time_of_day_ahead(std::chrono::milliseconds ahead) {
+    return schedev_session_set_time_of_day_ahead(c_.get(), ahead.count());
+  }
+
+  /// What each event waits for, in the order of try_events().
+  result<std::vector<scheduled_events::waiting>> try_waiting(millis_point now) const {
+    std::vector<scheduled_events::waiting> all;
+    schedev_waiting one{};
+    schedev_status status = SCHEDEV_OK;
+    while ((status = schedev_session_waiting(c_.get(), all.size(), detail::millis(now), &one)) == SCHEDEV_OK) {
+      all.emplace_back(one);
+    }
+    return detail::value_if(status == SCHEDEV_END ? SCHEDEV_OK : status, std::move(all));
+  }
   /// The ids of the events that the recovery of this machine is for.
   result<std::vector<std::string>> try_recovering() const { return ids_of(schedev_session_recovering); }
   /// Since when this machine is out of service; nothing if it is in service.
@@ -689,8 +761,9 @@ public:
 
 #if SCHEDEV_EXCEPTIONS
   step::any next(millis_point now) { return detail::checked(try_next(now)); }
-  std::optional<std::string> step_json(const document *newest = nullptr) const {
-    return detail::checked(try_step_json(newest));
+  std::optional<std::string> step_json(const document *newest = nullptr,
+                                       const machine &machine = scheduled_events::machine()) const {
+    return detail::checked(try_step_json(newest, machine));
   }
   outcome on_response(const response &received, millis_point now) {
     return detail::checked(try_on_response(received, now));
@@ -708,6 +781,8 @@ public:
   }
   void set_names(const names &mine) { detail::check(try_set_names(mine)); }
   void set_machine_id(std::string_view id) { detail::check(try_set_machine_id(id)); }
+  void set_time_of_day_ahead(std::chrono::milliseconds ahead) { detail::check(try_set_time_of_day_ahead(ahead)); }
+  std::vector<scheduled_events::waiting> waiting(millis_point now) const { return detail::checked(try_waiting(now)); }
   std::vector<std::string> recovering() const { return detail::checked(try_recovering()); }
   std::optional<millis_point> out_of_service_since() const { return detail::checked(try_out_of_service_since()); }
   std::optional<millis_point> advice_unseen_since() const { return detail::checked(try_advice_unseen_since()); }
@@ -772,7 +847,7 @@ private:
     case SCHEDEV_STEP_PREPARE:
       return step::prepare{tracked_event(c.event), c.attempt, c.by_last_call};
     case SCHEDEV_STEP_RECOVER:
-      return step::recover{tracked_event(c.event), c.attempt, c.session != nullptr};
+      return step::recover{tracked_event(c.event), c.attempt, c.own};
     case SCHEDEV_STEP_GATE:
       return step::gate{tracked_event(c.event), static_cast<gate_phase>(c.gate_phase), c.attempt};
     case SCHEDEV_STEP_CANCEL:

@@ -36,8 +36,10 @@ se::millis_point now() { return se::millis_point(milliseconds(now_ms())); }
 /// Performs the steps of a session.
 class agent {
 public:
-  agent(const char *endpoint, const char *prepare, const char *recover, const se::session::config &config)
+  agent(const char *endpoint, std::string_view name, const char *prepare, const char *recover,
+        const se::session::config &config)
       : prepare_(prepare), recover_(recover), session_(config) {
+    machine_.name = name;
     if (!requests_open(endpoint)) {
       throw std::runtime_error("libcurl cannot start");
     }
@@ -65,7 +67,7 @@ public:
         requests_send_id();
       }
       const auto step = session_.next(now());
-      if (const auto record = session_.step_json(document_ ? &*document_ : nullptr)) {
+      if (const auto record = session_.step_json(document_ ? &*document_ : nullptr, machine_)) {
         std::cout << *record << std::endl;
       }
       save();
@@ -151,7 +153,9 @@ private:
   void identify(const answer &answer) {
     constexpr std::array<milliseconds, 3> pauses{1s, 8s, 60s};
     if (answer.code == CURLE_OK) {
-      check_state(session_.try_set_machine_id({answer.body, answer.body_len}));
+      vm_id_.assign(answer.body, answer.body_len);
+      machine_.vm_id = vm_id_;
+      check_state(session_.try_set_machine_id(vm_id_));
     } else if (id_failures_ < pauses.size()) {
       ask_id_at_ = now() + pauses.at(id_failures_++);
     }
@@ -177,6 +181,8 @@ private:
 
   const char *prepare_, *recover_;
   se::session session_;
+  std::string vm_id_{};
+  se::machine machine_{}; // For the records; a view of vm_id_.
   std::string newest_{};
   std::optional<se::document> document_{}; // A view of newest_.
   std::optional<se::millis_point> ask_id_at_{};
@@ -199,7 +205,7 @@ int run(char **arguments) {
   config.names = se::names({arguments[2]});
   config.seed = std::random_device()();
   config.boot_id = {boot_id.data(), static_cast<std::size_t>(std::max<ssize_t>(boot_id_len, 0))};
-  agent agent(arguments[1], arguments[4], arguments[5], config);
+  agent agent(arguments[1], arguments[2], arguments[4], arguments[5], config);
 
   std::string state(SCHEDEV_STATE_READ_BYTES, '\0');
   ssize_t len = -1;
