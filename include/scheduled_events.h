@@ -61,20 +61,23 @@
  *     schedev_event event;
  *     schedev_text name;
  *     schedev_error error;
+ *     char printable[512];
+ *     size_t len;
  *     if (schedev_document_parse(body, body_len, &document, &error) != SCHEDEV_OK) {
  *       fprintf(stderr, "%u:%u: %s\n", error.line, error.column, schedev_error_message(&error));
  *       return 1;
  *     }
  *     while (schedev_document_next(&document, &cursor, &event) == SCHEDEV_OK) {
- *       printf("%.*s:", (int)event.event_id.len, event.event_id.data);
  *       for (size_t i = 0; schedev_event_resource(&event, i, &name) == SCHEDEV_OK; i++) {
- *         printf(" %.*s", (int)name.len, name.data);
+ *         if (schedev_text_copy_printable(name, printable, sizeof printable, &len) == SCHEDEV_OK) {
+ *           printf(" %s", printable);
+ *         }
  *       }
  *       printf("\n");
  *     }
  *
- * The texts of a document come from outside and can contain any character. Escape them before they reach a terminal, a
- * log or a shell. schedev_step_json() does that.
+ * The texts of a document come from outside and can contain any character. schedev_text_copy_printable() and
+ * schedev_step_json() escape what must not reach a terminal or a log as it is. Never give texts to a shell.
  *
  * CONVENTIONS
  *
@@ -339,6 +342,22 @@ SCHEDEV_API schedev_text schedev_text_from(const char *string);
  */
 SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_text_copy(schedev_text text, char *buffer, size_t capacity, size_t *needed);
+
+/**
+ * Copies a text as schedev_text_copy() does, and escapes what could act on a terminal, forge a line of a log, or hide or reorder the
+ * text around it: an ESC becomes a
+ * backslash and u{1b}. Print texts of events in this form only.
+ *
+ * @param text      the text.
+ * @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes.
+ * @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_text_copy_printable(schedev_text text, char *buffer, size_t capacity,
+                                                       size_t *needed);
 
 /**
  * Whether a text, decoded, equals these bytes.

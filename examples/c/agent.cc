@@ -137,7 +137,7 @@ private:
     made.status = answer.http_status;
     made.body = {answer.body, answer.body_len};
     if (answer.retry_after_seconds > 0) {
-      made.retry_after_seconds = answer.retry_after_seconds;
+      made.retry_after = std::chrono::seconds(answer.retry_after_seconds);
     }
     return made;
   }
@@ -153,9 +153,8 @@ private:
   void identify(const answer &answer) {
     constexpr std::array<milliseconds, 3> pauses{1s, 8s, 60s};
     if (answer.code == CURLE_OK) {
-      vm_id_.assign(answer.body, answer.body_len);
-      machine_.vm_id = vm_id_;
-      check_state(session_.try_set_machine_id(vm_id_));
+      machine_.vm_id.assign(answer.body, answer.body_len);
+      check_state(session_.try_set_machine_id(machine_.vm_id));
     } else if (id_failures_ < pauses.size()) {
       ask_id_at_ = now() + pauses.at(id_failures_++);
     }
@@ -181,8 +180,7 @@ private:
 
   const char *prepare_, *recover_;
   se::session session_;
-  std::string vm_id_{};
-  se::machine machine_{}; // For the records; a view of vm_id_.
+  se::machine machine_{}; // For the records.
   std::string newest_{};
   std::optional<se::document> document_{}; // A view of newest_.
   std::optional<se::millis_point> ask_id_at_{};
@@ -204,7 +202,7 @@ int run(char **arguments) {
   config.policy = se::policy({prepare});
   config.names = se::names({arguments[2]});
   config.seed = std::random_device()();
-  config.boot_id = {boot_id.data(), static_cast<std::size_t>(std::max<ssize_t>(boot_id_len, 0))};
+  config.boot_id.assign(boot_id.data(), static_cast<std::size_t>(std::max<ssize_t>(boot_id_len, 0)));
   agent agent(arguments[1], arguments[2], arguments[4], arguments[5], config);
 
   std::string state(SCHEDEV_STATE_READ_BYTES, '\0');

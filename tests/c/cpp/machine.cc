@@ -113,7 +113,7 @@ void gate_and_other_machine() {
   EXPECT(host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now) == se::answer::accepted);
   EXPECT(host.expect<se::step::post>().body == R"({"StartRequests":[{"EventId":"a"}]})");
 
-  options.last_call_seconds = 900;
+  options.last_call = se::last_call(std::chrono::minutes(15));
   struct host ungated(options);
   ungated.serve({"a"}, "Reboot");
   gate = ungated.expect<se::step::gate>();
@@ -142,8 +142,8 @@ void gate_and_other_machine() {
 void rules() {
   se::rule rule;
   rule.action = se::action::prepare;
-  rule.max_notice_seconds = 600;
-  rule.prepare_before_seconds = 60;
+  rule.max_notice = std::chrono::minutes(10);
+  rule.prepare_before = std::chrono::minutes(1);
   se::policy policy({rule});
   const auto document = se::document::parse(
       R"({"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm_0","vm_1"],)"

@@ -33,6 +33,12 @@ static void texts(void) {
   EXPECT(schedev_text_copy(plain, buffer, sizeof buffer, NULL) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_text_copy(null, buffer, sizeof buffer, &needed) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_text_copy(broken, buffer, sizeof buffer, &needed) == SCHEDEV_ERROR_UTF8);
+  EXPECT(schedev_text_copy_printable(escaped, buffer, sizeof buffer, &needed) == SCHEDEV_OK && needed == 8);
+  EXPECT(strcmp(buffer, "a\xc3\xa9\\u{a}") == 0);
+  EXPECT(schedev_text_copy_printable(escaped, buffer, 7, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed == 8);
+  EXPECT(schedev_text_copy_printable(plain, buffer, 4, &needed) == SCHEDEV_OK && memcmp(buffer, plain.data, 4) == 0);
+  EXPECT(schedev_text_copy_printable(broken, buffer, sizeof buffer, &needed) == SCHEDEV_ERROR_UTF8);
+  EXPECT(schedev_text_copy_printable(none, NULL, 0, &needed) == SCHEDEV_OK && needed == 0);
   EXPECT(schedev_text_equal(escaped, "a\xc3\xa9\n", 4) && !schedev_text_equal(escaped, "a\xc3\xa9", 3));
   EXPECT(!schedev_text_equal(plain, "VM_0", 4) && schedev_text_equal_ignore_case(plain, "VM_0", 4));
   EXPECT(!schedev_text_equal(plain, NULL, 4) && schedev_text_equal(none, NULL, 0));
