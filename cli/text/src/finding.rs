@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// The result of one check. Its texts are safe to print. As JSON it is an object with the members `check`, `outcome`,
+/// The result of one check. As JSON it is an object with the members `check`, `outcome`,
 /// `found` and `do`, which is null if there is nothing to do, and `machines` if its texts name some.
 ///
 /// ```
@@ -105,7 +105,6 @@ impl<C> Finding<C> {
 
     /// A finding with texts that may come from outside: unsafe characters are escaped.
     pub fn new(check: C, outcome: Outcome, found: &str, advice: Option<&str>) -> Self {
-        let printable = |text| Printable(text).to_string();
         Self {
             check,
             outcome,
@@ -114,6 +113,11 @@ impl<C> Finding<C> {
             machines: Vec::new(),
         }
     }
+}
+
+/// The text with unsafe characters escaped. What is escaped already stays as it is.
+fn printable(text: &str) -> String {
+    Printable(text).to_string()
 }
 
 /// One finding for each check, in the order of the checks: the worst part of it first.
@@ -159,12 +163,13 @@ pub fn text<C: AsRef<str>>(findings: &[Finding<C>], width: Option<usize>) -> Str
         let outcome = finding.outcome;
         table.row([
             (outcome.word().to_owned(), outcome.style()),
-            (finding.check.as_ref().to_owned(), PLAIN),
-            (finding.found.clone(), PLAIN),
+            // It may have been read from another program.
+            (printable(finding.check.as_ref()), PLAIN),
+            (printable(&finding.found), PLAIN),
         ]);
         if let Some(advice) = &finding.advice {
             let none = || (String::new(), PLAIN);
-            table.row([none(), none(), (format!("-> {advice}"), DIM)]);
+            table.row([none(), none(), (format!("-> {}", printable(advice)), DIM)]);
         }
     }
     let mut text = Vec::new();
@@ -226,6 +231,16 @@ mod tests {
             serde_json::to_string(&Finding::ok("gate", "a and b").naming(["a", "b"])).unwrap(),
             r#"{"check":"gate","outcome":"ok","found":"a and b","do":null,"machines":["a","b"]}"#
         );
+    }
+
+    #[test]
+    fn a_finding_of_another_program_is_safe_to_print() {
+        let line = r#"{"check":"a\u001b","outcome":"warn","found":"b\u001b","do":"c\u202e"}"#;
+        let finding: Finding<String> = serde_json::from_str(line).unwrap();
+        let plain = anstream::adapter::strip_str(&text(&[finding], None)).to_string();
+        for word in ["a\\u{1b}", "b\\u{1b}", "c\\u{202e}"] {
+            assert!(plain.contains(word), "{plain}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use scheduled_events_core::UnixSeconds;
+use scheduled_events_core::record::PrintableJson;
 use scheduled_events_text::finding::{Finding, has_failure, text};
 use serde::Serialize;
 
@@ -38,7 +39,7 @@ pub fn print_findings<C: AsRef<str> + Serialize>(
     if json {
         for finding in findings {
             let line = serde_json::to_string(finding).map_err(Failure::refused)?;
-            print(&(line + "\n"))?;
+            print(&format!("{}\n", PrintableJson(&line)))?;
         }
     } else {
         print(&text(findings, output_width()))?;
