@@ -8,7 +8,7 @@ use std::process::Command;
 use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
-use crate::fixture::{block_on, wait_for};
+use crate::fixture::{FLEET_COMMAND, block_on, wait_for, watcher_command};
 use crate::gate::{Fleet, Gate};
 
 const GROUP: &str = "[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n";
@@ -104,6 +104,41 @@ fn a_gate_that_works_is_described() {
     assert!(lines[0].starts_with("ok  daemon  version "), "{text}");
     assert!(lines[2].starts_with("ok  group   web_0 is in "), "{text}");
     assert_eq!(lines[5], "4 checks, 0 failures, 0 warnings", "{text}");
+}
+
+#[test]
+fn the_doctor_of_the_watcher_shows_it() {
+    let fleet = Fleet::new(GROUP);
+    let mut gate = fleet.start("web_0", None);
+    let line = |gate: &Gate| {
+        let command = format!("{FLEET_COMMAND} --config {} ask", gate.config.display());
+        let mut doctor = Command::new(watcher_command());
+        doctor.args(["doctor", "--json", "--endpoint", "http://127.0.0.1:1"]);
+        let output = wait::output(doctor.args(["--gate", &command]));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let mut lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let line = lines.find(|line| line["check"] == "gate");
+        line.unwrap_or_else(|| panic!("no gate: {text}"))
+    };
+    let found = line(&gate);
+    assert_eq!(found["outcome"], "ok", "{found}");
+    let text = found["found"].as_str().expect("a text");
+    for part in [
+        "--gate runs ",
+        "; daemon: version ",
+        "; store: folder answered in ",
+        "; group: web_0 is in the group web",
+        "; limits: no other machine",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    stop(&mut gate);
+    let found = line(&gate);
+    assert_eq!(found["outcome"], "fail", "{found}");
+    let text = found["found"].as_str().expect("a text");
+    assert!(text.starts_with("daemon: no daemon listens at "), "{text}");
 }
 
 #[test]
@@ -327,7 +362,7 @@ fn without_an_engine_there_is_no_gate_to_check() {
     let config = root.path().join("fleet.toml");
     std::fs::write(&config, "machine = \"web_0\"\n").expect("a configuration");
     let check = |path: &Path, arguments: &[&str]| {
-        let mut command = Command::new(crate::fixture::FLEET_COMMAND);
+        let mut command = Command::new(FLEET_COMMAND);
         command.arg("--config").arg(path).arg("check");
         command
             .env_remove("KUBECONFIG")
