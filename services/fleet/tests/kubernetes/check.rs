@@ -94,6 +94,25 @@ fn a_right_that_is_missing_is_named_with_its_rule() {
 }
 
 #[test]
+fn an_agent_without_rights_gets_all_rules() {
+    let cluster = Cluster::with_access(Access::None);
+    cluster.configure("");
+    let (code, good, bad) = node(&cluster);
+    assert_eq!((code, good, bad.len()), (1, 0, 8), "{bad:?}");
+    let (check, found, _) = &bad[0];
+    assert!(
+        check == "node" && found.contains(" cannot be read: "),
+        "{found}"
+    );
+    for (check, found, todo) in &bad[1..] {
+        assert!(
+            check == "right" && found.contains(": not allowed") && todo.contains("apiGroups: ["),
+            "{found}: {todo}"
+        );
+    }
+}
+
+#[test]
 fn a_drain_by_force_needs_one_more() {
     let cluster = Cluster::start();
     cluster.configure("at_deadline = \"force\"");

@@ -167,6 +167,22 @@ fn without_a_daemon_the_store_is_checked_all_the_same() {
 }
 
 #[test]
+fn a_store_that_cannot_be_opened_is_a_failure() {
+    let root = tempfile::TempDir::new().expect("a folder");
+    let config = root.path().join("fleet.toml");
+    let text = format!(
+        "machine = \"web_0\"\nengine = \"etcd\"\netcd = {{ endpoints = [\"https://127.0.0.1:1\"], ca = \"/no/such/ca.pem\" }}\n\
+         socket = {:?}\n",
+        root.path().join("socket")
+    );
+    std::fs::write(&config, text).expect("a configuration");
+    let report = Report::of(Command::new(FLEET_COMMAND).arg("--config").arg(&config));
+    report.expect("daemon", "fail", &["no daemon listens at "]);
+    report.expect("store", "fail", &["cannot read /no/such/ca.pem"]);
+    assert_eq!((report.code, report.lines.len()), (1, 2));
+}
+
+#[test]
 fn a_daemon_of_another_version_is_to_be_restarted() {
     let fleet = Fleet::new(GROUP);
     let mut gate = fleet.start("web_0", None);

@@ -582,6 +582,11 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     );
     // Paths that exist, but are of another kind.
     fs::write(configured.path("drain"), "#!/bin/sh\n").expect("written");
+    fs::write(
+        configured.path("policy.toml"),
+        "[[rule]]\naction = \"aprove\"\n",
+    )
+    .expect("written");
     let other = own
         .replace(
             &format!("audit = \"{}\"", path("audit")),
@@ -599,6 +604,7 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     let (code, text) = check("", &other);
     assert_eq!(code, 1, "{text}");
     for line in [
+        "FAIL policy ",
         "FAIL audit ",
         "FAIL state ",
         "FAIL hooks.prepare ",
