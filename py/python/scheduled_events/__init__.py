@@ -64,6 +64,7 @@ from ._records import (
     Report,
     Untracked,
     Wait,
+    Waiting,
 )
 from ._words import Action, EventSource, EventStatus, EventType
 
@@ -141,6 +142,7 @@ __all__ = [
     "Tracker",
     "Untracked",
     "Wait",
+    "Waiting",
     "Watch",
     "__version__",
     "acknowledge_request",
