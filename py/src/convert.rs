@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDateTime, PyDelta, PyDict, PyS
 use scheduled_events::clock::Clock;
 use scheduled_events_core::{GateAnswer, UnixMillis, UnixSeconds};
 
-use crate::errors;
+use crate::errors::{self, About};
 
 /// An argument of any type: what PyO3 refuses about it is an error of this package.
 pub(crate) struct Arg<T>(pub(crate) T);
@@ -98,7 +98,10 @@ pub(crate) fn with_names<T>(
 ) -> PyResult<T> {
     match names.cast::<PyString>() {
         Ok(name) if !name.is_empty()? => Ok(with(&[&*utf8(name)?])),
-        _ => Ok(with(&names.extract::<Names>()?.borrowed())),
+        _ => {
+            let names = names.extract::<Names>().about(names.py(), "vm_names")?;
+            Ok(with(&names.borrowed()))
+        }
     }
 }
 
@@ -235,6 +238,6 @@ pub(crate) fn datetime_of_millis(
 /// The names that an argument is, checked; none for None.
 #[pyfunction]
 #[pyo3(name = "_names")]
-pub(crate) fn names(names: Option<Names>) -> Vec<String> {
-    names.unwrap_or_default().0
+pub(crate) fn names(vm_names: Option<Names>) -> Vec<String> {
+    vm_names.unwrap_or_default().0
 }

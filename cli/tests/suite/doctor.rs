@@ -730,6 +730,24 @@ fn a_report_says_what_was_found_and_not_whose_machine_it_is() {
         "{}",
         nowhere.stderr
     );
+    doctor(&url, &["--report", &report]).with_code(0);
+}
+
+#[test]
+fn a_report_replaces_nothing_but_an_earlier_report() {
+    let service = service();
+    let folder = Folder::new();
+    let other = folder.path("other");
+    let link = folder.path("link");
+    fs::write(&other, "what matters").expect("a file");
+    std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+    for path in [&other, &link, &folder.path("."), &"/dev/null".to_owned()] {
+        let finished = doctor(&service.url(), &["--report", path]).with_code(2);
+        let reason = "is there, and is no earlier report; write another path after --report\n";
+        assert!(finished.stderr.ends_with(reason), "{}", finished.stderr);
+    }
+    assert_eq!(fs::read_to_string(&other).expect("a file"), "what matters");
+    assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
 }
 
 #[test]

@@ -80,6 +80,24 @@ _ABOUT = {
 }
 
 
+# What the short form of a record leaves out: most of the event, and what is the same in every record.
+_LONG = frozenset(
+    {
+        "event_status",
+        "resource_type",
+        "resources",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+        "events",
+        "time",
+        "machine",
+        "vm_id",
+    }
+)
+
+
 class _Field:
     def __init__(self, about: str, default: Any) -> None:
         self.about = about
@@ -167,6 +185,16 @@ class Frozen:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in zip(self.__match_args__, self._values))
         return f"{type(self).__name__}({fields})"
+
+    def __str__(self) -> str:
+        """For a log: without what is None or as usual, and of an event with its id, type and NotBefore alone."""
+        defaults = self._defaults
+        fields = [
+            f"{name}={_short(value)}"
+            for name, value in zip(self.__match_args__, self._values)
+            if name not in _LONG and value is not None and value != defaults.get(name)
+        ]
+        return f"{type(self).__name__}({', '.join(fields)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._values
@@ -574,6 +602,10 @@ if TYPE_CHECKING:
     _AnyRecord: TypeAlias = Union[
         Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked, NoAdvice, Dropped
     ]
+
+
+def _short(value: object) -> str:
+    return str(value) if isinstance(value, (datetime, Frozen)) else repr(value)
 
 
 def _plain(value: datetime | EventRecord | tuple[EventRecord | str, ...] | str | int | None) -> object:

@@ -25,7 +25,7 @@ use scheduled_events_core::{
 use crate::convert::{Arg, Moment, Names, Offset, datetime, gate_answer, span};
 use crate::document::body::Body;
 use crate::document::event::{PyEvent, event_object};
-use crate::errors;
+use crate::errors::{self, About};
 use crate::ids::EventIdArgument;
 use crate::notification::PyNotification;
 use crate::policy::{PyPolicy, last_call_of};
@@ -250,7 +250,8 @@ impl PySession {
         let status = status.0;
         let body = body
             .map(Body::from_python)
-            .transpose()?
+            .transpose()
+            .about(py, "body")?
             .map_or_else(Vec::new, |body| body.bytes().to_vec());
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // It saturates.
         let retry_after = retry_after.map(|seconds| seconds.0.ceil() as u32);
@@ -287,7 +288,7 @@ impl PySession {
         cause: &Bound<'py, PyAny>,
         now: Option<Moment>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let cause = cause_of(cause)?;
+        let cause = cause_of(cause).about(py, "cause")?;
         let record = {
             let mut inner = self.lock();
             let now = inner.now(now);
@@ -370,13 +371,14 @@ impl PySession {
     #[pyo3(signature = (event_id, answer, attempt=None, now=None))]
     fn gate_answered(
         &self,
+        py: Python<'_>,
         event_id: EventIdArgument,
         answer: &Bound<'_, PyAny>,
         attempt: Option<Arg<u32>>,
         now: Option<Moment>,
     ) -> PyResult<bool> {
         let attempt = attempt.map(|attempt| attempt.0);
-        let answer: GateAnswer = gate_answer(answer)?;
+        let answer: GateAnswer = gate_answer(answer).about(py, "answer")?;
         let mut inner = self.lock();
         let now = inner.now(now);
         Ok(

@@ -25,7 +25,7 @@ use scheduled_events_core::{
     Change, GateAnswer, GatePhase, Preparation, Session, SessionConfig, VmNames,
 };
 
-use crate::convert::{Names, gate_answer, span};
+use crate::convert::{Arg, Names, gate_answer, span};
 use crate::document::event::{PyEvent, event_object};
 use crate::errors;
 use crate::imds::{PyImds, SLICE};
@@ -81,15 +81,15 @@ impl PyWatch {
         imds: &Bound<'_, PyImds>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
-        api_version: Option<&str>,
-        interval: f64,
-        until_idle: bool,
-        max_polls: Option<u64>,
-        dry_run: bool,
+        api_version: Option<Arg<String>>,
+        interval: Arg<f64>,
+        until_idle: Arg<bool>,
+        max_polls: Option<Arg<u64>>,
+        dry_run: Arg<bool>,
         last_call: Option<&Bound<'_, PyAny>>,
-        prepare_retries: Option<u32>,
-        recover_all: bool,
-        state: Option<PathBuf>,
+        prepare_retries: Option<Arg<u32>>,
+        recover_all: Arg<bool>,
+        state: Option<Arg<PathBuf>>,
         prepares: bool,
         recovers: bool,
         gates: bool,
@@ -99,19 +99,20 @@ impl PyWatch {
         let transport = imds.get().for_watcher(move |line| {
             let _ = trace.try_send((TRACE, line));
         });
+        let dry_run = dry_run.0;
         let options = WatcherOptions {
-            api_version: api_version.unwrap_or(AUTO_API_VERSION).to_owned(),
+            api_version: version_of(api_version),
             advice: false,
             vm_names: vm_names.unwrap_or_default().0,
             policy: PyPolicy::named(policy)?,
-            interval: span(py, interval, "interval")?,
+            interval: span(py, interval.0, "interval")?,
             dry_run,
             gate: gates,
             last_call: last_call_of(last_call)?,
-            prepare_retries,
-            recover_all,
-            until_idle,
-            max_polls,
+            prepare_retries: prepare_retries.map(|retries| retries.0),
+            recover_all: recover_all.0,
+            until_idle: until_idle.0,
+            max_polls: max_polls.map(|polls| polls.0),
             timeout: imds.get().timeout,
         };
         check(&options).map_err(|message| errors::config(py, &message))?;
@@ -123,7 +124,7 @@ impl PyWatch {
             } else {
                 StateFile::open
             };
-            let state = state.as_deref().map(open).transpose()?;
+            let state = state.map(|path| open(&path.0)).transpose()?;
             Watcher::new(transport, options, state)
         })?;
         let built = py.detach(|| builder.join());
@@ -170,15 +171,15 @@ impl PyWatch {
         py: Python<'_>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
-        api_version: Option<&str>,
-        interval: f64,
+        api_version: Option<Arg<String>>,
+        interval: Arg<f64>,
         last_call: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let options = WatcherOptions {
-            api_version: api_version.unwrap_or(AUTO_API_VERSION).to_owned(),
+            api_version: version_of(api_version),
             vm_names: vm_names.unwrap_or_default().0,
             policy: PyPolicy::named(policy)?,
-            interval: span(py, interval, "interval")?,
+            interval: span(py, interval.0, "interval")?,
             last_call: last_call_of(last_call)?,
             ..WatcherOptions::default()
         };
@@ -328,6 +329,11 @@ impl Drop for PyWatch {
             self.handle.stop();
         }
     }
+}
+
+/// The API version of the requests, or the word for its choice.
+fn version_of(argument: Option<Arg<String>>) -> String {
+    argument.map_or_else(|| AUTO_API_VERSION.to_owned(), |version| version.0)
 }
 
 /// Checks the options that a session would refuse.

@@ -128,3 +128,20 @@ def test_events_and_documents_have_records_too(event: se.Event, document: se.Doc
     ]
     assert event.to_dict()["mine"] is None
     assert list(document.to_dict().items()) == list(by_kind["document"].items())
+
+
+def test_a_record_is_short_as_text_and_whole_as_its_repr() -> None:
+    moment = datetime(2022, 4, 11, 22, 26, 58, tzinfo=timezone.utc)
+    change = se.Change(
+        "scheduled", "a", "Freeze", "Scheduled", "VirtualMachine", ("vm_0",) * 200, moment, "x" * 500, mine=True
+    )
+    assert (
+        str(change)
+        == "Change(change='scheduled', event_id='a', event_type='Freeze', not_before=2022-04-11 22:26:58+00:00)"
+    )
+    assert str(se.Report(change)) == f"Report(record={change})"
+    assert len(repr(change)) > 500
+    assert str(se.Approval(("a",), 200, (se.EventRecord("a"),))) == "Approval(event_ids=('a',), status=200)"
+    assert str(se.PollFailed("timeout", 1000)) == "PollFailed(cause='timeout', retry_in_ms=1000)"
+    # Text from outside does not act on a terminal.
+    assert "\x1b" not in str(se.Change("scheduled", "\x1b[31m"))

@@ -152,7 +152,7 @@ const OTHERS: [(&str, &str); 41] = [
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
 const NO_MESSAGES: [&str; 29] = [
-    "Report of scheduled-events doctor. Names, ids and addresses are replaced; look at it before you send it.  == Versions scheduled-events … … == Findings ",
+    "…. Names, ids and addresses are replaced; look at it before you send it.  == Versions scheduled-events … … == Findings ",
     "none: there is no --audit FILE, or nothing in it",
     " (mode …, of user …)",
     "add --state FILE",
