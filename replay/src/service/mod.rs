@@ -442,6 +442,26 @@ impl Service {
         verdict
     }
 
+    /// The verdicts on all clients, which send no more requests.
+    pub(crate) fn finish(&self) -> Vec<Verdict> {
+        for machine in 0..self.names.len() {
+            self.client_ended(machine);
+        }
+        (0..self.names.len())
+            .map(|machine| self.verdict(machine))
+            .collect()
+    }
+
+    /// How many requests were received, if nobody receives the findings about them.
+    pub(crate) fn unwatched_requests(&self) -> usize {
+        let state = self.lock();
+        if state.findings {
+            0
+        } else {
+            state.requests.len()
+        }
+    }
+
     pub(crate) fn client_ended(&self, machine: usize) {
         let mut state = self.lock();
         state.advance();

@@ -20,8 +20,8 @@
 //! use scheduled_events_replay::{Scenario, Server, ServerConfig};
 //!
 //! let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
-//! let verdict = server.verdict(0);
-//! assert!(verdict.is_clean());
+//! let verdict = server.finish();
+//! assert!(!verdict.is_clean()); // there was no client
 //! assert_eq!(verdict.outcome(Rule::PollGap), Outcome::NotChecked);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -122,9 +122,27 @@ impl Verdict {
         &self.machine
     }
 
-    /// Whether the client broke no rule of level [`Level::Must`].
+    /// Whether the client polled, and broke no rule of level [`Level::Must`].
     pub fn is_clean(&self) -> bool {
-        self.rules_with(Outcome::Failed).next().is_none()
+        self.polls().count > 0 && self.rules_with(Outcome::Failed).next().is_none()
+    }
+
+    /// Ends a test: panics with the verdict as text unless it is [clean](Self::is_clean).
+    ///
+    /// # Panics
+    /// When the client broke a rule of level [`Level::Must`], or never polled.
+    ///
+    /// ```should_panic
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let scenario = Scenario::builtin("preempt").expect("a built-in name");
+    /// let server = Server::start(ServerConfig::new(scenario)).expect("a free port");
+    /// // The client was started with another endpoint.
+    /// server.finish().assert_clean();
+    /// ```
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        assert!(self.is_clean(), "{self}");
     }
 
     /// The rules with this outcome, in the order of [`Rule::ALL`].

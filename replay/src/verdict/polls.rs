@@ -150,27 +150,12 @@ impl Polls {
             );
         }
         if let Some(location) = exchange.location {
-            // An absolute URL may lead to this server, too.
-            let rest = location.split_once("://").map(|(_, rest)| rest);
-            let rest = rest.or_else(|| location.strip_prefix("//"));
-            let (authority, path) = match rest {
-                Some(rest) => {
-                    let end = rest.find('/').unwrap_or(rest.len());
-                    let (authority, path) = rest.split_at(end);
-                    (Some(authority), if path.is_empty() { "/" } else { path })
-                }
-                None => (None, location),
-            };
-            // Who follows to another server, or to where any client asks, is not seen.
-            let is_here = authority.is_none_or(|authority| {
-                let mut hosts = exchange.request.header("Host");
-                hosts.any(|host| host.eq_ignore_ascii_case(authority))
-            });
-            let (target, _) = path.split_once('?').unwrap_or((path, ""));
-            if is_here && target.starts_with('/') && !route::is_known("GET", target) {
+            let (path, is_observed) = followed(location, exchange);
+            if is_observed {
                 findings.check(Rule::Redirect);
             }
-            if !self.redirects.iter().any(|known| known == path) {
+            let is_new = !self.redirects.iter().any(|known| known == path);
+            if is_new && !is_asked_anyway(path) {
                 self.redirects.push(path.to_owned());
             }
         }
@@ -301,6 +286,37 @@ impl Polls {
             None => {}
         }
     }
+}
+
+/// The path and query that a client asks for when it follows a redirect, and whether this server sees
+/// that it does: not if the path is on another server, if any client asks for it anyway, or if
+/// libraries resolve it in different ways.
+fn followed<'a>(location: &'a str, exchange: &Exchange<'_>) -> (&'a str, bool) {
+    let (location, _) = location.split_once('#').unwrap_or((location, ""));
+    let (scheme, rest) = match location.split_once("://") {
+        Some((scheme, rest)) => (scheme, Some(rest)),
+        None => ("http", location.strip_prefix("//")),
+    };
+    let (authority, path) = match rest {
+        Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        None => ("", location),
+    };
+    let mut hosts = exchange.request.header("Host");
+    let is_here = scheme.eq_ignore_ascii_case("http")
+        && (rest.is_none() || hosts.any(|host| host.eq_ignore_ascii_case(authority)));
+    let (target, _) = path.split_once('?').unwrap_or((path, ""));
+    let is_sent_as_it_is = target.starts_with('/')
+        && !target.split('/').any(|part| matches!(part, "." | ".."))
+        && path
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~/?=&".contains(&byte));
+    let path = if path.is_empty() { "/" } else { path };
+    (path, is_here && is_sent_as_it_is && !is_asked_anyway(path))
+}
+
+fn is_asked_anyway(path: &str) -> bool {
+    let (target, _) = path.split_once('?').unwrap_or((path, ""));
+    route::is_known("GET", target)
 }
 
 /// Whether a request with this answer had no effect, and the client must repeat it.

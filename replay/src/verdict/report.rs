@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::UnixSeconds;
-use scheduled_events_core::record::PrintableJson;
+use scheduled_events_core::record::{Printable, PrintableJson};
 use serde::Serialize;
 
 use super::{EventTimes, Finding, Level, Outcome, Rule, Verdict};
@@ -261,16 +261,12 @@ impl VerdictReport<'_> {
         html.open("main", &[]);
         html.element("h1", &[], &title);
         for (id, verdict) in self.verdicts.iter().enumerate() {
-            let keeps = if verdict.is_clean() {
-                "keeps"
-            } else {
-                "breaks"
+            let judged = match judgement(verdict) {
+                Judgement::Clean => "keeps the wire contract",
+                Judgement::NotClean => "breaks the wire contract",
+                Judgement::NotTested => "never polled, so nothing was tested",
             };
-            html.element(
-                "h2",
-                &[],
-                &format_args!("{} {keeps} the wire contract", verdict.machine()),
-            );
+            html.element("h2", &[], &format_args!("{} {judged}", verdict.machine()));
             html.open("dl", &[]);
             for (name, value) in measures(verdict) {
                 html.element("dt", &[], &name);
@@ -407,6 +403,74 @@ enum ReportLine<'a> {
         event_id: Option<&'a str>,
         message: &'a str,
     },
+}
+
+enum Judgement {
+    Clean,
+    NotClean,
+    NotTested,
+}
+
+fn judgement(verdict: &Verdict) -> Judgement {
+    if verdict.rules_with(Outcome::Failed).next().is_some() {
+        Judgement::NotClean
+    } else if verdict.polls().count == 0 {
+        Judgement::NotTested
+    } else {
+        Judgement::Clean
+    }
+}
+
+/// A verdict in some lines for people, without the characters that a terminal would interpret: a
+/// line with the sums, the measured values, and a line for each rule with findings.
+///
+/// ```
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// let text = server.finish().to_string();
+/// assert!(text.starts_with("WestNO_0: not tested; 0 rules kept, 0 broken, "), "{text}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let with = |outcome| self.rules_with(outcome).count();
+        let word = match judgement(self) {
+            Judgement::Clean => "clean",
+            Judgement::NotClean => "not clean",
+            Judgement::NotTested => "not tested",
+        };
+        let kept = with(Outcome::Passed);
+        write!(
+            f,
+            "{}: {word}; {kept} rule{} kept, {} broken, {} with a warning, {} did not apply",
+            Printable(self.machine()),
+            if kept == 1 { "" } else { "s" },
+            with(Outcome::Failed),
+            with(Outcome::Warned),
+            with(Outcome::NotChecked),
+        )?;
+        for (name, value) in measures(self) {
+            write!(f, "\n  {}: {}", Printable(&name), Printable(&value))?;
+        }
+        for rule in Rule::ALL {
+            let word = match self.outcome(*rule) {
+                Outcome::Failed => "broken",
+                Outcome::Warned => "warning",
+                Outcome::Passed | Outcome::NotChecked => continue,
+            };
+            write!(f, "\n  {word} at ")?;
+            if let Some(first) = findings(self, *rule).next() {
+                let text = format!("{:.1} s: {first}", first.at.as_secs_f64());
+                write!(f, "{}", Printable(&text))?;
+            }
+            let more = self.count(*rule).saturating_sub(1);
+            if more > 0 {
+                write!(f, "; {more} more")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The measured values, as names and values for people.

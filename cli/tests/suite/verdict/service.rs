@@ -26,7 +26,9 @@ const REBOOT: &str = r#"
 const NAME: &str = "Secret_3";
 
 fn serve(faults: &[&str]) -> Server {
-    let config = ServerConfig::new(Scenario::parse(REBOOT).expect("a scenario")).vm_name(NAME);
+    let config = ServerConfig::new(Scenario::parse(REBOOT).expect("a scenario"))
+        .vm_name(NAME)
+        .without_verdict();
     let fault = |text: &&str| text.parse::<Fault>().expect("a fault");
     let config = faults.iter().map(fault).fold(config, ServerConfig::fault);
     Server::start(config).expect("a port")
