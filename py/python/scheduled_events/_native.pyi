@@ -25,6 +25,7 @@ from ._records import (
     RecoverDue,
     Report,
     Wait,
+    Waiting,
     _AnyRecord,
     _GateWord,
     _Phase,
@@ -376,6 +377,14 @@ class Session:
         """
     def set_names(self, vm_names: _Names) -> None:
         """Set or replace this machine's names."""
+    def set_time_of_day_ahead(self, ahead: float | timedelta) -> None:
+        """Set how far the time of day is ahead of the ``now`` of the other methods; negative if it is behind.
+
+        A NotBefore is a time of day: it is reached sooner if the system clock was set forward, or if the machine was
+        frozen while the clock of ``now`` stood still. Where ``now`` is not passed, the session knows it.
+        """
+    def waiting(self, now: _Moment | None = None) -> tuple[Waiting, ...]:
+        """What each event waits for, and why, in the order of ``events``. Nothing changes by asking."""
     def snapshot(self) -> bytes:
         """Return what a restart needs, for restore()."""
     def restore(self, snapshot: bytes) -> None:
@@ -566,12 +575,13 @@ class Replay:
 class Verdict:
     """Which rules of the wire contract the clients of a replay server kept.
 
-    ``str`` has a report: each finding with the rule as a sentence, and where the contract has it.
+    ``str`` is the report: each broken rule with what the client did, where the contract has the rule, and the rule as a
+    sentence. A client that ends while an event of its machine is open did not poll to the event's end.
     """
 
     @property
     def is_clean(self) -> bool:
-        """Whether the clients broke no rule that a client must keep."""
+        """Whether the client of every machine polled, and broke no rule that a client must keep."""
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, oldest first for each machine, those of rules that a client should keep included."""
@@ -583,7 +593,7 @@ class Verdict:
 
 @final
 class Finding:
-    """A client's violation of a rule. ``str`` is it for people, with text from outside escaped."""
+    """A client's violation of a rule. ``str`` is a line for people, with text from outside escaped."""
 
     @property
     def rule(self) -> str:
