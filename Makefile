@@ -298,7 +298,7 @@ check-semver: ## compare the public items of the crates with those of their last
 publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-run
 	@tests/setup cc
 	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events-replay \
-		--package scheduled-events --package scheduled-events-cli $(ARGS)
+		--package scheduled-events --package scheduled-events-text --package scheduled-events-cli $(ARGS)
 
 mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy/mod.rs session/mod.rs"
 	@tests/setup mutants

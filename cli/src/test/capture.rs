@@ -11,23 +11,25 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::record::ResourceList;
-use scheduled_events_core::{Change, Policy, Preparation, RequestOutcome, UnixSeconds};
+use scheduled_events_core::{Change, Policy, RequestOutcome, UnixSeconds};
 
 use super::probe::{Probe, run_probes};
 use crate::args::{CaptureArgs, OutputArgs};
 use crate::audit_lines::read_audit;
 use crate::endpoint::connect;
 use crate::error::CommandError;
-use crate::output::format::count;
+use crate::output::format::{count, printable};
 use crate::output::{self, check_written};
 use crate::platform;
 use crate::startup::{patiently, signals, stop_on_signals};
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
-use scheduled_events::audit::Audit;
+use scheduled_events::audit::{Audit, earlier_files};
+use scheduled_events::files::sibling;
 use scheduled_events::imds;
-use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
-use scheduled_events::watch::{Host, Note, Poll, Reply, StopReason, WatchStatus};
-use scheduled_events::watch::{Watcher, WatcherOptions};
+use scheduled_events::record::{EventRecord, Record, TimedRecord};
+use scheduled_events::watch::{
+    Host, Note, Poll, PrepareReply, RecoverReply, StopReason, WatchStatus, Watcher,
+};
 use scheduled_events_replay::capture::{CapturedExchange, CapturedFailure, Mask};
 
 pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
@@ -56,20 +58,12 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
             audit.sync_unless_stalled();
         })
     };
-    let options = WatcherOptions {
-        api_version: args.service.api_version,
-        vm_names: args.machine.vm_name,
-        policy: Policy::observe(),
-        interval: args.interval,
-        until_idle: args.until_idle,
-        ..WatcherOptions::default()
-    };
     patiently(output::start_writers)?;
     let printer = RecordPrinter::new(&OutputArgs { json: false }, false, Stamp::of_log());
     printer.message(&format!(
         "capturing what {} answers to {}; press Ctrl-C to stop",
         imds.endpoint(),
-        args.to.display()
+        printable(&args.to.display().to_string())
     ));
     let (probes, received) = mpsc::channel();
     let asking = {
@@ -87,44 +81,61 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         approve: args.approve,
         has_answer: false,
     };
-    let mut watch = Watcher::new(imds, options, None).map_err(CommandError::usage)?;
+    let mut watch = Watcher::builder()
+        .imds(imds)
+        .api_version(args.service.api_version)
+        .vm_names(args.machine.vm_name)
+        .policy(Policy::observe())
+        .interval(args.interval)
+        .until_idle(args.until_idle)
+        .build()
+        .map_err(CommandError::usage)?;
     stop_on_signals(&watch.handle(), None)?;
-    let ended = watch.run(&mut host);
+    let ended = watch.run_with(&mut host);
     host.probes = None;
     if ended == StopReason::Idle {
         // What was asked for at the end is part of the evidence.
         let _ = asking.join();
     }
     host.printer.finish();
-    audit.finish();
+    let lost = audit.finish();
     let (masker, number) = &*captured.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(masker) = masker {
         masker.names.finish();
     }
-    let file = args.to.display();
+    let file = printable(&args.to.display().to_string());
+    let lost = usize::try_from(lost).unwrap_or(usize::MAX);
     host.printer.message(&format!(
         "{} in {file}; see `scheduled-events contract {file}`",
-        count(*number, "exchange")
+        count(number.saturating_sub(lost), "exchange")
     ));
     output::flush_on_exit();
+    if lost > 0 {
+        return Err(CommandError::usage(format!(
+            "{file} lacks {}, which could not be written",
+            count(lost, "exchange")
+        )));
+    }
     check_written()
 }
 
 /// The file that has what the mask replaces, beside the capture.
 fn names_file(capture: &Path) -> PathBuf {
-    let mut name = capture.as_os_str().to_owned();
-    name.push(".names");
-    name.into()
+    sibling(capture, "names")
 }
 
 /// Checks that a capture which is continued stays masked by the same names, or not masked.
 fn check_whole(args: &CaptureArgs) -> Result<(), CommandError> {
-    let has_lines = fs::metadata(&args.to).is_ok_and(|file| file.len() > 0);
+    // An earlier file may be left alone.
+    let has_lines = earlier_files(&args.to)
+        .chain([args.to.clone()])
+        .any(|file| fs::metadata(file).is_ok_and(|file| file.len() > 0));
     let names = names_file(&args.to);
     if !has_lines || names.exists() == args.mask {
         return Ok(());
     }
-    let (file, names) = (args.to.display(), names.display());
+    let shown = |path: &Path| printable(&path.display().to_string());
+    let (file, names) = (shown(&args.to), shown(&names));
     Err(CommandError::usage(if args.mask {
         format!(
             "{file} has lines, but {names}, which has what replaces their names, is missing; use another file"
@@ -252,11 +263,11 @@ impl Host for CaptureHost {
         self.printer.heartbeat(status)
     }
 
-    fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
-        reply.prepared(Preparation::Failed, HookOutcome::Failed);
+    fn prepare(&mut self, _event: &EventRecord, reply: PrepareReply) {
+        reply.failed();
     }
 
-    fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
-        reply.recovered(HookOutcome::Done);
+    fn recover(&mut self, _events: &[EventRecord], reply: RecoverReply) {
+        reply.done();
     }
 }

@@ -207,7 +207,7 @@ impl Registers {
             let _ = writeln!(text, "\n{}", indented(&line));
         }
         for line in message::differing_groups(groups, &self.members()) {
-            let _ = writeln!(text, "\n{}", indented(&line));
+            let _ = writeln!(text, "\n{}", indented(&line.to_string()));
         }
         for (index, (id, event)) in self.events.iter().enumerate() {
             let line = self.line(groups, id, event);
