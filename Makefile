@@ -342,6 +342,10 @@ faults-table: ## write docs/inside/faults.md from the tests
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite http_faults::page
 
+verdict-table: ## write docs/use/verdict-table.md from runs of wrong clients
+	@tests/setup cc
+	SCHEDULED_EVENTS_WRITE_VERDICT_TABLE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite verdict::table
+
 ##@ Benchmarks
 bench: ## compare core with other parsers: make bench ARGS="--documents S,L --competitors core,yyjson --seconds 1"
 	@tests/setup bench

@@ -150,7 +150,7 @@ const OTHERS: [(&str, &str); 40] = [
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 29] = [
+const NO_MESSAGES: [&str; 28] = [
     "…. Names, ids and addresses are replaced; look at it before you send it.  == Versions scheduled-events … … == Findings ",
     "none: there is no --audit FILE, or nothing in it",
     " (mode …, of user …)",
@@ -177,7 +177,6 @@ const NO_MESSAGES: [&str; 29] = [
     "invalid type: map, expected a sequence",
     "listening on … as … ",
     "control plane at … ",
-    " …: …; … kept, … broken, … with a warning, … did not apply ",
     "…; the last poll failed: …",
     "… (times in UTC)… ",
 ];
