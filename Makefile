@@ -144,6 +144,7 @@ test-kubernetes: ## test nodes, Leases and the chart on a control plane of ../sh
 docs: book ## build the guide and the documentation of the crates; warnings, and public items without an example, are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --exclude scheduled-events-windows --no-deps --document-private-items
 	@python3 tests/docs/examples.py
+	@tests/docs/languages.py
 
 book: ## build the guide into target/docs, and check its links
 	@tests/setup docs

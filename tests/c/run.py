@@ -528,6 +528,21 @@ def readme():
 
 
 @check
+def languages():
+    """docs/program/languages.md names the functions of all languages, and one that is missing is found."""
+    program, page = ROOT / "tests/docs/languages.py", WORK / "languages.md"
+    run(sys.executable, program)
+    text = (ROOT / "docs/program/languages.md").read_text()
+    for name in ("Session::waiting", "schedev_session_waiting", "session::waiting", "Session.waiting"):
+        page.write_text(text.replace(f"`{name}`", "—"))
+        ran = subprocess.run([sys.executable, program, page], capture_output=True, text=True)
+        expect(ran.returncode == 1 and ran.stdout.count("\n") == 1 and name in ran.stdout, f"without {name}: {ran.stdout}")
+    page.write_text(text.replace("`session::waiting`", "`session::waiting` `session::nothing`"))
+    expect(subprocess.run([sys.executable, program, page], capture_output=True).returncode == 1, "an invented name is accepted")
+    return "each function has a row"
+
+
+@check
 def header_examples():
     """The two programs in the header's opening comment compile."""
     return documented.check_header()
