@@ -580,12 +580,13 @@ class Replay:
 class Verdict:
     """Which rules of the wire contract the clients of a replay server kept.
 
-    ``str`` has a report: each finding with the rule as a sentence, and where the contract has it.
+    ``str`` is the report: each broken rule with what the client did, where the contract has the rule, and the rule as a
+    sentence. A client that ends while an event of its machine is open did not poll to the event's end.
     """
 
     @property
     def is_clean(self) -> bool:
-        """Whether the clients broke no rule that a client must keep."""
+        """Whether the client of every machine polled, and broke no rule that a client must keep."""
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, oldest first for each machine, those of rules that a client should keep included."""
@@ -597,7 +598,7 @@ class Verdict:
 
 @final
 class Finding:
-    """A client's violation of a rule. ``str`` is it for people, with text from outside escaped."""
+    """A client's violation of a rule. ``str`` is a line for people, with text from outside escaped."""
 
     @property
     def rule(self) -> str:

@@ -71,6 +71,7 @@ pub(crate) fn replay(
         .map_err(|error| errors::config(py, &error.to_string()))
         .about(py, "scenario")?;
     let mut config = ServerConfig::new(scenario)
+        // A test asks for a verdict or not.
         .without_verdict()
         .speed(speed.0)
         .vm_name(&vm_name.0)

@@ -10,9 +10,11 @@ use scheduled_events_replay::verdict::{Finding, Level, Outcome, Rule, Verdict};
 /// Which rules of the wire contract the clients of a replay server kept.
 #[pyclass(frozen, name = "Verdict", module = "scheduled_events")]
 pub(crate) struct PyVerdict {
+    is_clean: bool,
     findings: Vec<Py<PyFinding>>,
     /// The outcome of each rule, the worst one of all machines.
     rules: Vec<(Rule, Outcome)>,
+    report: String,
 }
 
 /// A client's violation of a rule.
@@ -36,47 +38,48 @@ pub(crate) struct PyFinding {
     at: f64,
 }
 
-/// Ends the test of each machine's client.
+/// Ends the test: the verdict on each machine's client.
 pub(super) fn conclude(server: &Server) -> Vec<Verdict> {
-    let conclude = |number| {
-        server.client_ended(number);
-        server.verdict(number)
-    };
-    (0..server.machines().len()).map(conclude).collect()
+    // The worst one, which the others include.
+    let _ = server.finish();
+    let machines = 0..server.machines().len();
+    machines.map(|machine| server.verdict(machine)).collect()
 }
 
 impl PyVerdict {
     pub(super) fn new(py: Python<'_>, verdicts: &[Verdict]) -> PyResult<Self> {
         let findings = verdicts.iter().flat_map(|verdict| {
             let machine = verdict.machine();
-            verdict
-                .findings()
-                .iter()
-                .map(move |finding| Py::new(py, PyFinding::new(finding, machine)))
+            let findings = verdict.findings().iter();
+            findings.map(move |finding| Py::new(py, PyFinding::new(finding, machine)))
         });
         let rules = Rule::ALL.iter().map(|rule| {
             let outcomes = verdicts.iter().map(|verdict| verdict.outcome(*rule));
             let worst = outcomes.min_by_key(|outcome| severity(*outcome));
             (*rule, worst.unwrap_or(Outcome::NotChecked))
         });
+        let rules: Vec<_> = rules.collect();
+        let mut report: Vec<_> = verdicts.iter().map(ToString::to_string).collect();
+        for (rule, outcome) in &rules {
+            if matches!(outcome, Outcome::Failed | Outcome::Warned) {
+                report.push(format!("  {rule} means: {}", rule.about()));
+            }
+        }
         Ok(Self {
-            rules: rules.collect(),
+            is_clean: verdicts.iter().all(Verdict::is_clean),
             findings: findings.collect::<PyResult<_>>()?,
+            rules,
+            report: report.join("\n"),
         })
-    }
-
-    fn failed(&self) -> usize {
-        let failed = |(_, outcome): &&(Rule, Outcome)| *outcome == Outcome::Failed;
-        self.rules.iter().filter(failed).count()
     }
 }
 
 #[pymethods]
 impl PyVerdict {
-    /// Whether the clients broke no rule that a client must keep.
+    /// Whether the client of every machine polled, and broke no rule that a client must keep.
     #[getter]
     fn is_clean(&self) -> bool {
-        self.failed() == 0
+        self.is_clean
     }
 
     /// The findings, oldest first for each machine, those of rules that a client should keep included: a tuple of Finding.
@@ -95,31 +98,20 @@ impl PyVerdict {
         Ok(rules)
     }
 
-    /// Raise AssertionError with the findings unless the verdict is clean.
-    fn assert_clean(&self, py: Python<'_>) -> PyResult<()> {
-        if self.is_clean() {
+    /// Raise AssertionError with the report unless the verdict is clean.
+    fn assert_clean(&self) -> PyResult<()> {
+        if self.is_clean {
             return Ok(());
         }
-        Err(PyAssertionError::new_err(self.__str__(py)))
+        Err(PyAssertionError::new_err(self.report.clone()))
     }
 
-    fn __str__(&self, py: Python<'_>) -> String {
-        if self.findings.is_empty() {
-            return "no rule was broken".to_owned();
-        }
-        let broken = self.failed();
-        let rules = if broken == 1 { "rule" } else { "rules" };
-        let lines = self
-            .findings
-            .iter()
-            .map(|finding| finding.borrow(py).__str__());
-        let mut lines = lines.collect::<Vec<_>>();
-        lines.insert(0, format!("{broken} {rules} of the wire contract broken"));
-        lines.join("\n")
+    fn __str__(&self) -> &str {
+        &self.report
     }
 
     fn __repr__(&self) -> String {
-        let clean = if self.is_clean() { "clean" } else { "broken" };
+        let clean = if self.is_clean { "clean" } else { "not clean" };
         format!("<Verdict {clean}, {} findings>", self.findings.len())
     }
 }
@@ -145,12 +137,9 @@ impl PyFinding {
 
 #[pymethods]
 impl PyFinding {
-    /// The finding as two lines, with text from outside escaped.
     fn __str__(&self) -> String {
         let Self {
             rule,
-            level,
-            about,
             section,
             message,
             machine,
@@ -158,7 +147,7 @@ impl PyFinding {
             ..
         } = self;
         format!(
-            "{} at {at:.1} s: {rule} ({level}): {}\n    {about} docs/inside/wire.md, section {section}",
+            "{} at {at:.1} s: {rule}: {} (docs/inside/wire.md, section {section})",
             Printable(machine),
             Printable(message)
         )

@@ -116,8 +116,8 @@ def test_the_samples_are_shorter_than_microsoft_s() -> None:
 
 def test_every_example_is_tested() -> None:
     tested = {"sample_2017", "sample_2020", "drain", "asyncio_service", "drop_in"}
-    # test_coming_from.py has that of event_hub.
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*tested, "event_hub"}
+    # test_coming_from.py has that of event_hub, and test_clients.py that with threads.
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*tested, "event_hub", "threaded_service"}
 
 
 def blocks(page: str) -> "list[str]":
@@ -146,7 +146,9 @@ def prints(command: "list[str]", environment: "dict[str, str]", beginning: str) 
 
 
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, draining, own_client, outside, following, testing, stepping, reading = blocks("docs/program/python.md")
+    watching, draining, own_client, outside, following, testing, judging, stepping, reading = blocks(
+        "docs/program/python.md"
+    )
     assert blocks("py/README.md") == [watching]
     worker, states = blocks("docs/use/spot.md")
     compile(worker, "sum.py", "exec")  # cli/tests/suite/run/guide_worker.rs runs it
@@ -168,6 +170,10 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     done = run("-m", "pytest", "-p", "no:cacheprovider", "test_it.py", environment=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
+    done = run("-c", judging, environment=environment)
+    # A watcher logs the fault.
+    assert (done.returncode, done.stderr) == (0, "poll failed: status 503 (Service Unavailable)\n")
+    assert done.stdout.splitlines()[:2] == ["True", "passed"], done.stdout
     done = run("-c", stepping, environment=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "Started\n", "")
     message = ROOT / "tests/corpus/notifications/cloud-event.json"
@@ -212,7 +218,7 @@ def test_every_entry_of_the_page_of_the_api_has_a_text() -> None:
 
 
 def test_the_fixture_serves_a_scenario(scheduled_events_replay: Any) -> None:
-    url = scheduled_events_replay("preempt", speed=60, vm_name="spot_3")
+    url = scheduled_events_replay("preempt", speed=60, vm_name="spot_3", verdict=False)
     assert se.Client(url).vm_name() == "spot_3"
     (server,) = scheduled_events_replay.servers
     (request,) = server.requests()

@@ -74,7 +74,8 @@ def test_a_client_that_keeps_the_rules_has_a_clean_verdict() -> None:
         verdict.assert_clean()
         assert verdict.rules["header"] == "passed"
         assert verdict.rules["redirect"] == "not-checked"
-        assert (str(verdict), repr(verdict)) == ("no rule was broken", "<Verdict clean, 0 findings>")
+        assert str(verdict).startswith("WestNO_0: clean; ")
+        assert repr(verdict) == "<Verdict clean, 0 findings>"
         # The test has ended.
         send(url, header=False)
         assert server.finish() is verdict
@@ -97,7 +98,8 @@ def test_a_verdict_names_the_rule_its_sentence_and_its_section() -> None:
     assert verdict.rules["header"] == "broken"
     with pytest.raises(AssertionError) as caught:
         verdict.assert_clean()
-    for part in ("header (must)", found[0].about, "docs/inside/wire.md, section 1, header", found[0].message):
+    assert "docs/inside/wire.md, section 1, header" in str(found[0])
+    for part in ("WestNO_1: not clean", found[0].about, "docs/inside/wire.md, section 1, header", found[0].message):
         assert part in str(caught.value)
 
 
@@ -136,7 +138,7 @@ def test_the_fixture_fails_a_test_whose_client_broke_a_rule(environment: "dict[s
     code, output = outcomes(tmp_path, CARELESS, environment)
     assert code == 1, output
     assert "1 failed" in output
-    for part in ("header (must)", "It sends `Metadata: true` once with every request.", "wire.md, section 1, header"):
+    for part in ("not clean", "It sends `Metadata: true` once with every request.", "wire.md, section 1, header"):
         assert part in output
     # Another failure is reported alone.
     code, output = outcomes(tmp_path, CARELESS + "    assert 0, 'another reason'\n", environment)
@@ -159,9 +161,20 @@ def test_a_fixture_on_the_fixture_fails_its_test_too(environment: "dict[str, str
     assert (code, "1 failed" in output) == (1, True), output
 
 
-def test_a_server_without_a_client_is_clean() -> None:
+def test_a_server_without_a_client_is_not_clean() -> None:
     server = se.replay("user-reboot", vm_name=VM)
     with server:
         verdict = server.finish()
-    assert verdict.is_clean
+    assert not verdict.is_clean
     assert set(verdict.rules.values()) == {"not-checked"}
+    with pytest.raises(AssertionError, match=f"{VM}: not tested"):
+        verdict.assert_clean()
+
+
+def test_a_client_that_stops_in_the_middle_of_its_event_is_not_clean() -> None:
+    server = se.replay("user-reboot", speed=0.01)
+    with server as url, se.Client(url) as client:
+        client.poll()
+        server.step()
+        client.poll()
+    assert server.finish().rules["stops-polling"] == "broken"
