@@ -1463,6 +1463,18 @@ SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_session_set_names(schedev_session *session, const schedev_names *names);
 
 /**
+ * Sets another policy, such as after the operator has changed it. The events are decided again with the next document; what only
+ * notifications have shown, with the next one of it. A preparation that was given goes on, and what it led to counts.
+ *
+ * @param session  the session.
+ * @param policy   the policy, which is copied; NULL is schedev_policy_observe().
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, if
+ *         struct_size is invalid, or a constant unknown. After an error the policy is unchanged.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_set_policy(schedev_session *session, const schedev_policy *policy);
+
+/**
  * Sets the id of this machine, if it was not known to schedev_session_init(): the metadata service may not have answered then.
  *
  * @param session     the session.

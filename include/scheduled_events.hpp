@@ -1399,6 +1399,11 @@ public:
     const schedev_names c = mine.c();
     return schedev_session_set_names(c_.get(), &c);
   }
+  /// The next document is decided with it; what was prepared for counts.
+  [[nodiscard]] schedev_status try_set_policy(const policy &rules) {
+    const schedev_policy c = rules.c();
+    return schedev_session_set_policy(c_.get(), &c);
+  }
   /// Sets an id that was not known when the session was made. If the session was restored from the snapshot of another
   /// machine, it is as new.
   [[nodiscard]] schedev_status try_set_machine_id(std::string_view id) {
@@ -1480,6 +1485,7 @@ public:
     return detail::checked(try_gate_answered(attempt, given, now));
   }
   void set_names(const names &mine) { detail::check(try_set_names(mine)); }
+  void set_policy(const policy &rules) { detail::check(try_set_policy(rules)); }
   void set_machine_id(std::string_view id) { detail::check(try_set_machine_id(id)); }
   void set_time_of_day_ahead(std::chrono::milliseconds ahead) { detail::check(try_set_time_of_day_ahead(ahead)); }
   std::vector<scheduled_events::waiting> waiting(millis_point now) const { return detail::checked(try_waiting(now)); }

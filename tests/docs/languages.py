@@ -25,8 +25,8 @@ LEFT_OUT = {
         "EventMembers", "HookOutcome", "Record", "RecordKind", "ResourceList", "TimedRecord",
         # Parts that the functions of other languages use or contain.
         "Arrival", "EventId", "EventLayout", "EventOrder", "EventSources", "EventTypes", "FifteenMinutes", "LastCall",
-        "Members", "NotificationOrder", "Positions", "Recovering", "Report", "ResourceId", "ResourceIdError", "Resources",
-        "ScheduledEventsProfile", "SessionConfig", "WouldPrepare",
+        "Members", "NotificationOrder", "Positions", "Recovering", "Report", "ResourceId", "ResourceIdError",
+        "Resources", "ScheduledEventsProfile", "SessionConfig", "WouldPrepare",
         # Facts about services and versions of the API.
         "EvictionPolicy", "EvictionType", "Feature", "SpotState", "versions",
         # A clock for machines without one.

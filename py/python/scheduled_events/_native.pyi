@@ -377,6 +377,11 @@ class Session:
         """
     def set_names(self, vm_names: _Names) -> None:
         """Set or replace this machine's names."""
+    def set_policy(self, policy: _Policy) -> None:
+        """Set another policy: a Policy, the name of a preset, or the path of a file.
+
+        The next document is decided with it. A preparation that was issued goes on, and what it led to counts.
+        """
     def set_time_of_day_ahead(self, ahead: float | timedelta) -> None:
         """Set how far the time of day is ahead of the ``now`` of the other methods; negative if it is behind.
 

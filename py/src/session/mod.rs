@@ -398,6 +398,14 @@ impl PySession {
         set.map_err(|error| errors::config(py, &error.to_string()))
     }
 
+    /// Sets another policy: a Policy, the name of a preset, or the path of a file. The next document is decided with it; a preparation
+    /// that was issued goes on, and what it led to counts.
+    fn set_policy(&self, policy: &Bound<'_, PyAny>) -> PyResult<()> {
+        let policy = PyPolicy::named(Some(policy))?;
+        self.lock().core.set_policy(policy);
+        Ok(())
+    }
+
     /// Sets how far the time of day is ahead of the ``now`` that is passed to the other methods: seconds, or a timedelta, negative
     /// if the system clock was set back. A NotBefore is a time of day. Where ``now`` is not passed, the session knows it.
     fn set_time_of_day_ahead(&self, ahead: Offset) {

@@ -131,6 +131,10 @@ void sessions() {
   const std::vector<std::string> many(SCHEDEV_NAMES_MAX + 1, "vm");
   EXPECT(session.try_set_names(se::names(many)) == SCHEDEV_ERROR_TOO_MANY_NAMES);
 
+  EXPECT(session.try_set_policy(se::policy::observe()) == SCHEDEV_OK);
+  prepare.max_notice = std::chrono::seconds(-1);
+  EXPECT(session.try_set_policy(se::policy({prepare})) == SCHEDEV_ERROR_ARGUMENT);
+
   // An error is not a "no": a session that was moved from has no answers.
   const se::session moved = std::move(session);
   EXPECT(session.try_prepared(1, se::preparation::ready).error() == SCHEDEV_ERROR_NULL);

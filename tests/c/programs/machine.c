@@ -292,6 +292,27 @@ static void test_time_of_day(void) {
   EXPECT(host.now < START + 20000);
 }
 
+/* A policy that changes while an event waits: the next document is decided with it. */
+static void test_another_policy(void) {
+  static struct host host;
+  schedev_session_config config = base();
+  schedev_policy wrong = SCHEDEV_POLICY_INIT;
+  const schedev_policy *prepare = config.policy;
+  config.policy = NULL;
+  begin(&host, &config, START);
+  host.body = DOCUMENT_OF("2", EVENT("a", "Reboot", ""));
+  expect_nothing(&host, 3000);
+  EXPECT(waiting(&host).decision.reason == SCHEDEV_REASON_OBSERVING);
+  wrong.leader = 99;
+  EXPECT(schedev_session_set_policy(host.session, &wrong) == SCHEDEV_ERROR_ARGUMENT);
+  expect_nothing(&host, 3000);
+  EXPECT(schedev_session_set_policy(host.session, prepare) == SCHEDEV_OK);
+  ready(&host, expect_step(&host, SCHEDEV_STEP_PREPARE).attempt);
+  EXPECT(schedev_session_set_policy(host.session, NULL) == SCHEDEV_OK);
+  expect_nothing(&host, 3000); /* It is not approved any more. */
+  EXPECT(schedev_session_set_policy(NULL, prepare) == SCHEDEV_ERROR_NULL);
+}
+
 /* Every event that was seen Started is recovered from, if the configuration says so. */
 static void test_recover_all(void) {
   for (int all = 0; all < 2; all++) {
@@ -515,6 +536,7 @@ int main(void) {
   test_other_machine();
   test_waiting();
   test_time_of_day();
+  test_another_policy();
   test_recover_all();
   test_gate();
   test_last_call();

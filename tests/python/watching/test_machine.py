@@ -31,7 +31,7 @@ def event(event_id: str, **members: Any) -> "dict[str, Any]":
 class Machine:
     """Drives a session with documents and a clock of its own. Requests succeed at once."""
 
-    def __init__(self, policy: se.Policy = PREPARE, **options: Any) -> None:
+    def __init__(self, policy: "se.Policy | str" = PREPARE, **options: Any) -> None:
         self.options = {"policy": policy, "vm_names": VM, "seed": 1, **options}
         self.session = se.Session(**self.options)
         self.now: float = START
@@ -94,6 +94,15 @@ def test_what_an_event_waits_for() -> None:
     (failed,) = machine.session.waiting(machine.now)
     assert (failed.since, failed.until, failed.attempt) == (None, since + timedelta(seconds=5), None)
     assert pickle.loads(pickle.dumps(failed)) == failed
+
+
+def test_another_policy_decides_the_next_document() -> None:
+    machine = Machine("observe")
+    assert not any(isinstance(step, se.PrepareDue) for step in machine.serve(event("a")))
+    machine.session.set_policy(PREPARE)
+    assert any(isinstance(step, se.PrepareDue) for step in machine.serve(event("a")))
+    with pytest.raises(se.PolicyError):
+        machine.session.set_policy("no such policy")
 
 
 @pytest.mark.parametrize("ahead", [840, 840.0, timedelta(minutes=14)])
