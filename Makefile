@@ -144,6 +144,7 @@ test-kubernetes: ## test nodes, Leases and the chart on a control plane of ../sh
 docs: book ## build the guide and the documentation of the crates; warnings, and public items without an example, are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --exclude scheduled-events-windows --no-deps --document-private-items
 	@python3 tests/docs/examples.py
+	@tests/docs/languages.py
 
 book: ## build the guide into target/docs, and check its links
 	@tests/setup docs
@@ -298,7 +299,7 @@ check-semver: ## compare the public items of the crates with those of their last
 publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-run
 	@tests/setup cc
 	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events-replay \
-		--package scheduled-events --package scheduled-events-cli $(ARGS)
+		--package scheduled-events --package scheduled-events-text --package scheduled-events-cli $(ARGS)
 
 mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy/mod.rs session/mod.rs"
 	@tests/setup mutants
@@ -341,6 +342,10 @@ docs-images: ## draw docs/images/demo.svg from a run of the demonstration
 faults-table: ## write docs/inside/faults.md from the tests
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite http_faults::page
+
+verdict-table: ## write docs/use/verdict-table.md from runs of wrong clients
+	@tests/setup cc
+	SCHEDULED_EVENTS_WRITE_VERDICT_TABLE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite verdict::table
 
 ##@ Benchmarks
 bench: ## compare core with other parsers: make bench ARGS="--documents S,L --competitors core,yyjson --seconds 1"

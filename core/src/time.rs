@@ -230,7 +230,7 @@ impl Add<Duration> for UnixMillis {
 
 impl AddAssign<Duration> for UnixMillis {
     fn add_assign(&mut self, duration: Duration) {
-        *self = *self + duration;
+        *self = self.add(duration);
     }
 }
 
@@ -596,8 +596,8 @@ mod tests {
         let day = Duration::from_secs(24 * 3600);
         let start = UnixMillis(1_600_000_000_000);
         let mut clock = TickClock::new(start, 0);
-        for days in 1..200 {
-            let ticks = (u64::from(days) * 24 * 3_600_000) as u32; // as the counter wraps
+        for days in 1..200_u32 {
+            let ticks = 86_400_000_u32.wrapping_mul(days);
             assert_eq!(clock.now(ticks), start + day * days, "{days} days");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDateTime, PyDict, PyString, PyTzInfo};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDateTime, PyDelta, PyDict, PyString, PyTzInfo};
 use scheduled_events::clock::Clock;
 use scheduled_events_core::{GateAnswer, UnixMillis, UnixSeconds};
 
@@ -65,6 +65,29 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
             ));
         }
         Ok(Self(UnixMillis((seconds * 1000.0).round() as i64)))
+    }
+}
+
+/// A length of time as an argument, which may be negative: seconds, or a `timedelta`. In milliseconds.
+pub(crate) struct Offset(pub(crate) i64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Offset {
+    type Error = PyErr;
+
+    #[allow(clippy::cast_possible_truncation)] // It saturates.
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let seconds: f64 = if object.is_instance_of::<PyDelta>() {
+            object.call_method0("total_seconds")?.extract()?
+        } else {
+            object.extract::<Arg<f64>>()?.0
+        };
+        if !seconds.is_finite() {
+            return Err(errors::config(
+                object.py(),
+                "expected a finite number of seconds, or a timedelta",
+            ));
+        }
+        Ok(Self((seconds * 1000.0).round() as i64))
     }
 }
 

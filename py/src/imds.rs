@@ -53,7 +53,13 @@ impl PyImds {
                 .as_ref()
                 .map_or(API_VERSION, |version| &version.0),
         );
-        let transport = Imds::new(endpoint, version, allow_endpoint.0).map_err(|error| {
+        let transport = if allow_endpoint.0 {
+            Imds::at_any_endpoint(endpoint)
+        } else {
+            Imds::new(endpoint)
+        };
+        let transport = transport.and_then(|imds| imds.with_api_version(version));
+        let transport = transport.map_err(|error| {
             let advice = match error {
                 ImdsError::NotLocal { .. } => "; allow_endpoint=True accepts it",
                 _ => "",

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::record::ResourceList;
-use scheduled_events_core::{Change, Policy, Preparation, RequestOutcome, UnixSeconds};
+use scheduled_events_core::{Change, Policy, RequestOutcome, UnixSeconds};
 
 use super::probe::{Probe, run_probes};
 use crate::args::{CaptureArgs, OutputArgs};
@@ -26,9 +26,10 @@ use crate::watch::printer::{RecordPrinter, Stamp, print_note};
 use scheduled_events::audit::{Audit, earlier_files};
 use scheduled_events::files::sibling;
 use scheduled_events::imds;
-use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
-use scheduled_events::watch::{Host, Note, Poll, Reply, StopReason, WatchStatus};
-use scheduled_events::watch::{Watcher, WatcherOptions};
+use scheduled_events::record::{EventRecord, Record, TimedRecord};
+use scheduled_events::watch::{
+    Host, Note, Poll, PrepareReply, RecoverReply, StopReason, WatchStatus, Watcher,
+};
 use scheduled_events_replay::capture::{CapturedExchange, CapturedFailure, Mask};
 
 pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
@@ -57,14 +58,6 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
             audit.sync_unless_stalled();
         })
     };
-    let options = WatcherOptions {
-        api_version: args.service.api_version,
-        vm_names: args.machine.vm_name,
-        policy: Policy::observe(),
-        interval: args.interval,
-        until_idle: args.until_idle,
-        ..WatcherOptions::default()
-    };
     patiently(output::start_writers)?;
     let printer = RecordPrinter::new(&OutputArgs { json: false }, false, Stamp::of_log());
     printer.message(&format!(
@@ -88,9 +81,17 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         approve: args.approve,
         has_answer: false,
     };
-    let mut watch = Watcher::new(imds, options, None).map_err(CommandError::usage)?;
+    let mut watch = Watcher::builder()
+        .imds(imds)
+        .api_version(args.service.api_version)
+        .vm_names(args.machine.vm_name)
+        .policy(Policy::observe())
+        .interval(args.interval)
+        .until_idle(args.until_idle)
+        .build()
+        .map_err(CommandError::usage)?;
     stop_on_signals(&watch.handle(), None)?;
-    let ended = watch.run(&mut host);
+    let ended = watch.run_with(&mut host);
     host.probes = None;
     if ended == StopReason::Idle {
         // What was asked for at the end is part of the evidence.
@@ -262,11 +263,11 @@ impl Host for CaptureHost {
         self.printer.heartbeat(status)
     }
 
-    fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
-        reply.prepared(Preparation::Failed, HookOutcome::Failed);
+    fn prepare(&mut self, _event: &EventRecord, reply: PrepareReply) {
+        reply.failed();
     }
 
-    fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
-        reply.recovered(HookOutcome::Done);
+    fn recover(&mut self, _events: &[EventRecord], reply: RecoverReply) {
+        reply.done();
     }
 }

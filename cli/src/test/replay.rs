@@ -247,8 +247,8 @@ impl ReplayRun {
                 clients.stop();
             }
             for number in clients.ended() {
-                if clients.ended_by_itself(number) {
-                    self.server.client_ended(number);
+                if let Some(exit) = clients.exit(number) {
+                    self.server.client_exited(number, exit);
                 }
             }
             let has_ended = match command {

@@ -4,6 +4,7 @@ pub(crate) mod notified;
 mod object;
 pub(crate) mod snapshot;
 pub(crate) mod step;
+pub(crate) mod waiting;
 
 use std::ffi::{c_char, c_void};
 

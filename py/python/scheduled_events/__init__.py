@@ -65,6 +65,7 @@ from ._records import (
     Report,
     Untracked,
     Wait,
+    Waiting,
 )
 from ._words import Action, EventSource, EventStatus, EventType
 
@@ -145,6 +146,7 @@ __all__ = [
     "Untracked",
     "Verdict",
     "Wait",
+    "Waiting",
     "Watch",
     "__version__",
     "acknowledge_request",

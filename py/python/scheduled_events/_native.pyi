@@ -25,6 +25,7 @@ from ._records import (
     RecoverDue,
     Report,
     Wait,
+    Waiting,
     _AnyRecord,
     _GateWord,
     _Phase,
@@ -376,6 +377,14 @@ class Session:
         """
     def set_names(self, vm_names: _Names) -> None:
         """Set or replace this machine's names."""
+    def set_time_of_day_ahead(self, ahead: float | timedelta) -> None:
+        """Set how far the time of day is ahead of the ``now`` of the other methods; negative if it is behind.
+
+        A NotBefore is a time of day: it is reached sooner if the system clock was set forward, or if the machine was
+        frozen while the clock of ``now`` stood still. Where ``now`` is not passed, the session knows it.
+        """
+    def waiting(self, now: _Moment | None = None) -> tuple[Waiting, ...]:
+        """What each event waits for, and why, in the order of ``events``. Nothing changes by asking."""
     def snapshot(self) -> bytes:
         """Return what a restart needs, for restore()."""
     def restore(self, snapshot: bytes) -> None:

@@ -35,6 +35,22 @@ if TYPE_CHECKING:
     _GateWord: TypeAlias = Literal["open", "closed", "another-approves"]
     _GateOutcome: TypeAlias = Literal["open", "closed", "another-approves", "last-call"]
     _Phase: TypeAlias = Literal["prepare", "approve"]
+    _WaitsFor: TypeAlias = Literal[
+        "document",
+        "due-time",
+        "gate-to-prepare",
+        "preparation",
+        "gate-to-approve",
+        "turn",
+        "approval",
+        "start",
+        "start-unapproved",
+        "start-unprepared",
+        "cancelled-command",
+        "end",
+        "withdrawal",
+        "recovery",
+    ]
 else:
     # Those of typing take longer to import than this package.
     def final(kind):
@@ -521,6 +537,31 @@ class RecoverDue(_AboutEvent):
     events: tuple[Event, ...] = _field("The same events in the same order.")
     own: bool = _field("Whether this machine recovers, not another one that a rule covers.")
     attempt: int
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+
+
+@final
+class Waiting(_AboutEvent):
+    """What an event waits for, and why. All times are times of day."""
+
+    __slots__ = ()
+    event_id: str
+    waits_for: _WaitsFor = _field("What has to happen next, as a word of the record `waiting`.")
+    since: datetime | None = _field("Since when that runs; None if it does not.")
+    until: datetime | None = _field("When it happens at the earliest, or is tried again; None if that is unknown.")
+    attempt: int | None = _field("The number of the attempt that runs; None if none does.")
+    action: Action | None = _field("What the policy decided; None before the first document after a start.")
+    rule: int | None = _field("The number of the rule that decided, from 1; None if no rule did.")
+    reason: str | None = _field("Why, in a few words for people.")
+    last_call: bool = _field("Whether it prepares, or has prepared, by the last call.")
     event_type: str | None = None
     event_status: str | None = None
     resource_type: str | None = None

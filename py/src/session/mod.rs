@@ -22,7 +22,7 @@ use scheduled_events_core::{
     RequestOutcome, Response, Session, SessionConfig, SessionSource, UnixMillis, VmNames,
 };
 
-use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
+use crate::convert::{Arg, Moment, Names, Offset, datetime, gate_answer, span};
 use crate::document::body::Body;
 use crate::document::event::{PyEvent, event_object};
 use crate::errors::{self, About};
@@ -398,6 +398,38 @@ impl PySession {
         set.map_err(|error| errors::config(py, &error.to_string()))
     }
 
+    /// Sets how far the time of day is ahead of the ``now`` that is passed to the other methods: seconds, or a timedelta, negative
+    /// if the system clock was set back. A NotBefore is a time of day. Where ``now`` is not passed, the session knows it.
+    fn set_time_of_day_ahead(&self, ahead: Offset) {
+        self.lock().core.set_time_of_day_ahead(ahead.0);
+    }
+
+    /// What each event waits for, and why: a tuple of Waiting, in the order of ``events``. Nothing changes by asking.
+    #[pyo3(signature = (now=None))]
+    fn waiting<'py>(&self, py: Python<'py>, now: Option<Moment>) -> PyResult<Bound<'py, PyTuple>> {
+        let all: Vec<Fields> = {
+            let mut inner = self.lock();
+            let now = inner.now_of_day(now);
+            let waiting = inner.core.waiting(now);
+            waiting
+                .map(|(event, waiting)| {
+                    let decision = waiting.decision;
+                    Fields::of(&inner.events.of(event))
+                        .with("waits_for", waiting.waits_for)
+                        .with("since", waiting.since)
+                        .with("until", waiting.until)
+                        .with("attempt", waiting.attempt)
+                        .with("action", decision.map(|decision| decision.action))
+                        .with("rule", waiting.rule())
+                        .with("reason", waiting.reason().map(|reason| reason.to_string()))
+                        .with("last_call", waiting.by_last_call)
+                })
+                .collect()
+        };
+        let objects = all.into_iter().map(|fields| fields.object(py, "Waiting"));
+        PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)
+    }
+
     /// Returns what a restart needs, as bytes for restore().
     fn snapshot<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let inner = self.lock();
@@ -480,8 +512,18 @@ impl Inner {
         now.map_or_else(|| self.clock.now(), |now| now.0)
     }
 
+    /// The same. The session's own clock also says how far the time of day is ahead of it.
+    fn now_of_day(&mut self, now: Option<Moment>) -> UnixMillis {
+        if now.is_none() {
+            let (time_of_day, now) = (self.clock.time_of_day(), self.clock.now());
+            self.core
+                .set_time_of_day_ahead(time_of_day.0.saturating_sub(now.0));
+        }
+        self.now(now)
+    }
+
     fn next(&mut self, now: Option<Moment>) -> Issued {
-        let now = self.now(now);
+        let now = self.now_of_day(now);
         let step = OwnedStep::new(self.core.take_step(now), |event| self.events.of(event));
         let mut issued = Issued {
             step,

@@ -47,8 +47,9 @@ pub(crate) fn details(run: &Run, machine: usize) -> Value {
                     Outcome::Warned => "warned",
                     Outcome::NotChecked => "not-checked",
                 },
+                "reason": verdict.reason(*rule),
                 "count": verdict.count(*rule),
-                "findings": findings.map(|it| json!({"at": ms(it.at), "message": it.message})).collect::<Vec<_>>(),
+                "findings": findings.map(|it| json!({"at": ms(it.at), "message": it.message, "times": it.times})).collect::<Vec<_>>(),
             })
         })
         .collect();

@@ -50,6 +50,85 @@ fn a_client_that_polls_to_the_end_of_its_event_is_clean() {
 }
 
 #[test]
+fn a_client_is_judged_by_what_it_was_shown_not_by_what_happened_since() {
+    let server = start(steady());
+    let id = event_id(&document(&server), 0);
+    approve(&server, &[&id]);
+    // The event ends, and the client with it, without another poll.
+    while server.step() {}
+    let verdict = server.finish();
+    assert_eq!(verdict.outcome(Rule::StopsPolling), Outcome::Failed);
+}
+
+#[test]
+fn what_a_client_had_no_opportunity_to_do_is_not_checked_and_the_verdict_says_why() {
+    let server = start(steady().speed(60.0));
+    let id = event_id(&document(&server), 0);
+    approve(&server, &[&id]);
+    while server.step() {}
+    document(&server);
+    let verdict = server.finish();
+    for (rule, reason) in [
+        (
+            Rule::PollGap,
+            "a gap is longer than 15.5 s; use a lower speed than 60",
+        ),
+        (
+            Rule::RequestRate,
+            "it sent fewer than six requests; use a lower speed than 60",
+        ),
+        (
+            Rule::GaveUp,
+            "none of its requests failed that it has to repeat",
+        ),
+        (
+            Rule::ApprovedAgain,
+            "no document showed it an event as Scheduled after its approval; use a lower speed than 60",
+        ),
+        (Rule::ApprovedAdvice, "no document showed it advice"),
+    ] {
+        let found = verdict.reason(rule).expect("a reason");
+        assert!(found.ends_with(reason), "{rule}: {found}");
+        assert!(verdict.to_string().contains(reason), "{verdict}");
+    }
+    for rule in [
+        Rule::StopsPolling,
+        Rule::MissedEvent,
+        Rule::StartRequests,
+        Rule::NotApproved,
+    ] {
+        assert_eq!(
+            (verdict.outcome(rule), verdict.reason(rule)),
+            (Outcome::Passed, None),
+            "{rule}"
+        );
+    }
+    // Every rule that was not checked has a reason.
+    for rule in verdict.rules_with(Outcome::NotChecked) {
+        assert!(
+            verdict
+                .reason(rule)
+                .is_some_and(|reason| !reason.is_empty()),
+            "{rule}"
+        );
+    }
+}
+
+#[test]
+fn a_client_that_does_not_wait_for_the_first_response_is_found_before_that_comes() {
+    let server = start(steady().fault("first-call-delay:60".parse().expect("a fault")));
+    let mut first = connect(server.addr());
+    first
+        .write_all(head("GET", EVENTS, "").as_bytes())
+        .expect("sent");
+    // Nothing shows that the server has read it.
+    thread::sleep(Duration::from_secs(1));
+    document(&server);
+    let verdict = server.verdict(0);
+    assert_eq!(verdict.outcome(Rule::FirstRequest), Outcome::Warned);
+}
+
+#[test]
 fn a_client_that_never_polled_is_not_clean() {
     let verdict = start(steady()).finish();
     assert!(!verdict.is_clean());

@@ -21,7 +21,7 @@ MORE = {"decision": ["act_from"], "poll-failed": ["repeated"], "problem": ["offs
 
 
 SOURCE = (ROOT / "py/python/scheduled_events/_records.py").read_text("utf-8")
-STEPS = ["Get", "Post", "Wait", "Cancel", "Report", "PrepareDue", "GateDue", "RecoverDue"]
+STEPS = ["Get", "Post", "Wait", "Cancel", "Report", "PrepareDue", "GateDue", "RecoverDue", "Waiting"]
 
 
 def declared(name: str) -> "dict[str, str | None]":
@@ -73,8 +73,12 @@ def test_a_class_has_a_real_signature_and_help_for_each_field(name: str) -> None
 
 
 def test_the_words_that_type_checkers_know_are_core_s() -> None:
-    for source, name in (("core/src/tracker/change.rs", "_ChangeWord"), ("core/src/session/gate.rs", "_GateWord")):
-        words = set(re.findall(r'=> "([a-z-]+)"', (ROOT / source).read_text("utf-8")))
+    for source, name in (
+        ("core/src/tracker/change.rs", "_ChangeWord"),
+        ("core/src/session/gate.rs", "_GateWord"),
+        ("core/src/session/waiting.rs", "_WaitsFor"),
+    ):
+        words = set(re.findall(r'^    \w+ => "([a-z-]+)"', (ROOT / source).read_text("utf-8"), re.MULTILINE))
         (stubbed,) = re.findall(rf"^ +{name}: TypeAlias = Literal\[([^]]*)\]", SOURCE, re.MULTILINE)
         assert set(re.findall(r'"([a-z-]+)"', stubbed)) == words
 
