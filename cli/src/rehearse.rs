@@ -79,6 +79,7 @@ pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandEr
         .map(|event| event.notice)
         .min();
     let config = ServerConfig::new(played)
+        .without_verdict()
         .newest_api_version(ADVICE_API_VERSION)
         .vm_name(name.clone());
     let server = Server::start(config)

@@ -91,6 +91,9 @@ pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// The size at which the audit file is rotated, in bytes.
 pub const AUDIT_FILE_MAX: u64 = 8 << 20;
 
+/// The largest policy or configuration file: each has a few kilobytes.
+pub const SETTINGS_FILE_MAX: u64 = 1 << 20;
+
 /// The most bytes of a DHCP lease file that are read. dhclient's grow with time; others have less than 4 KiB.
 pub const LEASE_FILE_MAX: u64 = 4 << 20;
 

@@ -14,6 +14,7 @@ use serde::de::{self, Deserializer};
 use toml::Spanned;
 use toml::de::DeTable;
 
+use crate::files::read_settings;
 use crate::limits::TAKE_OVER_AFTER_SECONDS;
 use crate::suggest::nearest;
 
@@ -253,7 +254,7 @@ pub fn load_with(name: &str, source: impl FnOnce(PolicySource<'_>)) -> Result<Po
         source(PolicySource::Preset(name));
         return Ok(policy);
     }
-    let text = std::fs::read_to_string(Path::new(name)).map_err(|error| LoadError::Unreadable {
+    let text = read_settings(Path::new(name)).map_err(|error| LoadError::Unreadable {
         name: name.to_owned(),
         nearest: nearest(name, PRESETS.into_iter()).filter(|_| error.kind() == ErrorKind::NotFound),
         error,

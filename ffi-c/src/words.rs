@@ -17,9 +17,9 @@ use crate::terminate::schedev_profile_rule::*;
 
 /// A word with NULs after it. Tables of these, unlike tables of pointers, need no relocation, which takes more bytes than most
 /// words.
-type Word = [u8; 28];
+pub(crate) type Word = [u8; 28];
 
-const fn padded(word: &CStr) -> Word {
+pub(crate) const fn padded(word: &CStr) -> Word {
     let (bytes, mut padded, mut index) = (word.to_bytes(), [0; 28], 0);
     assert!(bytes.len() < padded.len(), "the word is too long");
     while index < bytes.len() {
@@ -31,7 +31,11 @@ const fn padded(word: &CStr) -> Word {
 
 /// The word of a number, or the one for all other numbers.
 #[inline(never)] // The tables differ, but not the code.
-fn word(words: &'static [(u32, Word)], number: u32, other: &'static CStr) -> *const c_char {
+pub(crate) fn word(
+    words: &'static [(u32, Word)],
+    number: u32,
+    other: &'static CStr,
+) -> *const c_char {
     let known = words.iter().find(|(known, _)| *known == number);
     known.map_or(other.as_ptr(), |(_, word)| word.as_ptr().cast())
 }

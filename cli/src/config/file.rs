@@ -2,11 +2,16 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+#[cfg(unix)]
 use std::fs;
+use std::io;
 use std::ops::Range;
+#[cfg(unix)]
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Command};
+use scheduled_events::files::read_settings;
 use scheduled_events::hooks;
 use scheduled_events::policy_file::{self, PolicySource};
 use scheduled_events::suggest::nearest;
@@ -15,6 +20,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::CommandError;
+use crate::output::format::printable;
 
 /// The tables of a policy, which the file may have in place of `policy = "FILE"`.
 pub(super) const POLICY_TABLES: [&str; 2] = ["rule", "leader"];
@@ -70,10 +76,17 @@ impl ConfigFile {
     }
 
     fn open(path: &Path) -> Result<Self, CommandError> {
-        let text = fs::read_to_string(path).map_err(|error| {
-            let path = path.display();
+        let cannot = |error: io::Error| {
+            let path = printable(&path.display().to_string());
             CommandError::usage(format!("cannot read the configuration {path}: {error}"))
-        })?;
+        };
+        // A pipe would be waited for, at a reload, too.
+        #[cfg(unix)]
+        if fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
+            let reason = "it is a pipe, expected a file";
+            return Err(cannot(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+        }
+        let text = read_settings(path).map_err(cannot)?;
         Ok(Self {
             settings: Vec::new(),
             path: path.to_owned(),

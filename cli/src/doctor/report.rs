@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use scheduled_events::files::{open_no_link, replace};
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_replay::capture::{Mask, is_guid};
+use scheduled_events_text::finding::text;
 use serde_json::Value;
 
-use super::finding::{Check, Finding, text};
+use super::check::{Check, Finding};
 use super::name::names_in;
 #[cfg(unix)]
 use super::unit::Inside;
@@ -27,6 +28,9 @@ const WIDTH: usize = 100;
 /// How many records of the audit file are in the report, and the most bytes of them.
 const RECORDS: usize = 50;
 const RECORDS_MAX: u64 = 64 << 10;
+
+/// The beginning of each report.
+const TITLE: &str = "Report of scheduled-events doctor";
 
 /// What a report is made of, besides the findings.
 pub(crate) struct ReportRequest {
@@ -62,6 +66,7 @@ impl ReportRequest {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write(&self, findings: &[Finding]) -> Result<(), CommandError> {
+        self.check_place()?;
         let report = self.masked(findings);
         replace(&self.file, report.as_bytes()).map_err(|error| {
             CommandError::usage(format!(
@@ -77,6 +82,28 @@ impl ReportRequest {
         Ok(())
     }
 
+    /// Refuses a path that has anything but an earlier report: it would be replaced, also where it is a device, or the audit file of
+    /// the watcher.
+    fn check_place(&self) -> Result<(), CommandError> {
+        let is_free = fs::symlink_metadata(&self.file)
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        let is_report = || {
+            let mut start = [0; TITLE.len()];
+            let mut file = open_no_link(&self.file)?;
+            if file.metadata()?.is_file() {
+                file.read_exact(&mut start)?;
+            }
+            std::io::Result::Ok(start == TITLE.as_bytes())
+        };
+        if is_free || is_report().unwrap_or(false) {
+            return Ok(());
+        }
+        let file = printable(&self.file.display().to_string());
+        Err(CommandError::usage(format!(
+            "{file} is there, and is no earlier report; write another path after --report"
+        )))
+    }
+
     fn masked(&self, findings: &[Finding]) -> String {
         let records = self.audit.as_deref().map_or(Vec::new(), last_records);
         let mut mask = Mask::default();
@@ -87,17 +114,13 @@ impl ReportRequest {
             }
         }
         let mut report = format!(
-            "Report of scheduled-events doctor. Names, ids and addresses are replaced; look at it before you send it.\n\n\
+            "{TITLE}. Names, ids and addresses are replaced; look at it before you send it.\n\n\
              == Versions\nscheduled-events {}\n{}\n== Findings\n",
             env!("CARGO_PKG_VERSION"),
             versions()
         );
-        let mut plain = Vec::new();
-        let _ = std::io::Write::write_all(
-            &mut anstream::StripStream::new(&mut plain),
-            &text(findings, Some(WIDTH)),
-        );
-        report += &mask.text(&String::from_utf8_lossy(&plain));
+        let findings = text(findings, Some(WIDTH));
+        report += &mask.text(&anstream::adapter::strip_str(&findings).to_string());
         if let Some(unit) = &self.unit {
             let _ = write!(report, "\n== Unit\n{}", mask.text(&without_values(unit)));
         }
@@ -122,6 +145,7 @@ impl ReportRequest {
         let user = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
         let mut names = self.names.clone();
         names.extend(of_findings.map(str::to_owned));
+        names.extend(findings.iter().flat_map(|finding| finding.machines.clone()));
         names.push(host.trim().to_owned());
         names.push(user.unwrap_or_default());
         for record in records {

@@ -18,12 +18,13 @@ use crate::args::{CaptureArgs, OutputArgs};
 use crate::audit_lines::read_audit;
 use crate::endpoint::connect;
 use crate::error::CommandError;
-use crate::output::format::count;
+use crate::output::format::{count, printable};
 use crate::output::{self, check_written};
 use crate::platform;
 use crate::startup::{patiently, signals, stop_on_signals};
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
-use scheduled_events::audit::Audit;
+use scheduled_events::audit::{Audit, earlier_files};
+use scheduled_events::files::sibling;
 use scheduled_events::imds;
 use scheduled_events::record::{EventRecord, Record, TimedRecord};
 use scheduled_events::watch::{
@@ -62,7 +63,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     printer.message(&format!(
         "capturing what {} answers to {}; press Ctrl-C to stop",
         imds.endpoint(),
-        args.to.display()
+        printable(&args.to.display().to_string())
     ));
     let (probes, received) = mpsc::channel();
     let asking = {
@@ -97,35 +98,44 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         let _ = asking.join();
     }
     host.printer.finish();
-    audit.finish();
+    let lost = audit.finish();
     let (masker, number) = &*captured.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(masker) = masker {
         masker.names.finish();
     }
-    let file = args.to.display();
+    let file = printable(&args.to.display().to_string());
+    let lost = usize::try_from(lost).unwrap_or(usize::MAX);
     host.printer.message(&format!(
         "{} in {file}; see `scheduled-events contract {file}`",
-        count(*number, "exchange")
+        count(number.saturating_sub(lost), "exchange")
     ));
     output::flush_on_exit();
+    if lost > 0 {
+        return Err(CommandError::usage(format!(
+            "{file} lacks {}, which could not be written",
+            count(lost, "exchange")
+        )));
+    }
     check_written()
 }
 
 /// The file that has what the mask replaces, beside the capture.
 fn names_file(capture: &Path) -> PathBuf {
-    let mut name = capture.as_os_str().to_owned();
-    name.push(".names");
-    name.into()
+    sibling(capture, "names")
 }
 
 /// Checks that a capture which is continued stays masked by the same names, or not masked.
 fn check_whole(args: &CaptureArgs) -> Result<(), CommandError> {
-    let has_lines = fs::metadata(&args.to).is_ok_and(|file| file.len() > 0);
+    // An earlier file may be left alone.
+    let has_lines = earlier_files(&args.to)
+        .chain([args.to.clone()])
+        .any(|file| fs::metadata(file).is_ok_and(|file| file.len() > 0));
     let names = names_file(&args.to);
     if !has_lines || names.exists() == args.mask {
         return Ok(());
     }
-    let (file, names) = (args.to.display(), names.display());
+    let shown = |path: &Path| printable(&path.display().to_string());
+    let (file, names) = (shown(&args.to), shown(&names));
     Err(CommandError::usage(if args.mask {
         format!(
             "{file} has lines, but {names}, which has what replaces their names, is missing; use another file"

@@ -70,6 +70,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     let speed = args.speed.unwrap_or_else(|| default_speed(&scenario));
     let server = Server::start(
         ServerConfig::new(scenario)
+            .without_verdict()
             .speed(speed)
             .newest_api_version(ADVICE_API_VERSION)
             .vm_name(VM_NAME.to_owned()),

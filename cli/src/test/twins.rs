@@ -162,7 +162,9 @@ fn capture(times: &str, fault: Option<&str>) -> Vec<CapturedExchange> {
     };
     let kinds = ["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"];
     let text = format!("about = \"Five events.\"\n{}", kinds.map(event).concat());
-    let config = ServerConfig::new(Scenario::parse(&text).unwrap()).vm_name("web_0");
+    let config = ServerConfig::new(Scenario::parse(&text).unwrap())
+        .vm_name("web_0")
+        .without_verdict();
     let config = match fault {
         Some(fault) => config.fault(fault.parse().unwrap()),
         None => config,

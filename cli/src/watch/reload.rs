@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scheduled_events::hooks::{self, CommandLine};
 use scheduled_events::metrics::CommandMetrics;
@@ -17,6 +17,9 @@ use crate::config::{self, InForce, load_policy_with};
 use crate::output::diagnose;
 use crate::own_files::check_files;
 use crate::watch::{needs_advice, runs_commands, warn};
+
+/// After this long, a reading that has not ended is reported with the next signal.
+const READING_MAX: Duration = Duration::from_secs(5);
 
 /// The options that are read again. A restart applies all others.
 const READ_AGAIN: [&str; 6] = [
@@ -46,11 +49,20 @@ pub(crate) struct Reloader {
     arguments: Vec<OsString>,
     metrics: CommandMetrics,
     pending: Pending,
-    /// One reading at a time, so that the last one counts.
-    reading: Mutex<()>,
+    /// The reading in progress: one at a time, so that the last one counts.
+    reading: Mutex<Option<Reading>>,
     has_gate: bool,
+    /// The command that recovers, which a reload may replace.
+    recover: Mutex<Option<CommandLine>>,
     /// The options that only a restart applies.
     fixed: Vec<(String, Vec<String>)>,
+}
+
+/// A reading of the file that is in progress.
+struct Reading {
+    since: Instant,
+    /// Whether the file may have changed since.
+    again: bool,
 }
 
 impl Reloader {
@@ -71,6 +83,7 @@ impl Reloader {
             pending: Pending::default(),
             reading: Mutex::default(),
             has_gate: args.gate.is_some(),
+            recover: Mutex::new(args.recover.clone()),
             fixed: fixed(in_force, args),
         })
     }
@@ -81,23 +94,49 @@ impl Reloader {
 
     /// Reads the file on a thread of its own, since a disk may not answer, and lets the watcher take the result.
     pub(crate) fn start(self: &Arc<Self>, handle: &WatcherHandle) {
-        let (reloader, handle) = (Arc::clone(self), handle.clone());
+        let mut reading = lock(&self.reading);
+        if let Some(reading) = &mut *reading {
+            reading.again = true;
+            let time = reading.since.elapsed();
+            if time >= READING_MAX {
+                let seconds = time.as_secs();
+                let why = format!(
+                    "reading it has not ended after {seconds} s: its disk does not answer, or it is a pipe"
+                );
+                self.pass(Err(why), handle);
+            }
+            return;
+        }
+        let (reloader, own) = (Arc::clone(self), handle.clone());
         let started = thread::Builder::new().spawn(move || {
-            reloader.read();
-            handle.reload();
+            while {
+                let result = reloader.try_read();
+                reloader.pass(result, &own);
+                reloader.reads_again()
+            } {}
         });
-        if let Err(error) = started {
-            diagnose(
+        match started {
+            Ok(_) => *reading = Some(Reading::now()),
+            Err(error) => diagnose(
                 "error",
                 &format!("cannot read the configuration again: {error}"),
-            );
+            ),
         }
     }
 
-    fn read(&self) {
-        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = self.try_read();
-        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    /// Ends the reading, unless the file may have changed since it began.
+    fn reads_again(&self) -> bool {
+        let mut reading = lock(&self.reading);
+        *reading = reading
+            .take()
+            .filter(|reading| reading.again)
+            .map(|_| Reading::now());
+        reading.is_some()
+    }
+
+    fn pass(&self, result: Result<Reloaded, String>, handle: &WatcherHandle) {
+        *lock(&self.pending) = Some(result);
+        handle.reload();
     }
 
     fn try_read(&self) -> Result<Reloaded, String> {
@@ -122,6 +161,19 @@ impl Reloader {
                     .to_owned(),
             );
         }
+        let mut args = args;
+        let mut recover = lock(&self.recover);
+        if args.recover.is_none() && recover.is_some() {
+            // The machine may be out of service.
+            args.recover.clone_from(&recover);
+            diagnose(
+                "warning",
+                "`recover` was removed, which only a restart applies",
+            );
+        } else {
+            recover.clone_from(&args.recover);
+        }
+        drop(recover);
         warn(&args, &policy);
         let now = fixed(&merged.in_force, &args);
         for (key, _) in now.iter().filter(|new| !self.fixed.contains(new)) {
@@ -144,6 +196,19 @@ impl Reloader {
             on: args.on,
         })
     }
+}
+
+impl Reading {
+    fn now() -> Self {
+        Self {
+            since: Instant::now(),
+            again: false,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All options that only a restart applies, those without a value, too.

@@ -10,9 +10,10 @@ pub mod lock;
 pub mod temporary;
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::limits::SETTINGS_FILE_MAX;
 use crate::platform;
 
 pub use crate::platform::FileError;
@@ -118,6 +119,38 @@ pub fn sibling(path: &Path, suffix: &str) -> PathBuf {
 /// ```
 pub fn open_no_link(path: &Path) -> io::Result<File> {
     platform::open_no_link(path)
+}
+
+/// Reads a file that a person has written, such as a policy: UTF-8, at most [`SETTINGS_FILE_MAX`] bytes.
+///
+/// # Errors
+/// Those of the system; [`InvalidData`](io::ErrorKind::InvalidData) for a larger file and one that is no UTF-8.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events::files::read_settings;
+///
+/// let path = std::env::temp_dir().join(format!("read-settings-example-{}", std::process::id()));
+/// std::fs::write(&path, "[[rule]]")?;
+/// assert_eq!(read_settings(&path)?, "[[rule]]");
+/// std::fs::write(&path, [b' '; 1 + (1 << 20)])?;
+/// assert!(read_settings(&path).is_err());
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_settings(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(SETTINGS_FILE_MAX + 1)
+        .read_to_string(&mut text)?;
+    if u64::try_from(text.len()).is_ok_and(|length| length > SETTINGS_FILE_MAX) {
+        let kibibytes = SETTINGS_FILE_MAX >> 10;
+        let reason =
+            format!("it has more than {kibibytes} KiB, which no policy and no configuration needs");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    Ok(text)
 }
 
 /// Whether a file belongs to root and nobody else can write it. On Windows, where files have no such owner, it never does.

@@ -23,7 +23,7 @@ use scheduled_events::watch::{
 };
 use scheduled_events_core::{Change, GatePhase, Session, SessionConfig, VmNames};
 
-use crate::convert::{Names, gate_answer, span};
+use crate::convert::{Arg, Names, gate_answer, span};
 use crate::document::event::{PyEvent, event_object};
 use crate::errors;
 use crate::imds::{PyImds, SLICE};
@@ -79,15 +79,15 @@ impl PyWatch {
         imds: &Bound<'_, PyImds>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
-        api_version: Option<&str>,
-        interval: f64,
-        until_idle: bool,
-        max_polls: Option<u64>,
-        dry_run: bool,
+        api_version: Option<Arg<String>>,
+        interval: Arg<f64>,
+        until_idle: Arg<bool>,
+        max_polls: Option<Arg<u64>>,
+        dry_run: Arg<bool>,
         last_call: Option<&Bound<'_, PyAny>>,
-        prepare_retries: Option<u32>,
-        recover_all: bool,
-        state: Option<PathBuf>,
+        prepare_retries: Option<Arg<u32>>,
+        recover_all: Arg<bool>,
+        state: Option<Arg<PathBuf>>,
         prepares: bool,
         recovers: bool,
         gates: bool,
@@ -97,12 +97,13 @@ impl PyWatch {
         let transport = imds.get().for_watcher(move |line| {
             let _ = trace.try_send((TRACE, line));
         });
-        let api_version = api_version.unwrap_or(AUTO_API_VERSION);
+        let dry_run = dry_run.0;
+        let api_version = version_of(api_version);
         let vm_names = vm_names.unwrap_or_default().0;
         let policy = PyPolicy::named(policy)?;
-        let interval = span(py, interval, "interval")?;
+        let interval = span(py, interval.0, "interval")?;
         let last_call = last_call_of(last_call)?;
-        check(&vm_names, api_version, interval).map_err(|error| errors::config(py, &error))?;
+        check(&vm_names, &api_version, interval).map_err(|error| errors::config(py, &error))?;
         let endpoint = transport.endpoint().to_owned();
         let mut builder = Watcher::builder()
             .imds(transport)
@@ -113,13 +114,13 @@ impl PyWatch {
             .dry_run(dry_run)
             .asks_gate(gates)
             .last_call(last_call)
-            .prepare_retries(prepare_retries)
-            .recover_all(recover_all)
-            .until_idle(until_idle)
-            .max_polls(max_polls)
+            .prepare_retries(prepare_retries.map(|retries| retries.0))
+            .recover_all(recover_all.0)
+            .until_idle(until_idle.0)
+            .max_polls(max_polls.map(|polls| polls.0))
             .timeout(imds.get().timeout);
         if let Some(path) = state {
-            builder = builder.state_file(path);
+            builder = builder.state_file(path.0);
         }
         // A session is built on the stack, and the stack of a thread is freed with it.
         let builder = thread::Builder::new().spawn(move || builder.build())?;
@@ -167,16 +168,16 @@ impl PyWatch {
         py: Python<'_>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
-        api_version: Option<&str>,
-        interval: f64,
+        api_version: Option<Arg<String>>,
+        interval: Arg<f64>,
         last_call: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         PyPolicy::named(policy)?;
-        let interval = span(py, interval, "interval")?;
+        let interval = span(py, interval.0, "interval")?;
         last_call_of(last_call)?;
         let vm_names = vm_names.unwrap_or_default().0;
-        let api_version = api_version.unwrap_or(AUTO_API_VERSION);
-        check(&vm_names, api_version, interval).map_err(|error| errors::config(py, &error))
+        check(&vm_names, &version_of(api_version), interval)
+            .map_err(|error| errors::config(py, &error))
     }
 
     /// Returns the next record; None at the end, or if there is none yet and it does not wait. A change that is returned counts as
@@ -322,6 +323,11 @@ impl Drop for PyWatch {
             self.handle.stop();
         }
     }
+}
+
+/// The API version of the requests, or the word for its choice.
+fn version_of(argument: Option<Arg<String>>) -> String {
+    argument.map_or_else(|| AUTO_API_VERSION.to_owned(), |version| version.0)
 }
 
 /// Checks the options that a session would refuse.

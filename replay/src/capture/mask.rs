@@ -4,11 +4,10 @@
 //! What is known to be harmless is kept, such as the types of events; anything else that is text becomes `masked`.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
 use serde::Serialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::CapturedExchange;
@@ -61,13 +60,17 @@ const KNOWN_ADDRESSES: [Ipv4Addr; 3] = [
 ];
 
 /// The path segments of a resource id before a name.
-const BEFORE_NAMES: [&str; 5] = [
-    "resourcegroups/",
-    "virtualmachines/",
-    "virtualmachinescalesets/",
-    "availabilitysets/",
-    "hostgroups/",
+const BEFORE_NAMES: [&str; 6] = [
+    "subscriptions",
+    "resourcegroups",
+    "virtualmachines",
+    "virtualmachinescalesets",
+    "availabilitysets",
+    "hostgroups",
 ];
+
+/// The digits of a GUID without its dashes.
+const HEX_GUID_LENGTH: usize = 32;
 
 /// The replacements so far.
 ///
@@ -253,29 +256,41 @@ impl Mask {
         if let Some(guid) = text.get(..GUID_LENGTH).filter(|text| is_guid(text)) {
             return (Some(self.guid(guid)), GUID_LENGTH);
         }
-        let of_address = run(text, |char| char.is_ascii_hexdigit() || ".:".contains(char));
-        let address = text[..of_address].trim_end_matches(['.', ':']);
-        if address.matches(':').count() > 1
-            && let Ok(parsed) = address.parse::<Ipv6Addr>()
-        {
-            return (self.address(IpAddr::V6(parsed)), address.len());
+        // One without dashes.
+        let of_digits = run(text, |char| char.is_ascii_hexdigit());
+        let goes_on = text[of_digits..].starts_with(char::is_alphanumeric);
+        if of_digits == HEX_GUID_LENGTH && !goes_on {
+            return (Some(self.guid(&text[..of_digits])), of_digits);
+        }
+        // A port may follow.
+        for between in [".:", "."] {
+            let whole = run(text, |char| {
+                char.is_ascii_hexdigit() || between.contains(char)
+            });
+            let address = text[..whole].trim_end_matches(['.', ':']);
+            if address.matches([':', '.']).count() > 1
+                && let Ok(parsed) = address.parse::<IpAddr>()
+            {
+                return (self.address(parsed), address.len());
+            }
+        }
+        // An escape of a URL is between names.
+        let escape = text.strip_prefix('%').and_then(|rest| rest.get(..2));
+        if escape.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+            return (None, 3);
         }
         let whole = run(text, is_of_name);
         if whole == 0 {
             return (None, text.chars().next().map_or(0, char::len_utf8));
         }
         let token = text[..whole].trim_end_matches(['.', '-']);
-        if let Ok(parsed) = token.parse::<Ipv4Addr>() {
-            return (self.address(IpAddr::V4(parsed)), token.len());
-        }
-        // The longest of them has 24 bytes.
-        let segment = before.get(before.len().saturating_sub(24)..);
-        let before = segment.unwrap_or_default().to_ascii_lowercase();
-        if BEFORE_NAMES.iter().any(|kind| before.ends_with(kind)) {
+        if follows_its_kind(before) {
             return (Some(self.name(token)), token.len());
         }
-        // The whole token, or the first label of a host name.
-        for known in [token, token.split('.').next().unwrap_or_default()] {
+        // The longest known part that begins here: a disk, a host or a group often has the machine's name and more.
+        let ends = token.char_indices().filter(|(_, char)| is_between(*char));
+        let ends: Vec<_> = ends.map(|(at, _)| at).chain([token.len()]).collect();
+        for known in ends.iter().rev().map(|end| &token[..*end]) {
             let lower = known.to_ascii_lowercase();
             if self.knows(Kind::Name, &lower) {
                 return (Some(self.name(known)), known.len());
@@ -284,14 +299,21 @@ impl Mask {
                 return (Some(self.id(known)), known.len());
             }
         }
-        // A GUID may begin inside.
-        let inner = (1..whole).find(|at| text.get(*at..at + GUID_LENGTH).is_some_and(is_guid));
-        (None, inner.unwrap_or(whole))
+        // One may begin in the next part, and a GUID anywhere.
+        let first = ends.first().copied().unwrap_or_default();
+        let next = first + run(&text[first..], is_between);
+        let guid = (1..next).find(|at| text.get(*at..at + GUID_LENGTH).is_some_and(is_guid));
+        (None, guid.unwrap_or(next))
     }
 
-    /// Masks the texts of a body that is JSON, whose form stays as it was, or all of another body.
+    /// Masks the texts of a body that is JSON, whose form stays as it was, or of one that begins so: it may be cut off, or have
+    /// something before or after it. Of another body, all.
     fn body(&mut self, body: &str, is_underscored: bool) -> String {
-        if serde_json::from_str::<IgnoredAny>(body).is_err() {
+        if !body
+            .trim_start_matches('\u{feff}')
+            .trim_start()
+            .starts_with(['{', '[', '"'])
+        {
             return self.text(body);
         }
         let literals = literals(body);
@@ -306,12 +328,12 @@ impl Mask {
         for (key, literal, range) in &literals {
             let masked = self.value(key, literal, is_underscored);
             if masked != *literal {
-                out.push_str(&body[copied..range.0]);
+                out += &self.text(&body[copied..range.0]);
                 out.push_str(&Value::from(masked).to_string());
                 copied = range.1;
             }
         }
-        out + &body[copied..]
+        out + &self.text(&body[copied..])
     }
 
     fn value(&mut self, key: &str, text: &str, is_underscored: bool) -> String {
@@ -363,8 +385,21 @@ impl Mask {
     }
 }
 
+/// Whether a text ends with a segment of a resource id that a name follows.
+fn follows_its_kind(text: &str) -> bool {
+    // The longest of them has 22 bytes.
+    let end = text.get(text.len().saturating_sub(26)..);
+    let end = end.unwrap_or_default().to_ascii_lowercase();
+    let segment = end.strip_suffix('/').or_else(|| end.strip_suffix("%2f"));
+    segment.is_some_and(|segment| BEFORE_NAMES.iter().any(|kind| segment.ends_with(kind)))
+}
+
+fn is_between(char: char) -> bool {
+    "_-.".contains(char)
+}
+
 fn is_of_name(char: char) -> bool {
-    char.is_alphanumeric() || "_-.".contains(char)
+    char.is_alphanumeric() || is_between(char)
 }
 
 /// The length of the longest start of such characters.
@@ -372,7 +407,7 @@ fn run(text: &str, fits: impl Fn(char) -> bool) -> usize {
     text.find(|char| !fits(char)).unwrap_or(text.len())
 }
 
-/// The texts of valid JSON that are values: each with the name of the member that it belongs to, and where it is.
+/// The texts of JSON that are values: each with the name of the member that it belongs to, and where it is.
 fn literals(json: &str) -> Vec<(String, String, (usize, usize))> {
     let mut found = Vec::new();
     let mut key = String::new();
@@ -396,7 +431,9 @@ fn literals(json: &str) -> Vec<(String, String, (usize, usize))> {
             }
             is_escaped = !is_escaped && byte == b'\\';
         }
-        let text = serde_json::from_str(&json[start..end]).unwrap_or_default();
+        // One that is cut off, or has an invalid escape, is masked as it is.
+        let text = serde_json::from_str(&json[start..end])
+            .unwrap_or_else(|_| json[start + 1..end].trim_end_matches('"').to_owned());
         if json[end..].trim_start().starts_with(':') {
             key = text;
         } else {
@@ -448,6 +485,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_made_from_a_name_does_not_show_it() {
+        let mut mask = Mask::default();
+        mask.name("secret-vm_3");
+        for (text, masked) in [
+            ("secret-vm_3-disk", "vm_1-disk"),
+            (
+                "os-Secret-VM_3.internal.example",
+                "os-vm_1.internal.example",
+            ),
+            ("secret-vm_30", "secret-vm_30"),
+            ("/subscriptions/my-team/x", "/subscriptions/vm_2/x"),
+            (
+                "%2fresourceGroups%2Fmy-group%2fx",
+                "%2fresourceGroups%2Fvm_3%2fx",
+            ),
+            ("10.1.2.3-web, 10.1.2.3:80", "192.0.2.1-web, 192.0.2.1:80"),
+            (
+                "6a7b1c2d000011112222333344445555.",
+                "aaaaaaaa-0000-4000-8000-000000000001.",
+            ),
+            (
+                "x-6A7B1C2D-0000-1111-2222-333344445556",
+                "x-AAAAAAAA-0000-4000-8000-000000000002",
+            ),
+            ("at 10:20:30 in v1.2.3", "at 10:20:30 in v1.2.3"),
+        ] {
+            assert_eq!(mask.text(text), masked, "{text}");
+        }
+    }
+
+    #[test]
     fn a_text_after_an_object_in_a_list_belongs_to_the_list() {
         let mut mask = Mask::default();
         let body = r#"{"New":[{"EventType":"Reboot"},"secret"],"Resources":[["a"],"b"]}"#;
@@ -455,6 +523,20 @@ mod tests {
             mask.body(body, false),
             r#"{"New":[{"EventType":"Reboot"},"masked"],"Resources":[["vm_1"],"vm_2"]}"#
         );
+    }
+
+    #[test]
+    fn a_body_that_is_cut_off_or_has_more_around_it_shows_no_name() {
+        let whole = r#"{"Events":[{"EventId":"6A7B1C2D-0000-1111-2222-333344445555","Resources":["secret-a","secret-b"],"New":"secret"}]}"#;
+        let cut = (1..whole.len()).map(|at| whole[..at].to_owned());
+        let around = [
+            format!("\u{feff}{whole}"),
+            format!("{whole}}} \"secret-b\""),
+        ];
+        for body in cut.chain(around) {
+            let masked = Mask::default().body(&body, false);
+            assert!(!masked.contains("secret"), "{body}: {masked}");
+        }
     }
 
     #[test]

@@ -168,3 +168,54 @@ fn without_a_file_the_signal_still_stops_the_watcher() {
     signal(run.id(), Signal::HUP);
     run.finish().with_code(0);
 }
+
+#[test]
+fn a_recovery_that_was_removed_still_runs_for_a_machine_out_of_service() {
+    let fixture = Fixture::new();
+    let recover = fixture.logging("recover", "recover");
+    let prepare = fixture.logging("prepare", "prepare");
+    fixture.write(&(prepare + &recover + PREPARE));
+    fixture.service.show(2, &[freeze("a")]);
+    let mut run = fixture.watch();
+    run.record("a preparation", |record| {
+        record["outcome"] == json!("ready")
+    });
+    fixture.write(PREPARE);
+    signal(run.id(), Signal::HUP);
+    run.wait_for_stderr("warning: `recover` was removed, which only a restart applies");
+    run.wait_for_stderr("note: the configuration was read again");
+    fixture.service.show(3, &[started("a")]);
+    fixture.service.await_polls(2);
+    fixture.service.show(4, &[]);
+    run.record("a recovery", |record| record["record"] == json!("recover"));
+    run.stop().with_code(0);
+    let log = lines(&fixture.folder.path("log"));
+    assert_eq!(log, ["prepare a", "recover a"]);
+}
+
+#[test]
+fn a_file_that_is_huge_or_a_pipe_is_refused_and_the_next_one_is_read() {
+    let fixture = Fixture::new();
+    fixture.write(HOLD);
+    fixture.service.show(2, &[freeze("a")]);
+    let mut run = fixture.watch();
+    run.record("a decision", |record| record["action"] == json!("hold"));
+    let refused = "error: the configuration was not read again, and the one before counts: cannot read the configuration ";
+    let huge = fs::File::create(&fixture.config).expect("a file");
+    huge.set_len(1 << 30).expect("a size");
+    signal(run.id(), Signal::HUP);
+    let config = &fixture.config;
+    run.wait_for_stderr(&format!(
+        "{refused}{config}: it has more than 1024 KiB, which no policy and no configuration needs"
+    ));
+    fs::remove_file(config).expect("no file");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, config, mode).expect("a pipe");
+    signal(run.id(), Signal::HUP);
+    run.wait_for_stderr(&format!("{refused}{config}: it is a pipe, expected a file"));
+    fs::remove_file(config).expect("no pipe");
+    fixture.write(APPROVE);
+    signal(run.id(), Signal::HUP);
+    run.wait_for_stderr("note: the configuration was read again: 1 rule");
+    run.stop().with_code(0);
+}
