@@ -13,7 +13,7 @@ ENGINES ?= etcd kubernetes blob folder
 CHAOS_SECONDS = $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),40)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
-	recordings:: guide::console:: the_commands_of_every_page verdict::habits verdict::own_client every_beginning
+	recordings:: guide::console:: the_commands_of_every_page verdict::table verdict::own_client every_beginning
 # All steps of the tiers name all packages, so that they share one build of the dependencies. The test programs of the services,
 # which start the command and stores, run by name. What users build leaves them out: then cargo takes the default members, which need neither tokio nor TLS.
 WORKSPACE = --locked --workspace

@@ -586,7 +586,7 @@ class Verdict:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the client of every machine polled, and broke no rule that a client must keep."""
+        """Whether the client of every machine was shown an event, and broke no rule that a client must keep."""
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, oldest first for each machine, those of rules that a client should keep included."""

@@ -76,7 +76,7 @@ impl PyVerdict {
 
 #[pymethods]
 impl PyVerdict {
-    /// Whether the client of every machine polled, and broke no rule that a client must keep.
+    /// Whether the client of every machine was shown an event, and broke no rule that a client must keep.
     #[getter]
     fn is_clean(&self) -> bool {
         self.is_clean

@@ -399,7 +399,9 @@ fn the_records(document: &Document<'_>, text: &str, names: VmNames<'_>, number: 
         .iter()
         .for_each(reach);
     EXAMPLES.iter().for_each(reach);
-    EXAMPLES.iter().for_each(|record| reach(shown(record)));
+    for record in EXAMPLES {
+        reach(shown(record));
+    }
     for kind in KINDS {
         kind.members().for_each(reach);
     }

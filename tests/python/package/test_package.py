@@ -191,6 +191,15 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     assert names["json"].loads('{"Events":[]}')["Events"] == []
 
 
+def test_the_pages_agree_on_the_pythons_that_the_wheel_ran_on() -> None:
+    ran = [
+        re.findall(r"3\.9 to 3\.\d+", (ROOT / f"docs/{page}.md").read_text())
+        for page in ("program/python", "inside/releasing")
+    ]
+    assert len(ran[0]) == 1
+    assert ran[0] == ran[1]
+
+
 def test_the_page_of_the_api_is_what_the_stubs_have() -> None:
     program = ROOT / "tests/docs/python_api.py"
     subprocess.run([sys.executable, str(program), "--check"], check=True)
@@ -292,8 +301,6 @@ try:
     import scheduled_events
 except ImportError as error:
     print("refused:", error, flush=True)
-else:
-    print("served:", scheduled_events.parse(b'{"Events":[]}'), flush=True)
 """)
 assert error is None, error
 interpreters.destroy(inner)
@@ -302,7 +309,9 @@ print(scheduled_events.parse(b'{"Events":[]}'))
     done = run("-c", script, environment=environment)
     assert done.returncode == 0, done.stderr
     inner, outer = done.stdout.splitlines()
-    assert inner.startswith(("refused: ", "served: <Document"))
+    # PyO3 refuses it for this reason on some versions, and this package on the others.
+    assert inner.startswith("refused: ")
+    assert "one interpreter in a process" in inner or "does not support loading in subinterpreters" in inner
     assert outer == "<Document incarnation=None events=0>"
 
 

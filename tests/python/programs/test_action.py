@@ -11,6 +11,8 @@ import pytest
 import yaml
 from conftest import ROOT
 
+import scheduled_events as se
+
 ACTION: "dict[str, Any]" = yaml.safe_load((ROOT / ".github/actions/replay/action.yml").read_text("utf-8"))
 WATCHER = '"$RUNNER_TEMP/scheduled-events/bin/scheduled-events" watch --policy sample --until-idle'
 CARELESS = "curl --silent --noproxy '*' \"$SCHEDULED_EVENTS_ENDPOINT/metadata/scheduledevents?api-version=2020-07-01\""
@@ -67,6 +69,15 @@ def test_the_action_fails_for_a_client_that_breaks_a_rule(tmp_path: Path) -> Non
 def test_the_action_fails_for_a_package_that_pip_cannot_get(tmp_path: Path) -> None:
     code, output = act(tmp_path, command="true", package=str(tmp_path / "no-such.whl"))
     assert (code, "no-such.whl" in output) == (1, True), output
+
+
+def test_the_guide_uses_inputs_that_the_action_has() -> None:
+    page = (ROOT / "docs/use/testing.md").read_text("utf-8")
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (step,) = yaml.safe_load(block)
+    assert "/.github/actions/replay@" in step["uses"]
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    assert step["with"]["scenario"] in se.scenarios()
 
 
 def test_the_inputs_have_descriptions() -> None:

@@ -1,5 +1,6 @@
 """Programs of other people that the tests run against the replay server: each keeps every rule of the wire contract."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,21 @@ def test_a_client_drains_approves_and_keeps_the_rules(
         verdict = server.finish()
         verdict.assert_clean()
         assert [str(finding) for finding in verdict.findings] == []
+
+
+def test_the_examples_with_testcontainers_are_programs(tmp_path: Path) -> None:
+    """No container engine runs them here."""
+    page = (ROOT / "docs/use/testing.md").read_text("utf-8")
+    (python,) = re.findall(r"^```python\n(from testcontainers.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (node,) = re.findall(r"^```js\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    compile(python, "test_it.py", "exec")
+    command = "replay user-reboot --speed 20 --listen 0.0.0.0:8080 --report /var/lib/scheduled-events/report.xml"
+    assert command in python
+    assert command in node
+    if not shutil.which("node"):
+        pytest.skip("node is not installed: the example for Node.js is not parsed")
+    (tmp_path / "example.mjs").write_text(node)
+    subprocess.run(["node", "--check", str(tmp_path / "example.mjs")], check=True, timeout=60)
 
 
 def test_every_client_is_tested() -> None:

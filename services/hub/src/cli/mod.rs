@@ -68,7 +68,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         match &cli.command {
             Command::Run => {
                 let config = Config::load(configured).map_err(Failure::usage)?;
-                block_on(crate::run::run(config))?.map_err(Failure::refused)
+                block_on(crate::run::run(config))?.map_err(|error| {
+                    if error.is_of_settings() {
+                        Failure::usage(error)
+                    } else {
+                        Failure::refused(error)
+                    }
+                })
             }
             Command::Check { json } => block_on(check::check(configured, *json))?,
             Command::Status { json } => block_on(status::status(configured, *json))?,

@@ -698,3 +698,54 @@ fn the_state_shows_which_machine_waits_for_what() {
         (waits(&id, " end") && waits(&next, " start")).then_some(())
     });
 }
+
+/// Azure allows parentheses in the name of a resource group.
+#[test]
+fn a_group_with_parentheses_leaves_the_printed_commands_valid() {
+    let hub = Hub::new("http://127.0.0.1:1", None, "");
+    for group in ["a(b", "a)b", "(dev)"] {
+        let mut command = hub.command();
+        command.args(["events-policy", "--vm", "db", "--as", "az", "-g", group]);
+        let printed = wait::output(&mut command);
+        fs::write(hub.path("printed"), &printed.stdout).expect("written");
+        let mut shell = Command::new("sh");
+        shell.arg("-n").arg(hub.path("printed"));
+        let parsed = wait::output(&mut shell);
+        assert!(
+            printed.status.success() && parsed.status.success(),
+            "{parsed:?}"
+        );
+    }
+}
+
+/// The unit is restarted after every exit code but this one.
+#[test]
+fn a_policy_that_is_missing_or_wrong_is_not_tried_again() {
+    let hub = Hub::new("http://127.0.0.1:1", None, "");
+    for policy in [None, Some("[[rule]]\naction = \"sleep\"\n")] {
+        match policy {
+            Some(text) => fs::write(hub.path("policy.toml"), text).expect("written"),
+            None => fs::remove_file(hub.path("policy.toml")).expect("removed"),
+        }
+        let run = wait::output(hub.command().arg("run"));
+        let why = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(
+            run.status.code() == Some(2) && why.contains("policy.toml"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn metrics_do_not_replace_the_configuration() {
+    let hub = Hub::new("http://127.0.0.1:1", None, "");
+    let config = hub.read("hub.toml").replace("hub.prom", "hub.toml");
+    fs::write(hub.path("hub.toml"), &config).expect("written");
+    let run = wait::output(hub.command().arg("run"));
+    let why = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(
+        run.status.code() == Some(2) && why.contains("`metrics` is this configuration"),
+        "{why}"
+    );
+    assert_eq!(hub.read("hub.toml"), config);
+}
