@@ -1,7 +1,5 @@
 //! What each event of a session waits for, and the time of day that it is compared with.
 
-use std::ffi::c_char;
-
 use scheduled_events_core::{UnixMillis, Waiting, WaitsFor};
 
 use super::object::schedev_session;
@@ -11,7 +9,6 @@ use crate::boundary::boundary;
 use crate::policy::schedev_decision;
 use crate::status::schedev_status::{self, SCHEDEV_END};
 use crate::tracker::schedev_tracked_event;
-use crate::words::{Word, padded, word};
 
 /// What has to happen next for an event.
 #[repr(C)]
@@ -72,47 +69,6 @@ fn number(waits_for: WaitsFor) -> u32 {
         _ => SCHEDEV_WAITS_FOR_OTHER,
     };
     number as u32
-}
-
-static WORDS: [(u32, Word); 14] = [
-    (SCHEDEV_WAITS_FOR_DOCUMENT as u32, padded(c"document")),
-    (SCHEDEV_WAITS_FOR_DUE_TIME as u32, padded(c"due-time")),
-    (
-        SCHEDEV_WAITS_FOR_GATE_TO_PREPARE as u32,
-        padded(c"gate-to-prepare"),
-    ),
-    (SCHEDEV_WAITS_FOR_PREPARATION as u32, padded(c"preparation")),
-    (
-        SCHEDEV_WAITS_FOR_GATE_TO_APPROVE as u32,
-        padded(c"gate-to-approve"),
-    ),
-    (SCHEDEV_WAITS_FOR_TURN as u32, padded(c"turn")),
-    (SCHEDEV_WAITS_FOR_APPROVAL as u32, padded(c"approval")),
-    (SCHEDEV_WAITS_FOR_START as u32, padded(c"start")),
-    (
-        SCHEDEV_WAITS_FOR_START_UNAPPROVED as u32,
-        padded(c"start-unapproved"),
-    ),
-    (
-        SCHEDEV_WAITS_FOR_START_UNPREPARED as u32,
-        padded(c"start-unprepared"),
-    ),
-    (
-        SCHEDEV_WAITS_FOR_CANCELLED_COMMAND as u32,
-        padded(c"cancelled-command"),
-    ),
-    (SCHEDEV_WAITS_FOR_END as u32, padded(c"end")),
-    (SCHEDEV_WAITS_FOR_WITHDRAWAL as u32, padded(c"withdrawal")),
-    (SCHEDEV_WAITS_FOR_RECOVERY as u32, padded(c"recovery")),
-];
-
-/// Returns a schedev_waits_for as a word, such as "gate-to-prepare".
-///
-/// @param waits_for  a schedev_waits_for, or any other number.
-/// @return a static string; "other" if the number has no word.
-#[unsafe(no_mangle)]
-pub extern "C" fn schedev_waits_for_word(waits_for: u32) -> *const c_char {
-    word(&WORDS, waits_for, c"other")
 }
 
 /// What an event of a session waits for, and why. All times are times of day, in seconds since 1970-01-01T00:00:00Z.
@@ -209,17 +165,12 @@ pub unsafe extern "C" fn schedev_session_set_time_of_day_ahead(
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::CStr;
-
     use super::*;
 
     #[test]
-    fn each_reason_to_wait_has_a_number_and_the_word_of_core() {
+    fn each_reason_to_wait_has_a_number() {
         for (index, waits_for) in WaitsFor::ALL.into_iter().enumerate() {
             assert_eq!(number(waits_for) as usize, index + 1);
-            // SAFETY: the words end with NUL.
-            let word = unsafe { CStr::from_ptr(schedev_waits_for_word(number(waits_for))) };
-            assert_eq!(word.to_str(), Ok(waits_for.word()));
         }
     }
 }
