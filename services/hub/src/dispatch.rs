@@ -377,6 +377,24 @@ impl Dispatch {
         self.pass_agents();
     }
 
+    /// Sets whether this identity may read the events of a subscription in Resource Graph, once all
+    /// were checked.
+    pub fn set_readable(&self, subscription: &str, is_readable: bool) {
+        let key = subscription.to_ascii_lowercase();
+        let has_changed = self.refused.borrow_mut().as_mut().is_some_and(|refused| {
+            if is_readable {
+                refused.remove(&key)
+            } else {
+                refused.insert(key)
+            }
+        });
+        if has_changed && !is_readable {
+            log::printable(&format!(
+                "warning: subscription {subscription} cannot be read any more: its machines count as ones with a watcher"
+            ));
+        }
+    }
+
     fn pass_agents(&self) {
         // Until then, the knowledge of an earlier process counts.
         if !self.knows_agents() {

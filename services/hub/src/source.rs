@@ -6,6 +6,7 @@
 //! is queried at the start and at intervals: for all open events, and then for followed events that
 //! were not among them.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +17,9 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::azure::arm::{Arm, ArmError};
-use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, not_understood, tagged};
+use crate::azure::graph::{
+    ACCESS, Events, TAGS, is_guid, not_understood, subscriptions_in, tagged,
+};
 use crate::azure::identity::Identity;
 use crate::azure::queue::{BATCH, INVISIBLE, Queue, QueueError, QueueMessage};
 use crate::confirm::{Confirmed, NAMED_MAX, Rows};
@@ -264,10 +267,10 @@ pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
     let subscriptions = dispatch.shared.config.subscriptions.clone();
     if subscriptions.len() == 1 {
         // A query for a single subscription without rights fails by itself.
-        dispatch.set_refused(Default::default());
+        dispatch.set_refused(HashSet::new());
         return;
     }
-    let mut refused = std::collections::HashSet::new();
+    let mut refused = HashSet::new();
     loop {
         for subscription in &subscriptions {
             match arm.query(std::slice::from_ref(subscription), ACCESS).await {
@@ -302,9 +305,15 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
     }
     let mut tags = Ok(());
     if let Some(tag) = &dispatch.shared.config.agents.tag {
-        let mut agents = Vec::new();
-        let add = async |page: String| tagged(&page, tag).map(|found| agents.extend(found));
+        let (mut agents, mut seen) = (Vec::new(), HashSet::new());
+        let add = async |page: String| {
+            seen.extend(subscriptions_in(&page));
+            tagged(&page, tag).map(|found| agents.extend(found))
+        };
         tags = arm.query_each(subscriptions, TAGS, add).await;
+        if tags.is_ok() {
+            tags = check_silent(arm, dispatch, &seen).await;
+        }
         match &tags {
             Ok(()) => dispatch.set_agents(&agents),
             Err(error) if !dispatch.knows_tags() => return Err(error.clone()),
@@ -332,6 +341,33 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
         dispatch.absent(&missing, Instant::now());
     }
     tags
+}
+
+/// Checks the rights in the subscriptions of which there was no row: they may have been lost since the
+/// last check, and machines with the agents' tag must not become the hub's by that.
+async fn check_silent(
+    arm: &Arm,
+    dispatch: &Dispatch,
+    seen: &HashSet<String>,
+) -> Result<(), ArmError> {
+    let subscriptions = &dispatch.shared.config.subscriptions;
+    if subscriptions.len() == 1 {
+        // A query for a single subscription without rights fails by itself.
+        return Ok(());
+    }
+    for subscription in subscriptions {
+        if seen.contains(&subscription.to_ascii_lowercase()) {
+            continue;
+        }
+        match arm.query(std::slice::from_ref(subscription), ACCESS).await {
+            Ok(_) => dispatch.set_readable(subscription, true),
+            Err(error) if matches!(error.status(), Some(401 | 403)) => {
+                dispatch.set_readable(subscription, false);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Lets single events be asked for: before their approval, and if only a message ends them.

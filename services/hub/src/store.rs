@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -245,7 +246,7 @@ impl Store {
     /// The folder cannot be used, or the store's configuration is invalid.
     pub async fn open(config: &Config) -> Result<Self, RegistersError> {
         let folder = &config.state;
-        std::fs::create_dir_all(folder).map_err(|error| RegistersError::Folder {
+        open_folder(folder).map_err(|error| RegistersError::Folder {
             path: folder.clone(),
             error,
         })?;
@@ -634,6 +635,27 @@ impl Store {
         let _permit = self.requests.acquire().await;
         in_time(REQUEST_TIME, reply).await
     }
+}
+
+/// Makes the folder, for this user alone, or checks the one that exists: a link, or a folder of
+/// another user or that all may write, could be made another one.
+fn open_folder(folder: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let found = std::fs::symlink_metadata(folder)?;
+    let own = rustix::process::geteuid().as_raw();
+    let why = if found.is_symlink() {
+        "it is a link, expected the folder itself"
+    } else if found.uid() != own && found.uid() != 0 {
+        "it belongs to another user, expected a folder of the hub's user"
+    } else if found.mode() & 0o002 != 0 {
+        "all users may write there, expected a folder of the hub's user: chmod o-w"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
 async fn in_time<T>(

@@ -19,7 +19,7 @@ use scheduled_events_core::{
 use serde::Deserialize;
 
 use super::identity::{Identity, IdentityError};
-use super::transport::{REQUEST_TIME, client};
+use super::transport::{self, REQUEST_TIME, client};
 
 /// The longest response: a page of Resource Graph has at most 16 MiB.
 const RESPONSE_MAX: usize = 17 * 1024 * 1024;
@@ -193,6 +193,19 @@ impl ArmError {
 }
 
 impl Refusal {
+    /// The same without what the server repeats of the request: its texts are shown.
+    fn without_echo(mut self, secret: &str) -> Self {
+        let clean = |code: &mut String, message: &mut String| {
+            *code = transport::without_echo(transport::code(code), secret);
+            *message = transport::without_echo(message, secret);
+        };
+        clean(&mut self.code, &mut self.message);
+        for detail in &mut self.details {
+            clean(&mut detail.code, &mut detail.message);
+        }
+        self
+    }
+
     /// Whether the answer names the refused events: each detail names one of `event_ids`. Other
     /// errors of ARM have details, too, with other targets or without one: they refuse all events.
     pub fn is_in_part(&self, event_ids: &[&str]) -> bool {
@@ -222,7 +235,11 @@ impl fmt::Display for ArmError {
             Self::Unreachable { place, error } => write!(f, "{place} does not answer: {error}"),
             Self::NotUnderstood { answer, error } => {
                 write!(f, "Resource Graph {answer}")?;
-                error.as_ref().map_or(Ok(()), |error| write!(f, " {error}"))
+                error.as_ref().map_or(Ok(()), |error| {
+                    // It may quote the answer.
+                    let text = transport::without_echo(&error.to_string(), "");
+                    write!(f, " {}", text.escape_debug())
+                })
             }
             Self::UnknownApproval { status } => write!(
                 f,
@@ -331,7 +348,7 @@ impl Arm {
                 let status = status.as_u16();
                 Err(ArmError::UnknownApproval { status })
             }
-            refusal => Err(ArmError::Refused(refusal)),
+            refusal => Err(ArmError::Refused(refusal.without_echo(token.secret()))),
         }
     }
 
@@ -400,7 +417,8 @@ impl Arm {
         if is_done {
             Ok((status, body))
         } else {
-            Err(ArmError::Refused(refusal(status, &body, pause)))
+            let refusal = refusal(status, &body, pause);
+            Err(ArmError::Refused(refusal.without_echo(token.secret())))
         }
     }
 }

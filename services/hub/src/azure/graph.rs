@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::arm::{Arm, ArmError};
+use crate::notice::subscription_of;
 
 /// The address for queries.
 const PATH: &str = "/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01";
@@ -119,6 +120,19 @@ pub fn tagged(page: &str, tag: &str) -> Result<Vec<String>, ArmError> {
         .filter(is_agent)
         .map(|row| row.id)
         .collect())
+}
+
+/// The subscriptions, in lower case, that rows of [`TAGS`] belong to. Resource Graph leaves those
+/// without rights out, and reports nothing.
+pub fn subscriptions_in(page: &str) -> HashSet<String> {
+    #[derive(Deserialize)]
+    struct Row {
+        id: String,
+    }
+    let rows: Vec<Row> = serde_json::from_str(page).unwrap_or_default();
+    rows.iter()
+        .map(|row| subscription_of(&row.id).to_ascii_lowercase())
+        .collect()
 }
 
 /// The error of an answer that a reader does not understand. A text for `answer` ends before its

@@ -220,27 +220,24 @@ impl EventLedger {
 
     fn doubt(&mut self, event: &EventKey, notice: &Notice, done: Option<Done>, now: Instant) {
         let entry = self.entries.entry(event.clone()).or_default();
-        match &mut entry.doubt {
-            // The last message of its kind, and no more time for being repeated. An end says more than a
-            // message with fewer machines.
-            Some(doubt) => {
-                if notice.is_end || !doubt.notice.is_end {
-                    doubt.notice = notice.clone();
-                    doubt.done = done.or(doubt.done.take());
-                }
+        // The last message of its kind, and no more time for being repeated. An end says more than a
+        // message with fewer machines.
+        if let Some(doubt) = &mut entry.doubt {
+            if notice.is_end || !doubt.notice.is_end {
+                doubt.notice = notice.clone();
+                doubt.done = done.or(doubt.done.take());
             }
-            None => {
-                entry.doubt = Some(Doubt {
-                    notice: notice.clone(),
-                    done,
-                    since: now,
-                    next: now,
-                    pause: ASK_FIRST,
-                    absence: Absence::default(),
-                });
-                self.doubted.insert(event.clone());
-            }
+            return;
         }
+        entry.doubt = Some(Doubt {
+            notice: notice.clone(),
+            done,
+            since: now,
+            next: now,
+            pause: ASK_FIRST,
+            absence: Absence::default(),
+        });
+        self.doubted.insert(event.clone());
     }
 
     /// The doubt about an event is over.

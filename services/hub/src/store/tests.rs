@@ -243,3 +243,26 @@ fn a_hub_whose_store_hangs_stops_before_another_one_takes_over() {
         assert_eq!(why, StoreError::Silent);
     });
 }
+
+#[test]
+fn a_state_folder_is_this_users_alone() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    open_folder(&path("new/state")).expect("made");
+    let mode = std::fs::metadata(path("new/state"))
+        .expect("metadata")
+        .mode();
+    assert_eq!(mode & 0o777, 0o700);
+    symlink(path("new/state"), path("link")).expect("a link");
+    std::fs::create_dir(path("open")).expect("a folder");
+    std::fs::set_permissions(path("open"), std::fs::Permissions::from_mode(0o777)).expect("set");
+    for (name, why) in [
+        ("link", "it is a link"),
+        ("open", "all users may write there"),
+    ] {
+        let error = open_folder(&path(name)).expect_err("a refusal").to_string();
+        assert!(error.starts_with(why), "{error}");
+    }
+}

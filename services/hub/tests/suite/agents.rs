@@ -6,7 +6,7 @@ use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use crate::control::Control;
-use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
+use crate::fixture::{Hub, SUBSCRIPTION, TestQueue, event_id, message, resource, row};
 
 /// A resource with the agents' tag, as Resource Graph has it.
 fn tagged(id: &str) -> Value {
@@ -156,4 +156,31 @@ fn tags_that_cannot_be_read_any_more_hide_no_event() {
             .exists(),
         "its watcher acts"
     );
+}
+
+/// Resource Graph leaves the rows of such a subscription out, and reports nothing.
+#[test]
+fn a_subscription_whose_rights_are_lost_keeps_its_agents() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let other = SUBSCRIPTION.replace("00000000-", "00000001-");
+    let own = resource("virtualMachines", "web");
+    let machine = resource("virtualMachines", "db").replace(SUBSCRIPTION, &other);
+    control.with(|world| world.rows = vec![tagged(&machine), tagged(&own)]);
+    let mut hub = Hub::new(
+        &control.url(),
+        Some(&queue),
+        "reconcile = \"1s\"\nagents = { tag = \"agent\" }",
+    );
+    let one = format!("subscriptions = [\"{SUBSCRIPTION}\"]");
+    let both = format!("subscriptions = [\"{SUBSCRIPTION}\", \"{other}\"]");
+    let config = hub.read("hub.toml").replace(&one, &both);
+    fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.start();
+    await_tags(&control, 2);
+    control.with(|world| world.without_rights = Some(other));
+    await_tags(&control, 3);
+    queue.send(&message(&machine, &event_id(1), "Scheduled", &["db"]));
+    hub.await_record("the event", |record| record["record"] == "decision");
+    await_tags(&control, 5);
+    assert_nothing_was_done(&hub, &control);
 }

@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) date: Option<&'static str>,
     /// Whether it refuses queries for tags.
     pub(crate) approvals_held: bool,
+    /// A subscription without rights: a query for it alone is refused, others leave its rows out.
+    pub(crate) without_rights: Option<String>,
     /// Whether queries for tags are refused.
     pub(crate) tags_refused: bool,
     /// The status with which it refuses all queries, and how many it has refused.
@@ -208,7 +210,18 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
             !query.contains("EventStatus in~")
                 || ["Scheduled", "Started", "Advisory"].contains(&status)
         };
-        let mut data: Vec<_> = world.rows.iter().filter(is_open).cloned().collect();
+        if let Some(other) = &world.without_rights
+            && body["subscriptions"] == json!([other])
+        {
+            return (403, String::new(), json!({}));
+        }
+        let has_rights = |row: &&Value| {
+            let id = row["id"].as_str().unwrap_or_default();
+            let other = world.without_rights.as_deref();
+            other.is_none_or(|other| !id.contains(other))
+        };
+        let rows = world.rows.iter().filter(is_open).filter(has_rights);
+        let mut data: Vec<_> = rows.cloned().collect();
         let is_refused = world.tags_refused && query.starts_with("resources");
         world.queries.push(query);
         if is_refused {

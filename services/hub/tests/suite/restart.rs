@@ -78,6 +78,11 @@ fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
     .expect("written");
     hub.start();
     queue.send(&message(&machine, &id, "Started", &["db"]));
+    hub.await_record("the start", |record| {
+        record["change"]
+            .as_str()
+            .is_some_and(|change| change.starts_with("started"))
+    });
     control.change(&queue, &machine, &id, "Completed", &["db"]);
     hub.await_hook(&format!("recover-db-{id}"));
     assert_eq!(
