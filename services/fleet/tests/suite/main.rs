@@ -3,6 +3,7 @@
 
 mod blob;
 mod by_hand;
+mod changes;
 #[path = "../kubernetes/cluster/mod.rs"]
 #[allow(dead_code)]
 mod cluster;

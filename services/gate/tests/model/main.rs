@@ -228,6 +228,60 @@ fn all_invariants_hold_with_marks_apart() {
 }
 
 #[test]
+fn all_invariants_hold_with_events_that_change() {
+    check(
+        "two machines: an event takes longer, and then less long, documents differ, a crash",
+        Setup {
+            changes: 2,
+            crashes: 1,
+            ..Setup::one_event()
+        },
+        16,
+    );
+    check(
+        "two machines: an event takes longer, marks apart, every read apart, stale reads, a crash",
+        Setup {
+            changes: 1,
+            crashes: 1,
+            atomic: false,
+            stale_reads: true,
+            marks_apart: true,
+            ..Setup::one_event()
+        },
+        64,
+    );
+    check(
+        "two machines: an event takes longer, lost replies, last calls",
+        Setup {
+            changes: 1,
+            lost_replies: true,
+            last_call: true,
+            ..Setup::one_event()
+        },
+        16,
+    );
+    check(
+        "three machines: an event takes longer, and then less long",
+        Setup {
+            changes: 2,
+            events: vec![vec![0, 1, 2]],
+            groups: vec![(vec![0, 1, 2], 3)],
+            machines: 3,
+            ..Setup::one_event()
+        },
+        64,
+    );
+    check(
+        "three machines: one joins an event",
+        Setup {
+            crashes: 1,
+            ..Setup::one_joins()
+        },
+        16,
+    );
+}
+
+#[test]
 fn all_invariants_hold_with_two_groups() {
     let groups = vec![(vec![0, 1], 1), (vec![1], 1)];
     check(
