@@ -3,8 +3,10 @@
 //! The invariants:
 //! - S1: an event is approved only after the decision, and the decision uses the marks of all
 //!   machines.
-//! - S2: at the decision, all machines of the event were ready.
-//! - S3: no machine is approved that is not ready.
+//! - S2: at the decision, all machines of the event were ready, for the event as the machine that
+//!   decides sees it.
+//! - S3: no machine is approved that is not ready, whatever its document or another one's shows, and
+//!   none that has joined the event and prepares.
 //! - S4: the gate takes at most as many machines of a group out of service as its limit allows, or
 //!   those of one event. A machine that is silent, or out by its last call, counts at the time at
 //!   which slots are taken.
